@@ -1,0 +1,60 @@
+# Rookery: every target works from a fresh clone and prepares .venv by itself.
+#   make demo   train, film, cross-check and export a drone policy        make test   all tests
+#   make lint   ruff and its formatter   make types   mypy   make bench   the figures   make clean   remove what was made
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+WORKERS ?= 2
+PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+             if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; exit; fi; done; echo python3)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install demo test lint format types bench clean distclean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1,3s/^# \{0,1\}//p' Makefile
+
+install: $(STAMP)
+
+# Made once, and again whenever the dependencies change.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Rookery needs Python 3.11 or newer and found none: install it, or name it with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "Python's venv module is missing: run 'apt-get install python3-venv' and call make again." >&2; exit 1; }
+	@echo "Installing Rookery into $(VENV), the first time for some minutes ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
+	@$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python -m rookery.cli.demo
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(STAMP)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+# mypy does not read setuptools' package-dir: the script lays links in .types/ and proves that every room is checked.
+types: $(STAMP)
+	@$(BIN)/python tests/check_types.py
+
+bench: $(STAMP)
+	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean:
+	rm -rf .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

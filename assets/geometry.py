@@ -1,0 +1,41 @@
+"""Carries trimesh meshes into MuJoCo specs, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mujoco
+import trimesh
+
+
+def add_visual_mesh(
+    spec: mujoco.MjSpec,
+    body: mujoco.MjsBody,
+    name: str,
+    mesh: trimesh.Trimesh,
+    rgba: Sequence[float],
+    *,
+    shine: float = 0.3,
+    pos: Sequence[float] = (0.0, 0.0, 0.0),
+    group: int = 2,
+) -> mujoco.MjsGeom:
+    """Add a mesh (m, body frame shifted by `pos`) as a geom that is seen, never collides and weighs nothing.
+
+    Mesh, material and geom all get the name `name`. `shine` in [0, 1] sets how glossy it is.
+    """
+    asset = spec.add_mesh(name=name)
+    asset.uservert = mesh.vertices.ravel()
+    asset.userface = mesh.faces.ravel()
+    asset.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # thin parts have next to no volume
+    spec.add_material(name=name, rgba=list(rgba), specular=shine, shininess=0.3 + 0.5 * shine)
+    return body.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_MESH,
+        meshname=name,
+        material=name,
+        pos=list(pos),
+        group=group,
+        contype=0,
+        conaffinity=0,
+        mass=0,
+    )

@@ -1,0 +1,126 @@
+"""The settings of PPO, one sentence for each."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from rookery.policies.policy import ACTIVATIONS
+from rookery.sim.errors import RookeryError, unknown
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Settings of `PPO`. The defaults suit a thousand or more worlds on a CPU and robots that act at 50 to 100 Hz."""
+
+    # Samples
+    steps: int = 32
+    """Control steps that each world makes between two updates (T)."""
+    epochs: int = 4
+    """How often an update goes through the collected samples."""
+    minibatches: int = 4
+    """Parts into which each epoch's shuffled samples are cut; one optimiser step is made on each."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    lam: float = 0.95
+    """Lambda of generalised advantage estimation: 0 trusts the critic after one step, 1 only the rewards."""
+    normalize_advantages: bool = True
+    """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
+
+    # Policy
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the policy's hidden layers."""
+    activation: Literal["tanh", "elu", "relu"] = "tanh"
+    """Activation after every hidden layer, of the policy and the critic."""
+    initial_std: float = 0.5
+    """Standard deviation of the actions, in units of the normalised action, at the start of training."""
+    clip: float = 0.2
+    """How far the probability ratio of an action may move from 1 before its sample stops pulling the policy."""
+    entropy_coef: float = 0.0
+    """Weight of the policy's entropy in the objective; above 0 keeps the actions noisy for longer."""
+    normalize_observations: bool = True
+    """Bring observations to mean 0 and standard deviation 1 with running statistics, which travel with the policy."""
+    obs_clip: float = 10.0
+    """Limit of the normalised observations."""
+    share: bool = True
+    """Whether all agents of a group learn one set of weights; otherwise each learns its own, as separate learners."""
+    separate: tuple[str, ...] = ()
+    """Names of groups whose agents each learn their own weights although `share` is true."""
+
+    # Critic
+    critic: Literal["own", "central"] = "own"
+    """What the critic sees: the agent's own observation, or (MAPPO) the environment's whole state besides it."""
+    critic_hidden: tuple[int, ...] | None = None
+    """Widths of the critic's hidden layers; None takes the policy's."""
+    value_coef: float = 1.0
+    """Weight of the value loss (half the squared error, or Huber) against the policy's."""
+    value_loss: Literal["mse", "huber"] = "mse"
+    """Half the squared error, or Huber, which is linear beyond `huber_delta`."""
+    huber_delta: float = 10.0
+    """Where the Huber loss turns linear, in units of the critic's output."""
+    value_clip: float | None = None
+    """Limit of the critic's move in one update, in units of its output (PPO2's clipped value loss); None for no limit."""
+    normalize_values: bool = True
+    """Let the critic regress returns normalised by running statistics (ValueNorm of the MAPPO paper)."""
+    value_norm_beta: float = 0.99999
+    """Memory of those statistics per update; the default is the reference's, all but a plain average over the run."""
+
+    # Optimiser
+    learning_rate: float = 1e-3
+    """Learning rate of Adam, at the start where the schedule changes it."""
+    schedule: Literal["fixed", "linear", "adaptive"] = "adaptive"
+    """Keep the rate, let it fall to zero at the last step, or divide and multiply it by 1.5 to hold `target_kl`."""
+    target_kl: float = 0.01
+    """Divergence of the policy in one update that "adaptive" aims at: above twice it slows, below half it speeds up."""
+    learning_rate_min: float = 1e-5
+    """Lower bound of the adaptive rate."""
+    learning_rate_max: float = 1e-2
+    """Upper bound of the adaptive rate."""
+    max_grad_norm: float = 1.0
+    """Limit of the gradient's norm over all weights of a policy and its critic."""
+
+    # Run
+    seed: int = 0
+    """Seed of initial weights, exploration noise and shuffles (the environment has its own)."""
+    checkpoint_every: int = 25
+    """Iterations between checkpoints; one is always written at the end and on Ctrl-C."""
+    keep: int = 3
+    """Checkpoints that stay on disk."""
+    target_success: float | None = None
+    """Stop as soon as the mean `success` of the latest `success_window` episodes (with exploration) reaches this."""
+    success_window: int = 512
+    """Number of latest finished episodes that success is averaged over."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        choices = {"critic": ("own", "central"), "value_loss": ("mse", "huber"), "schedule": ("fixed", "linear", "adaptive")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise unknown(name, str(getattr(self, name)), allowed)
+        for name in ("steps", "epochs", "minibatches", "checkpoint_every", "keep", "success_window"):
+            if getattr(self, name) < 1:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        for name in ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta"):
+            if not getattr(self, name) > 0.0:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give a number above 0.")
+        for name in ("gamma", "lam"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give a number from 0 to 1.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PPOConfig:
+        """Settings from JSON values.
+
+        Raises:
+            RookeryError: a name that is no setting.
+        """
+        known = {f.name for f in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise unknown("PPO setting", name, known)
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})

@@ -1,0 +1,123 @@
+"""How good a policy is, over a fixed number of episodes that are counted fairly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.sim.vec_env import VecEnv
+
+Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+def act_with(policies: dict[str, Policy], env: VecEnv) -> Act:
+    """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
+
+    Args:
+        policies: by group, or by "<group>_<i>" where each agent has its own.
+        env: where they will act; they are moved to its device.
+
+    Raises:
+        RookeryError: a group has no policy, or one of other sizes.
+    """
+    teams: dict[str, list[Policy]] = {}
+    for name, group in env.groups.items():
+        team = [policies[name]] if name in policies else [policies[k] for i in range(group.count) if (k := f"{name}_{i}") in policies]
+        if len(team) not in (1, group.count):
+            raise RookeryError(f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run.")
+        for p in team:
+            if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
+                raise RookeryError(
+                    f"the policy of group {name!r} takes {p.observation_size} observations and gives {p.action_size} "
+                    f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
+                )
+        teams[name] = [p.to(env.device) for p in team]
+
+    @torch.no_grad()
+    def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        out = {}
+        for name, team in teams.items():
+            if len(team) == 1:
+                out[name] = team[0](obs[name])
+            else:
+                out[name] = torch.stack([p(obs[name][:, i]) for i, p in enumerate(team)], 1)
+        return out
+
+    return act
+
+
+def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
+    """Run exactly `episodes` episodes and average over them.
+
+    Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
+    divide): counting whichever end first would favour short ones. The same seed gives the same result.
+
+    Args:
+        env: it is reset with `seed`, and left where the last counted episode ended.
+        act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}.
+        episodes: how many.
+        seed: of the episodes; None continues the environment's own streams.
+
+    Returns:
+        episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
+        return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each;
+        causes, how many episodes ended by each.
+
+    Raises:
+        RookeryError: fewer than one episode asked for.
+    """
+    if episodes < 1:
+        raise RookeryError(f"episodes is {episodes}: give at least 1.")
+    worlds = env.num_envs
+    quota = torch.full((worlds,), episodes // worlds)
+    quota[: episodes % worlds] += 1
+    columns: dict[str, list[Tensor]] = {}
+    obs, _ = env.reset(seed)
+    left = int(quota.sum())
+    for _ in range(int(quota.max()) * (env.max_episode_steps + 1)):
+        obs, _, _, _, info = env.step(act(obs))
+        if "episode" not in info:
+            continue
+        ids = info["episode"]["ids"].cpu()
+        keep = quota[ids] > 0
+        quota[ids] -= 1
+        for name, values in _columns(info["episode"]).items():
+            columns.setdefault(name, []).append(values.cpu()[keep])
+        left -= int(keep.sum())
+        if left == 0:
+            break
+    return _report(env, {k: torch.cat(v) for k, v in columns.items()}, episodes)
+
+
+def _columns(episode: dict[str, Any]) -> dict[str, Tensor]:
+    """An info["episode"] as flat named columns [m]."""
+    out = {"length": episode["length"], "cause": episode["cause"]}
+    out |= {f"return/{k}": v for k, v in episode["return"].items()}
+    return out | {f"metric/{k}": v for k, v in episode["metrics"].items()}
+
+
+def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {k[len(prefix) :]: v.double() for k, v in columns.items() if k.startswith(prefix)}
+
+    returns, metrics = part("return/"), {k: v.mean().item() for k, v in part("metric/").items()}
+    overall = torch.stack(list(returns.values())).mean(0)
+    names = ["time limit", *getattr(env.task, "causes", ()), "diverged"]
+    counts = torch.bincount(columns["cause"].long(), minlength=len(names)).tolist()
+    return {
+        "episodes": episodes,
+        "success_rate": metrics.get("success"),
+        "return_mean": overall.mean().item(),
+        "return_std": overall.std(correction=0).item(),
+        "returns": {k: v.mean().item() for k, v in returns.items()},
+        "episode_length_mean": columns["length"].double().mean().item(),
+        "metrics": metrics,
+        "causes": {name: n for name, n in zip(names, counts, strict=False) if n},
+    }

@@ -1,0 +1,57 @@
+"""Bitcraze Crazyflie 2.1.
+
+Mass, inertia, thrust curve, torque ratio and rotor lags: the identified set of rl-tools
+(include/rl_tools/rl/environments/l2f/parameters/dynamics/crazyflie.h), as recorded in facts/drones.md 7.1. Rotor places
+(+-0.028 m) and propeller radius: Learning to Fly (arXiv 2311.13081) and gym-pybullet-drones' cf2x.urdf (arm 0.0397 m,
+prop_radius 0.0231348 m), facts 7.1 and 3.1. Collision cylinder: cf2x.urdf. Gains: crazyflie-firmware 2a18fc29, facts 7.3.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rookery.robots.drones.parameters import CascadeGains, DroneParameters, firmware_rate
+
+_TORQUE_RATIO = 0.004665  # m, reaction torque over thrust
+_THRUST = (0.003525, 0.014373, 0.092230)  # N
+_ARM = 0.028  # m
+
+FIRMWARE_GAINS = CascadeGains(
+    rate_kp=(firmware_rate(250.0), firmware_rate(250.0), firmware_rate(120.0)),
+    rate_ki=(firmware_rate(500.0), firmware_rate(500.0), firmware_rate(16.7)),
+    rate_kd=(firmware_rate(2.5), firmware_rate(2.5), 0.0),
+    rate_integral_limit=(math.radians(33.3), math.radians(33.3), math.radians(166.7)),
+    rate_output_limit=(0.5, 0.5, 0.5),  # 2^15 - 1 of 65535
+    attitude_kp=(6.0, 6.0, 6.0),
+    attitude_ki=(3.0, 3.0, 1.0),
+    attitude_kd=(0.0, 0.0, 0.35),
+    attitude_integral_limit=(math.radians(20.0), math.radians(20.0), math.radians(360.0)),
+    # our own: PI velocity loop on acceleration, damping ratio 0.6 over the attitude loop's 6 rad/s
+    velocity_kp=(4.0, 4.0, 6.0),
+    velocity_ki=(1.0, 1.0, 3.0),
+    velocity_integral_limit=(2.0, 2.0, 2.0),
+    position_kp=(2.0, 2.0, 2.0),
+    max_velocity=2.0,
+    max_tilt=math.radians(35.0),
+)
+
+CRAZYFLIE_21 = DroneParameters(
+    name="crazyflie21",
+    mass=0.0306,
+    inertia=(9.4166e-6, 9.6441e-6, 17.4595e-6),
+    # M1 front right, M2 rear right, M3 rear left, M4 front left; M1 and M3 turn anticlockwise, so they push the body clockwise
+    rotor_positions=((_ARM, -_ARM, 0.0), (-_ARM, -_ARM, 0.0), (-_ARM, _ARM, 0.0), (_ARM, _ARM, 0.0)),
+    directions=(-1, 1, -1, 1),
+    thrust_curve=_THRUST,
+    torque_curve=(_THRUST[0] * _TORQUE_RATIO, _THRUST[1] * _TORQUE_RATIO, _THRUST[2] * _TORQUE_RATIO),
+    tau_up=0.05545,
+    tau_down=0.24939,
+    propeller_radius=0.0231348,
+    body_radius=0.06,
+    body_height=0.025,
+    max_rate=(math.pi, math.pi, math.pi),
+    max_tilt=math.radians(35.0),
+    max_velocity=2.0,
+    gains=FIRMWARE_GAINS,
+    look="crazyflie",
+)

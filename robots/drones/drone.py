@@ -1,0 +1,192 @@
+"""Drones in a world: views, rotors, onboard controllers and the action kinds through which a policy commands them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.robots.drones import kernels
+from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
+from rookery.robots.drones.parameters import GRAVITY, DroneParameters
+from rookery.sim.buffers import Buffers
+from rookery.sim.errors import unknown
+from rookery.sim.parameters import Parameter
+from rookery.sim.specs import ActionSpec
+from rookery.sim.world import World
+
+LEVELS = {"rotor_thrust": MOTORS, "ctbr": RATES, "attitude": ATTITUDE, "velocity": VELOCITY, "position": POSITION}
+"""Action kinds, and the level of the cascade (see kernels) at which each enters."""
+
+WORKSPACE = ((-3.0, -3.0, 0.0), (3.0, 3.0, 3.0))  # m, world: the box that position actions span
+
+
+def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
+    """The declaration of an action kind for a drone type.
+
+    Raises:
+        RookeryError: no such kind.
+    """
+    if kind not in LEVELS:
+        raise unknown("action kind", kind, LEVELS)
+    hover = drone.mass * GRAVITY
+    thrust = 4 * drone.max_thrust
+    share = 2 * hover / thrust - 1  # the action at which the thrust carries the weight
+    wx, wy, wz = drone.max_rate
+    tilt, v = drone.max_tilt, drone.max_velocity
+    rad, rads, ms = "rad", "rad/s", "m/s"
+    if kind == "rotor_thrust":
+        rotors = tuple(f"rotor_{i}_thrust" for i in (1, 2, 3, 4))
+        return ActionSpec(kind, rotors, (0.0,) * 4, (drone.max_thrust,) * 4, ("N",) * 4, (share,) * 4)
+    if kind == "ctbr":
+        names = ("roll_rate", "pitch_rate", "yaw_rate", "collective_thrust")
+        return ActionSpec(kind, names, (-wx, -wy, -wz, 0.0), (wx, wy, wz, thrust), (rads, rads, rads, "N"), (0, 0, 0, share))
+    if kind == "attitude":
+        names = ("roll", "pitch", "yaw_rate", "collective_thrust")
+        return ActionSpec(kind, names, (-tilt, -tilt, -wz, 0.0), (tilt, tilt, wz, thrust), (rad, rad, rads, "N"), (0, 0, 0, share))
+    if kind == "velocity":
+        names = ("velocity_x", "velocity_y", "velocity_z", "yaw_rate")
+        return ActionSpec(kind, names, (-v, -v, -v, -wz), (v, v, v, wz), (ms, ms, ms, rads), (0.0,) * 4)
+    low, high = WORKSPACE
+    names = ("position_x", "position_y", "position_z", "yaw")
+    return ActionSpec(kind, names, (*low, -np.pi), (*high, np.pi), ("m", "m", "m", rad), (0.0,) * 4)
+
+
+class Drones(Buffers):
+    """A drones of one type in each of N worlds.
+
+    Args:
+        world: the engine's copies of the scene.
+        names: prefixes of the drones in the scene, such as ("drone_0", "drone_1").
+        drone: their constants.
+        kind: action kind, one of LEVELS.
+        integrated_yaw: track the integral of the yaw rate command, as the Crazyflie firmware's PID controller does.
+
+    Attributes:
+        bodies: view of the drones' base bodies.
+        rotor_speed: [N, A, 4] normalised rotor speeds u.
+    """
+
+    rotor_speed: Tensor
+    memory: Tensor
+    setpoint: Tensor
+    rotor_params: Tensor
+
+    def __init__(
+        self, world: World, names: Sequence[str], drone: DroneParameters, kind: str, integrated_yaw: bool = False
+    ) -> None:
+        super().__init__()
+        self.world, self.drone, self.names, self.integrated_yaw = world, drone, tuple(names), integrated_yaw
+        self.spec, self.level = action_spec(drone, kind), LEVELS[kind]
+        self.bodies = world.bodies([f"{n}/base" for n in names])
+        parts = ("rotor_1", "rotor_2", "rotor_3", "rotor_4", "reaction")
+        self.actuators = world.actuators([f"{n}/{p}" for n in names for p in parts])
+        n, a = world.num_envs, len(names)
+        self._low, half = torch.tensor(self.spec.low), torch.tensor(self.spec.high) - torch.tensor(self.spec.low)
+        self._half = half / 2
+        self._mid = self._low + self._half
+        self.buffer("rotor_speed", n, a, 4)
+        self.buffer("memory", n, a, MEMORY_SIZE)
+        self.buffer("setpoint", n, a, 4)
+        self.buffer("rotor_params", n, a, 4)
+        self._nominal_rotor = torch.tensor([1.0, 1.0, drone.tau_up, drone.tau_down])
+        self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4))
+        self._rows: Tensor | None = None  # [N, K, A, 4] setpoints of the K physics steps, when they differ
+        self._out = torch.zeros(n, a, 5)
+        self._schedule = torch.zeros(n, 1, a, 5)
+        self._constants()
+        if self.level != MOTORS:
+            world.inner_loop = self._fly
+
+    def _constants(self) -> None:
+        d = self.drone
+        xy = np.sign(np.array(d.rotor_positions)[:, :2])
+        self._mix = np.stack((0.5 * xy[:, 1], -0.5 * xy[:, 0], np.array(d.directions, float)), axis=1)
+        self._thrust_curve, self._torque_curve = np.array(d.thrust_curve), np.array(d.torque_curve)
+        self._directions = np.array(d.directions, float)
+
+    def physical(self, action: Tensor) -> Tensor:
+        """Commands in the units of the action spec for normalised actions in [-1, 1], any shape [..., 4]."""
+        return self._mid + self._half * action
+
+    def normalised(self, command: Tensor) -> Tensor:
+        """The action in [-1, 1] for a command in the units of the spec, clipped."""
+        return ((command - self._mid) / self._half).clamp(-1.0, 1.0)
+
+    def apply(self, action: Tensor) -> None:
+        """Command the coming control step.
+
+        Args:
+            action: [N, A, 4] in [-1, 1], held; or [N, K, A, 4], one row a physics step.
+        """
+        command = self.physical(action)
+        if self.level == MOTORS:
+            self._schedule_rotors(command if command.dim() == 4 else command[:, None])
+        elif command.dim() == 4:
+            self._rows = command
+        else:
+            self._rows = None
+            self.setpoint.copy_(command)
+
+    def _schedule_rotors(self, thrust: Tensor) -> None:
+        n, _, a, _ = thrust.shape
+        k = self.physics_steps
+        if self._schedule.shape[1] != k:
+            self._schedule = torch.zeros(n, k, a, 5)
+        kernels.rotor_schedule(
+            thrust.numpy(), self.world.dt, self._thrust_curve, self._torque_curve, self._directions,
+            self.rotor_speed.numpy(), self.rotor_params.numpy(), self._schedule.numpy(),
+        )  # fmt: skip
+        self.actuators.set_control(self._schedule.view(n, k, a * 5))
+
+    physics_steps: int = 1
+    """K, set by the task: how many physics steps `apply` plans ahead for rotor_thrust."""
+
+    def _fly(self, i: int) -> None:
+        """Before physics step i: the onboard controller and the rotors of every drone."""
+        if self._rows is not None:
+            self.setpoint.copy_(self._rows[:, i])
+        kernels.fly(
+            self.level, self.bodies.state.view(-1, 13).numpy(), self.setpoint.view(-1, 4).numpy(),
+            self.memory.view(-1, MEMORY_SIZE).numpy(), self.drone.gains, self.world.dt, self._mix, self._thrust_curve,
+            self._torque_curve, self._directions, self.drone.mass, self.integrated_yaw,
+            self.rotor_speed.view(-1, 4).numpy(), self.rotor_params.view(-1, 4).numpy(), self._out.view(-1, 5).numpy(),
+        )  # fmt: skip
+        self.actuators.set_control(self._out.view(self.world.num_envs, -1))
+
+    def reset(self, ids: Tensor, state: Tensor) -> None:
+        """Put drones at `state` [n, A, 13] (see Bodies.state) with rotors at hover speed and an empty controller."""
+        self.bodies.set_state(ids, state)
+        self.rotor_speed[ids] = self.drone.hover_speed
+        self.memory[ids] = 0.0
+        self.setpoint[ids] = 0.0
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Physical quantities that can differ between worlds, as factors on the nominal value."""
+        w, bases = self.world, [f"{n}/base" for n in self.names]
+        mass, inertia = w.params.nominal("mass", bases), w.params.nominal("inertia", bases)
+
+        def write_mass(ids: Tensor, v: Tensor) -> None:
+            w.params.set("mass", bases, mass * v[:, None], ids)
+
+        def write_inertia(ids: Tensor, v: Tensor) -> None:
+            w.params.set("inertia", bases, inertia * v[:, None, None], ids)
+
+        def rotor(*columns: int):  # type: ignore[no-untyped-def]
+            def write(ids: Tensor, v: Tensor) -> None:
+                for c in columns:
+                    self.rotor_params[ids, :, c] = v[:, None] * self._nominal_rotor[c]
+
+            return write
+
+        thrust, torque = rotor(kernels.THRUST_SCALE), rotor(kernels.TORQUE_SCALE)
+        lag = rotor(kernels.TAU_UP, kernels.TAU_DOWN)
+        return {
+            "mass": Parameter("mass of each drone", "1", 1.0, 0.1, 3.0, write_mass),
+            "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write_inertia),
+            "thrust_coefficient": Parameter("thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, thrust),
+            "torque_coefficient": Parameter("reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, torque),
+            "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, lag),
+        }

@@ -1,0 +1,47 @@
+"""Rookery: where robots are raised in simulation and released to hardware.
+
+    import rookery
+    env = rookery.make("drone-hover", num_envs=1024, seed=0)
+    obs, info = env.reset()
+    obs, reward, terminated, truncated, info = env.step(actions)
+
+Importing this costs no torch and no MuJoCo: they come with the first name that needs them. The tasks are registered
+with gymnasium, as in ``gymnasium.make("rookery/drone-hover-v0")``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rookery.gym_registration import register as _register
+
+if TYPE_CHECKING:
+    from rookery.listing import list_tasks
+    from rookery.make import make
+    from rookery.sim.errors import RookeryError
+    from rookery.version import __version__
+
+__all__ = ["RookeryError", "__version__", "list_tasks", "make"]
+
+_HOMES = {
+    "make": "rookery.make",
+    "list_tasks": "rookery.listing",
+    "RookeryError": "rookery.sim.errors",
+    "__version__": "rookery.version",
+}
+
+_register()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rookery' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,184 @@
+"""`rookery bench env`: steps per second of an environment, and of its engine with no task around it.
+
+Both are measured in one process, in short slices that take turns, so that whatever else the machine does falls on both;
+the figures are medians over slices, and the efficiency is the median of the ratios of neighbouring slices.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from rookery.cli.options import (
+    Action,
+    Config,
+    Engine,
+    Json,
+    NumEnvs,
+    Randomize,
+    Seed,
+    Task,
+    positive,
+    print_json,
+    task_config,
+)
+from rookery.sim.errors import unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rookery.sim.vec_env import VecEnv
+    from rookery.sim.world import World
+
+EXAMPLES = """
+  rookery bench env drone-hover
+  rookery bench env drone-hover --action rotor_thrust --num-envs 1024 --seconds 10 --json
+  rookery bench env drone-hover --engine pybullet --num-envs 8
+"""
+SLICE_S = 0.25
+"""Wall time of one slice, s: long against a timer, short against the machine's changes of mood."""
+RAW_STEPS = 10
+"""Control steps after which the raw engine goes back to states of the environment: falling drones would soon all lie on
+the ground, where contacts make physics dearer than in the flight that it is compared with."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """Steps per second of an environment under random actions, and of its engine alone in the same process.
+
+    raw = one call of the engine for the K physics steps of a control step, from the environment's own states;
+    efficiency = physics steps per second in the environment / raw.
+    """
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help="What to measure: env.")]
+    task: Task
+    engine: Engine = "mujoco"
+    action: Action = None
+    num_envs: NumEnvs = 1024
+    seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
+    randomize: Randomize = "none"
+    config: Config = ()
+    seed: Seed = 0
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Measure and print."""
+    if args.what != "env":
+        raise unknown("benchmark", args.what, ["env"])
+    positive("--seconds", args.seconds)
+    from rookery.make import make
+
+    config = task_config(args.config, args.action)
+    env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
+    result = {"task": args.task, "engine": args.engine} | measure(env, args.seconds)
+    env.close()
+    if args.json:
+        print_json(result)
+    else:
+        show(result)
+    return 0
+
+
+def measure(env: VecEnv, seconds: float) -> dict[str, Any]:
+    """Speed of an environment and of its engine.
+
+    Args:
+        env: any; it is reset.
+        seconds: wall time to measure for, s.
+
+    Returns:
+        env_steps_per_s, agent_steps_per_s, physics_steps_per_s, raw_physics_steps_per_s, counted over all worlds;
+        efficiency; num_envs, actions (the kind, by group) and slices.
+    """
+    from rookery.sim.engines import make_world
+
+    raw = make_world(env.world.engine, env.task.scene(), env.num_envs, str(env.device))
+    actions = _random_actions(env)
+    env.reset()
+    env.stagger()
+    slice_s = min(SLICE_S, seconds / 4)
+    _env_slice(env, actions, slice_s)  # compiles kernels, fills caches
+    _raw_slice(env, raw, slice_s)
+    rates: list[tuple[float, float]] = []
+    end = time.perf_counter() + seconds
+    while not rates or time.perf_counter() < end:
+        pair = {}
+        # Who goes first alternates too: a machine that slows down must not favour one of the two.
+        for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
+            pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(env, raw, slice_s)
+        rates.append((pair["env"], pair["raw"]))
+    raw.close()
+    control = statistics.median(r for r, _ in rates)
+    k = env.task.physics_steps
+    return {
+        "num_envs": env.num_envs,
+        "actions": {name: group.action.kind for name, group in env.groups.items()},
+        "env_steps_per_s": control * env.num_envs,
+        "agent_steps_per_s": control * env.num_envs * sum(g.count for g in env.groups.values()),
+        "physics_steps_per_s": control * env.num_envs * k,
+        "raw_physics_steps_per_s": statistics.median(r for _, r in rates) * env.num_envs * k,
+        "efficiency": statistics.median(e / r for e, r in rates),
+        "slices": len(rates),
+    }
+
+
+def _random_actions(env: VecEnv) -> list[dict[str, Tensor]]:
+    """Some sets of uniform actions, made before the clock runs."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    shapes = {name: (env.num_envs, g.count, g.action.size) for name, g in env.groups.items()}
+    return [
+        {name: (torch.rand(shape, generator=generator) * 2 - 1).to(env.device) for name, shape in shapes.items()}
+        for _ in range(16)
+    ]
+
+
+def _env_slice(env: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> float:
+    """Control steps per second of the environment."""
+    start, steps = time.perf_counter(), 0
+    while True:
+        env.step(actions[steps % len(actions)])
+        steps += 1
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return steps / elapsed
+
+
+def _raw_slice(env: VecEnv, raw: World, seconds: float) -> float:
+    """Control steps per second of the engine alone; going back to the environment's states is not timed."""
+    snapshot, k = env.world.snapshot(), env.task.physics_steps
+    elapsed, steps = 0.0, 0
+    while elapsed < seconds:
+        raw.restore(snapshot)
+        start = time.perf_counter()
+        for _ in range(RAW_STEPS):
+            raw.step(k)
+        elapsed += time.perf_counter() - start
+        steps += RAW_STEPS
+    return steps / elapsed
+
+
+def show(result: dict[str, Any]) -> None:
+    """The figures for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    kinds = ", ".join(f"{name}: {kind}" for name, kind in result["actions"].items())
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, label in (
+        ("env_steps_per_s", "environment steps/s"),
+        ("agent_steps_per_s", "agent steps/s"),
+        ("physics_steps_per_s", "physics steps/s"),
+        ("raw_physics_steps_per_s", "physics steps/s of the engine alone"),
+    ):
+        table.add_row(label, f"{result[key]:>14,.0f}")
+    table.add_row("efficiency", f"[bold]{result['efficiency']:>14.2f}[/]")
+    console = Console()
+    console.print(f"[bold]{result['task']}[/] on {result['engine']}, {result['num_envs']} worlds, {kinds}")
+    console.print(table)

@@ -1,0 +1,115 @@
+"""`rookery eval`: measure a policy, or a task's classical controller, over many episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from rookery.cli.options import Config, Controller, Engine, Json, Randomize, Run, Seed, numbers, print_json, values
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.policies.evaluate import Act
+    from rookery.sim.vec_env import VecEnv
+
+EXAMPLES = """
+  rookery eval runs/drone-hover/latest
+  rookery eval runs/drone-hover/latest --engine pybullet --episodes 64
+  rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
+  rookery eval policies/zoo/drone-track --config path=circle --json
+  rookery eval drone-hover --controller pid
+"""
+DEFAULT_WORLDS = {"pybullet": 16}
+"""Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
+MOST_WORLDS = 512
+
+
+@dataclass(frozen=True)
+class Args:
+    """Measure a policy over many episodes: success, return, and all of the task's own figures.
+
+    Episodes are counted fairly: every world gives its first ones. The same seed gives the same figures.
+    """
+
+    run: Run
+    episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes to average over.")] = 256
+    engine: Engine = "mujoco"
+    set: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="NAME=VALUE", help="Physical parameter at one value, mass=1.2, action_delay=0.02; may be repeated."
+        ),
+    ] = ()
+    randomize: Randomize = "none"
+    config: Config = ()
+    controller: Controller = "policy"
+    num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
+    seed: Seed = 0
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Measure and print."""
+    if args.episodes < 1:
+        raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
+    from rookery.runs import open_env
+
+    worlds = args.num_envs
+    if worlds is None:
+        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine, MOST_WORLDS))
+    fixed = numbers(args.set, "--set")
+    env, act = open_env(
+        args.run,
+        worlds,
+        controller=args.controller,
+        config=values(args.config, "--config"),
+        engine=args.engine,
+        seed=args.seed,
+        randomize=args.randomize,
+        fixed=fixed,
+    )
+    try:
+        result = measure(env, act, args.episodes, args.seed)
+    finally:
+        env.close()
+    result |= {"controller": args.controller, "engine": args.engine, "randomize": args.randomize}
+    result |= {"seed": args.seed, "set": fixed}
+    if args.json:
+        print_json(result)
+    else:
+        show(result)
+    return 0
+
+
+def measure(env: VecEnv, act: Act, episodes: int, seed: int) -> dict[str, Any]:
+    """What `rookery eval` tells of a policy: the figures of `evaluate` with the task's headline figure and name."""
+    from rookery.policies.evaluate import evaluate
+
+    result = {"task": env.task_id, **evaluate(env, act, episodes, seed)}
+    name = env.task.headline
+    return result | {"metric_name": name, "metric": result["metrics"].get(name)}
+
+
+def show(result: dict[str, Any]) -> None:
+    """The figures for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    changes = ", ".join(f"{k}={v:g}" for k, v in result["set"].items())
+    console.print(
+        f"[bold]{result['task']}[/] on {result['engine']}, {result['episodes']} episodes, {result['controller']}"
+        + (f", {changes}" if changes else "")
+    )
+    table = Table(box=None, show_header=False, pad_edge=False)
+    if result["success_rate"] is not None:
+        table.add_row("success", f"[bold]{result['success_rate']:.1%}[/]")
+    for name, value in result["metrics"].items():
+        if name != "success":
+            table.add_row(name, f"{value:.4g}")
+    table.add_row("return", f"{result['return_mean']:.4g} +- {result['return_std']:.3g}")
+    table.add_row("episode length", f"{result['episode_length_mean']:.4g} control steps")
+    table.add_row("ended by", ", ".join(f"{name} {n}" for name, n in result["causes"].items()))
+    console.print(table)

@@ -1,0 +1,73 @@
+"""`rookery export`: write the bundle for hardware, or check one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from rookery.cli.options import Json, print_json
+from rookery.sim.errors import RookeryError
+
+EXAMPLES = """
+  rookery export runs/drone-hover/latest --out bundle
+  rookery export --check bundle
+  rookery export --check bundle --json
+"""
+
+
+@dataclass(frozen=True)
+class Args:
+    """Write a policy's bundle for hardware, or check one.
+
+    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which says what every number
+    means, and golden.npz, observations with the actions that belong to them. --check reloads it without PyTorch and
+    compares ONNX Runtime and the compiled C with those actions.
+    """
+
+    run: Annotated[
+        tyro.conf.Positional[Path | None],
+        tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
+    ] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Folder of the new bundle.")] = None
+    check: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Bundle to check.")] = None
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Export or check; an error where a check fails."""
+    if args.check is not None:
+        if args.run is not None or args.out is not None:
+            raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
+        return _check(args.check, args.json)
+    if args.run is None or args.out is None:
+        raise RookeryError("give a run and --out DIR to export, or --check DIR: see `rookery export --help`.")
+    from rookery.runs import open_run
+    from rookery.sim2real.export.bundle import export_bundle
+
+    policies, contract = open_run(args.run)
+    export_bundle(policies, contract, args.out)
+    files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}
+    if args.json:
+        print_json({"bundle": str(args.out), "task": contract["task_id"], "files": files})
+        return 0
+    print(f"exported {contract['task_id']} to {args.out}")
+    for name, size in files.items():
+        print(f"  {name:16} {size:>9,} bytes")
+    print(f"Check it with: rookery export --check {args.out}")
+    return 0
+
+
+def _check(bundle: Path, as_json: bool) -> int:
+    from rookery.sim2real.export.check import check_bundle
+
+    result = check_bundle(bundle)
+    if as_json:
+        print_json({"bundle": str(bundle), **result})
+        return 0
+    print(f"{bundle} is right: {result['observations']} observations, largest difference from the trained network")
+    print(f"  ONNX Runtime  {result['onnx_max_error']:.2g}")
+    print(f"  compiled C    {result['c_max_error']:.2g}")
+    return 0

@@ -1,0 +1,45 @@
+"""`rookery list`: every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rookery.cli.options import Json, print_json
+
+EXAMPLES = """
+  rookery list
+  rookery list --json | jq -r '.[].id'
+"""
+
+
+@dataclass(frozen=True)
+class Args:
+    """Every task: agents, observation and action sizes, engines (the default first)."""
+
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Print the tasks."""
+    from rookery.listing import describe, list_tasks
+
+    tasks = [describe(task) for task in list_tasks()]
+    if args.json:
+        print_json([task.to_json() for task in tasks])
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "what is to be done", "agents", "observation", "action", "engines", box=None, pad_edge=False)
+    for task in tasks:
+        groups = task.groups.items()
+        table.add_row(
+            f"[cyan]{task.id}[/]",
+            task.summary,
+            "\n".join(f"{g.count} {name}" for name, g in groups),
+            "\n".join(str(g.observation_size) for _, g in groups),
+            "\n".join(str(g.action_size) for _, g in groups),
+            ", ".join(task.engines),
+        )
+    Console().print(table)
+    return 0

@@ -1,0 +1,89 @@
+"""Entry point of the `rookery` command.
+
+A subcommand is a module of this package with `Args` (a dataclass that tyro reads; its docstring is the description),
+`EXAMPLES` (shown below its --help) and `run(args) -> exit code`. It is imported only when it is called for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from rookery.cli.options import parse
+from rookery.sim.errors import RookeryError, unknown
+
+COMMANDS = {
+    "list": "every task: agents, observation and action sizes, engines",
+    "train": "learn a policy, with live progress; makes a run folder",
+    "play": "film a policy",
+    "eval": "measure a policy over many episodes",
+    "export": "write the bundle for hardware, or check one",
+    "bench": "speed of an environment against its engine's own limit",
+    "doctor": "what this machine can do, and how to get what is missing",
+}
+HELP = """[bold]rookery[/]: where robots are raised in simulation and released to hardware
+
+[bold]Usage[/]  rookery COMMAND [OPTIONS]      rookery COMMAND --help      rookery --version
+
+[bold]Commands[/]
+{commands}
+
+[bold]From nothing to a bundle for hardware[/]
+  rookery list
+  rookery train drone-hover
+  rookery play runs/drone-hover/latest --out hover.mp4
+  rookery eval runs/drone-hover/latest --engine pybullet
+  rookery export runs/drone-hover/latest --out bundle
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: words after `rookery`; those of the process by default.
+
+    Returns:
+        The exit code: 0; 2 for what the user can put right; 130 for Ctrl-C.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _run(words))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Do `work`, with its errors told in a sentence; returns the exit code."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except RookeryError as error:
+        print(f"rookery: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("rookery: interrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) went away: nothing more is to be written, not even by the interpreter at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        from rich.console import Console
+
+        commands = "\n".join(f"  [cyan]{name:8}[/] {summary}" for name, summary in COMMANDS.items())
+        Console(highlight=False, soft_wrap=True).print(HELP.format(commands=commands), end="")
+        return 0
+    if words[0] in ("-V", "--version"):
+        from rookery.version import __version__
+
+        print(f"rookery {__version__}")
+        return 0
+    if words[0] not in COMMANDS:
+        raise unknown("option" if words[0].startswith("-") else "command", words[0], COMMANDS)
+    command = importlib.import_module(f"rookery.cli.{words[0]}")
+    args = parse(command.Args, words[1:], words[0], command.EXAMPLES)
+    return 0 if args is None else int(command.run(args) or 0)

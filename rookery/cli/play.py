@@ -1,0 +1,94 @@
+"""`rookery play`: film a policy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from rookery.cli.options import (
+    Config,
+    Controller,
+    Engine,
+    Json,
+    Randomize,
+    Run,
+    Seed,
+    numbers,
+    positive,
+    print_json,
+    values,
+)
+
+EXAMPLES = """
+  rookery play runs/drone-hover/latest
+  rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
+  rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
+  rookery play drone-hover --controller pid --out pid.mp4
+"""
+
+
+@dataclass(frozen=True)
+class Args:
+    """Film a policy: MP4 or GIF with target markers, trail and a small overlay; without a screen, too."""
+
+    run: Run
+    out: Annotated[
+        Path | None, tyro.conf.arg(metavar="FILE", help="Film, .mp4 or .gif; film.mp4 in the run folder if left out.")
+    ] = None
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help="Simulated time; one episode if left out.")] = None
+    camera: Annotated[
+        str, tyro.conf.arg(metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard.")
+    ] = "chase"
+    size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (
+        640,
+        480,
+    )
+    sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the film as well, .png.")] = None
+    engine: Engine = "mujoco"
+    set: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
+    ] = ()
+    randomize: Randomize = "none"
+    config: Config = ()
+    controller: Controller = "policy"
+    seed: Seed = 0
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Film."""
+    if args.seconds is not None:
+        positive("--seconds", args.seconds)
+    from rookery.runs import open_env
+    from rookery.sim.film import contact_sheet, film
+
+    env, act = open_env(
+        args.run,
+        1,
+        controller=args.controller,
+        config=values(args.config, "--config"),
+        engine=args.engine,
+        seed=args.seed,
+        randomize=args.randomize,
+        fixed=numbers(args.set, "--set"),
+    )
+    out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "film.mp4")
+    seconds = args.seconds or env.max_episode_steps * env.control_dt
+    width, height = args.size
+    try:
+        made = film(env, act, out, seconds=seconds, camera=args.camera, width=width, height=height, seed=args.seed)
+    finally:
+        env.close()
+    if args.sheet is not None:
+        contact_sheet(made.path, args.sheet)
+    if args.json:
+        print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None})
+        return 0
+    print(f"filmed {made.seconds:.1f} s with {made.backend}: {made.path}")
+    if args.sheet is not None:
+        print(f"contact sheet: {args.sheet}")
+    return 0

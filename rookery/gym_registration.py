@@ -1,0 +1,49 @@
+"""The tasks under gymnasium's names: ``gymnasium.make("rookery/drone-hover-v0")`` and ``gymnasium.make_vec``.
+
+`import rookery` calls `register`; ``gymnasium.make("rookery:rookery/drone-hover-v0")`` needs no other import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rookery.tasks.registry import TASKS
+
+if TYPE_CHECKING:
+    from rookery.sim.adapters.gymnasium_env import SingleEnv
+    from rookery.sim.adapters.gymnasium_vector import VectorEnv
+
+NAMESPACE, VERSION = "rookery", "v0"
+
+
+def register() -> None:
+    """Register every task once. Registered are names only: a task's code is imported when it is made."""
+    import gymnasium
+
+    for task in TASKS:
+        name = f"{NAMESPACE}/{task}-{VERSION}"
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point="rookery.gym_registration:make_single",
+                vector_entry_point="rookery.gym_registration:make_vector",
+                # Time limits are the task's own; gymnasium's wrapper would be a second clock.
+                kwargs={"task": task},
+                disable_env_checker=True,
+            )
+
+
+def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> SingleEnv:
+    """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`."""
+    from rookery.make import make
+    from rookery.sim.adapters.gymnasium_env import SingleEnv
+
+    return SingleEnv(make(task, 1, **kwargs), render_mode=render_mode)
+
+
+def make_vector(task: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
+    """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`."""
+    from rookery.make import make
+    from rookery.sim.adapters.gymnasium_vector import VectorEnv
+
+    return VectorEnv(make(task, num_envs, **kwargs))

@@ -1,0 +1,177 @@
+"""Run folders: where they lie, what is in them, and the environment that a stored policy was trained for."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.tasks.registry import TASKS
+
+if TYPE_CHECKING:
+    from rookery.policies.evaluate import Act
+    from rookery.policies.policy import Policy
+    from rookery.sim.vec_env import VecEnv
+
+LATEST = "latest"
+"""Link beside the runs of a task to the one begun last."""
+
+
+def zoo() -> dict[str, Path]:
+    """Policies that come with the package, by task."""
+    import rookery.policies
+
+    folder = Path(rookery.policies.__file__).parent / "zoo"
+    return {f.parent.name: f.parent for f in sorted(folder.glob("*/contract.json"))}
+
+
+def find_run(run: Path) -> Path:
+    """The folder that holds a policy: a run, a folder of the zoo, or the zoo's policy for a task's name.
+
+    Raises:
+        RookeryError: there is no such folder, with the nearest match; or it holds no policy.
+    """
+    if not run.exists():
+        if str(run) in zoo():
+            return zoo()[str(run)]
+        beside = [f.parent.name for f in run.parent.glob("*/contract.json")]
+        if str(run.parent) != "." and beside:
+            raise unknown(f"run in {run.parent}", run.name, beside)
+        raise RookeryError(
+            f"there is no folder {str(run)!r}: give one that `rookery train` made, such as runs/drone-hover/{LATEST}, "
+            f"or a policy of the zoo ({', '.join(zoo()) or 'which is empty'})."
+        )
+    if not (run / "contract.json").is_file():
+        raise RookeryError(
+            f"{run} holds no policy yet: give a run folder with a checkpoint, or a folder of policies/zoo."
+        )
+    return run
+
+
+def open_run(run: Path) -> tuple[dict[str, Policy], dict[str, Any]]:
+    """The policies of a run or zoo folder, by group, and their contract.
+
+    Raises:
+        RookeryError: the folder is missing, incomplete, damaged or of a newer version.
+    """
+    from rookery.policies.store import load_policy
+    from rookery.sim2real.contract import validate_contract
+
+    policies, contract = load_policy(find_run(run))
+    return policies, validate_contract(contract)
+
+
+def make_env(contract: dict[str, Any], num_envs: int, config: dict[str, Any] | None = None, **options: Any) -> VecEnv:
+    """The environment of a contract, with its task config.
+
+    Args:
+        contract: of a stored policy.
+        num_envs: worlds.
+        config: changes to the contract's task config.
+        options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
+
+    Raises:
+        RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
+    """
+    from rookery.make import make
+    from rookery.sim2real.contract import check_compatible
+
+    env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], config or {}), **options)
+    check_compatible(contract, env)
+    return env
+
+
+def open_env(
+    run: Path, num_envs: int, *, controller: str = "policy", config: dict[str, Any] | None = None, **options: Any
+) -> tuple[VecEnv, Act]:
+    """The environment of a run and what acts in it.
+
+    Args:
+        run: run or zoo folder; also a task's name where its classical controller acts.
+        num_envs: worlds.
+        controller: "policy" or "pid", the task's classical controller.
+        config: changes to the task config.
+        options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
+
+    Raises:
+        RookeryError: as `open_run` and `make_env`; or there is no such controller.
+    """
+    from rookery.make import make
+    from rookery.policies.evaluate import act_with
+
+    if controller not in ("policy", "pid"):
+        raise unknown("controller", controller, ["policy", "pid"])
+    if controller == "pid" and str(run) in TASKS and not run.exists():
+        env = make(str(run), num_envs, config=config, **options)
+    else:
+        policies, contract = open_run(run)
+        env = make_env(contract, num_envs, config, **options)
+        if controller == "policy":
+            return env, act_with(policies, env)
+    baseline = getattr(env.task, "baseline", None)
+    if baseline is None:
+        raise RookeryError(f"{env.task_id} has no classical controller: leave out --controller.")
+    return env, baseline()
+
+
+def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`values` with `changes` in their place, also inside nested values such as reward weights."""
+    nested = {
+        k: merge(values[k], v) for k, v in changes.items() if isinstance(v, dict) and isinstance(values.get(k), dict)
+    }
+    return values | changes | nested
+
+
+def new_run(task: str, out: Path | None) -> Path:
+    """An empty folder for a run: `out`, or ``runs/<task>/<time>`` with the link ``latest`` to it.
+
+    Raises:
+        RookeryError: `out` holds something already, or the place cannot be written.
+    """
+    time = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    folder = out or _free(Path("runs") / task / time)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RookeryError(
+            f"{folder} is not empty: choose another --out, or go on with the run in it by "
+            f"`rookery train --resume {folder}`."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+        if out is None:
+            link = folder.parent / LATEST
+            if link.is_symlink() or not link.exists():
+                fresh = folder.parent / f".{LATEST}-{os.getpid()}"
+                fresh.symlink_to(folder.name)
+                fresh.replace(link)
+    except OSError as e:
+        raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another folder with --out.") from e
+    return folder
+
+
+def _free(folder: Path) -> Path:
+    """`folder`, or the first of ``folder-2``, ... that is not there, for runs begun in the same second."""
+    candidate, i = folder, 1
+    while candidate.exists():
+        i += 1
+        candidate = folder.with_name(f"{folder.name}-{i}")
+    return candidate
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all.
+
+    Raises:
+        RookeryError: the place cannot be written or the disk is full.
+    """
+    from rookery.policies.store import replace, unwritable
+
+    try:
+        replace(file, (json.dumps(value, indent=2) + "\n").encode())
+    except OSError as e:
+        raise unwritable(file.parent, e) from e

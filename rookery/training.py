@@ -1,0 +1,206 @@
+"""A training from its settings, or from a run that stopped: makes environment, trainer and run folder fit together."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rookery.policies import checkpoint
+from rookery.policies.config import PPOConfig
+from rookery.policies.logging import Terminal
+from rookery.policies.ppo import PPO, Interrupted
+from rookery.runs import find_run, new_run, write_json
+from rookery.sim.errors import RookeryError
+from rookery.sim.vec_env import VecEnv
+from rookery.tasks.registry import find
+
+DEFAULT_STEPS = 5_000_000
+DEFAULT_NUM_ENVS = 1024
+RANGES = "randomization.toml"
+"""Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that a training is made from; stored in its checkpoints.
+
+    Args:
+        task: registered name.
+        steps: control steps over all worlds.
+        num_envs, seed, engine, randomize, fixed, config: as in `rookery.make`.
+        ppo: PPOConfig values.
+    """
+
+    task: str
+    steps: int
+    num_envs: int
+    seed: int = 0
+    engine: str = "mujoco"
+    randomize: str = "none"
+    fixed: dict[str, float] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    ppo: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_task(cls, task: str, ppo: dict[str, Any] | None = None, **given: Any) -> Settings:
+        """What is given (None: not), on top of the task's own training settings.
+
+        Raises:
+            RookeryError: unknown task.
+        """
+        own = dict(find(task).training)
+        own |= {k: v for k, v in given.items() if v is not None}
+        names = {f.name for f in dataclasses.fields(cls)}
+        values = {"steps": own.pop("total_steps", DEFAULT_STEPS), "num_envs": DEFAULT_NUM_ENVS}
+        values |= {k: own.pop(k) for k in list(own) if k in names}
+        return cls(task, ppo=own | (ppo or {}), **values)
+
+
+class _TimeOverError(Exception):
+    """The time that was given is over."""
+
+
+class Training:
+    """A trainer in its run folder.
+
+    Args:
+        settings: what it was made from.
+        folder: run folder.
+        ppo: the trainer.
+    """
+
+    def __init__(self, settings: Settings, folder: Path, ppo: PPO) -> None:
+        self.settings, self.folder, self.ppo = settings, folder, ppo
+
+    def run(self, limit_s: float | None = None) -> dict[str, Any]:
+        """Train to the end, to Ctrl-C, or until a wall time is over; in each case everything is saved.
+
+        Args:
+            limit_s: s of training, those before a resume included; None for no limit.
+
+        Returns:
+            run, task, steps, seconds, success (of the latest episodes, with exploration), stopped ("steps", "success",
+            "time" or "interrupt") and interrupted.
+        """
+        ppo, total = self.ppo, self.settings.steps
+        terminal = Terminal(ppo.steps, total)
+        provenance = ppo.extra["contract"]["provenance"]
+
+        def progress(row: dict[str, Any]) -> None:
+            provenance["steps"] = row["steps"]  # stands in the contract of the next checkpoint
+            terminal.show(row)
+            if limit_s is not None and ppo.seconds > limit_s:
+                raise _TimeOverError
+
+        stopped = "interrupt"
+        terminal.start()
+        try:
+            stopped = ppo.train(total, self.folder, progress)["stopped"]
+        except Interrupted:
+            pass  # the trainer has saved
+        except _TimeOverError:
+            stopped = "time"
+            ppo.save(self.folder)
+        finally:
+            terminal.stop()
+            ppo.env.close()
+        if stopped == "interrupt":
+            print(f"rookery: interrupted and saved; go on with: rookery train --resume {self.folder}", file=sys.stderr)
+        return {
+            "run": str(self.folder),
+            "task": self.settings.task,
+            "steps": ppo.steps,
+            "seconds": round(ppo.seconds, 2),
+            "success": ppo.episodes.success,
+            "stopped": stopped,
+            "interrupted": stopped == "interrupt",
+        }
+
+
+def start(settings: Settings, out: Path | None = None) -> Training:
+    """A new training in a new run folder.
+
+    Raises:
+        RookeryError: settings that do not exist or fit, or a folder that cannot be written.
+    """
+    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.provenance import gather_provenance
+
+    config = ppo_config(settings)
+    env = _make(settings, settings.randomize)
+    provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
+    delay = env.randomization.ranges.get("action_delay")
+    contract = build_contract(
+        env, assumed_delay=(delay.low, delay.high) if delay else 0.0, provenance=provenance | {"fixed": settings.fixed}
+    )
+    extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
+    ppo = PPO(env, config, extra)
+    folder = new_run(settings.task, out)
+    if settings.randomize not in ("none", "default"):
+        shutil.copyfile(settings.randomize, folder / RANGES)
+    write_json(folder / "run.json", {**provenance, "settings": extra["settings"], "ppo": config.to_dict()})
+    return Training(settings, folder, ppo)
+
+
+def resume(run: Path, steps: int | None = None, task: str | None = None) -> Training:
+    """Go on from the newest checkpoint of a run.
+
+    Args:
+        run: its folder, or one of its checkpoints.
+        steps: a new number of control steps in all; the run's own by default.
+        task: the task that the caller expects; None takes the run's.
+
+    Raises:
+        RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
+    """
+    folder = run.parent.parent if run.parent.name == "checkpoints" else run
+    state = checkpoint.read_state(run if folder != run else find_run(run))
+    stored = dict(state["extra"].get("settings") or {})
+    if not stored:
+        raise RookeryError(f"{run} was not made by `rookery train`: go on with it from the program that made it.")
+    settings = Settings(**stored)
+    if task is not None and task != settings.task:
+        raise RookeryError(
+            f"{run} is a run of {settings.task!r}, not of {task!r}: write {settings.task} or leave it out."
+        )
+    settings = dataclasses.replace(settings, steps=steps or settings.steps)
+    if state["steps"] >= settings.steps:
+        raise RookeryError(
+            f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
+        )
+    kept = folder / RANGES
+    env = _make(settings, str(kept) if kept.exists() else settings.randomize)
+    state["extra"]["settings"] = dataclasses.asdict(settings)
+    ppo = PPO(env, checkpoint.config_of(state), state["extra"])
+    ppo.load(run)
+    return Training(settings, folder, ppo)
+
+
+def ppo_config(settings: Settings) -> PPOConfig:
+    """The trainer's settings.
+
+    Raises:
+        RookeryError: a name or value that PPO does not have.
+    """
+    try:
+        return PPOConfig.from_dict({"seed": settings.seed} | settings.ppo)
+    except TypeError as e:
+        raise RookeryError(f"a PPO setting has a value of the wrong kind ({e}): see rookery/policies/config.py.") from e
+
+
+def _make(settings: Settings, randomize: str) -> VecEnv:
+    from rookery.make import make
+
+    return make(
+        settings.task,
+        settings.num_envs,
+        engine=settings.engine,
+        seed=settings.seed,
+        randomize=randomize,
+        fixed=settings.fixed,
+        config=settings.config,
+    )

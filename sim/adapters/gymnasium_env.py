@@ -1,0 +1,95 @@
+"""`gymnasium.Env` over a VecEnv of one world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
+from rookery.sim.adapters.spaces import (
+    Array,
+    action_space,
+    action_tensor,
+    array,
+    episode_summary,
+    observation_space,
+    only_group,
+)
+from rookery.sim.errors import RookeryError
+from rookery.sim.vec_env import VecEnv
+
+
+class SingleEnv(gymnasium.Env):
+    """One world of a task with one agent group.
+
+    The step that ends an episode returns that episode's last observation; ``info`` then has its return, length, cause
+    and metrics. `reset` begins the next one.
+
+    Args:
+        env: what is wrapped, with num_envs == 1.
+        joint: take several agents as one that sees and commands all of them: [A * O], [A * D], mean reward.
+        render_mode: None or "rgb_array".
+
+    Raises:
+        RookeryError: more than one world, several groups, several agents without `joint`, or an unknown render mode.
+    """
+
+    def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
+        if env.num_envs != 1:
+            raise RookeryError(f"gymnasium.Env holds one world, got num_envs={env.num_envs}: use VectorEnv.")
+        self.env = env
+        self._name, self.group = only_group(env, joint)
+        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
+        self.render_mode = check_mode(render_mode)
+        self.observation_space = observation_space(self.group, self.group.count)
+        self.action_space = action_space(self.group, self.group.count)
+        self._frames = Frames(env)
+        self._running = False
+        self._next: Array | None = None  # first observation of an episode that the VecEnv has begun by itself
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begin a new episode.
+
+        Args:
+            seed: starts the world's random stream anew; None lets it go on.
+            options: none are known.
+        """
+        super().reset(seed=seed)
+        obs = self._next
+        if obs is None or seed is not None:
+            obs = array(self.env.reset(seed)[0][self._name].flatten())
+        self._next, self._running = None, True
+        self._frames.cut(0)
+        return obs, {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Advance by one control step.
+
+        Args:
+            action: [D] in [-1, 1].
+
+        Raises:
+            RookeryError: the episode has ended or none was begun, or an action of another shape or with NaN.
+        """
+        if not self._running:
+            raise RookeryError("there is no episode to step: call reset() first, and after each episode's end.")
+        a, d = self.group.count, self.group.action.size
+        tensor = action_tensor(action, (a * d,), (1, a, d))
+        obs, reward, terminated, truncated, info = self.env.step({self._name: tensor})
+        seen, told = array(obs[self._name].flatten()), dict[str, Any]()
+        if "episode" in info:
+            self._next, self._running = seen, False
+            seen, told = array(info["final_observation"][self._name].flatten()), episode_summary(self.env, info, 0)
+        return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), told
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """The world as uint8 [H, W, 3]; None without a render mode. After an episode's end it shows the next one."""
+        return None if self.render_mode is None else self._frames.world(0)
+
+    def close(self) -> None:
+        """Free the renderer and the engine."""
+        self._frames.close()
+        self.env.close()

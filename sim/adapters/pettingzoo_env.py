@@ -1,0 +1,143 @@
+"""PettingZoo's `ParallelEnv` over a VecEnv of one world: every agent by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pettingzoo
+import torch
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
+from rookery.sim.adapters.spaces import Array, action_space, action_tensor, array, episode_summary, observation_space
+from rookery.sim.errors import RookeryError
+from rookery.sim.vec_env import VecEnv
+
+ByAgent = dict[str, Any]
+
+
+class ParallelEnv(pettingzoo.ParallelEnv):
+    """One world of a task. Agents are called ``<group>_<i>``, such as ``drone_0``.
+
+    An episode ends for all agents together; an agent that drops out earlier (see `VecEnv.active`) is terminated then,
+    gets its last observation, and the task's neutral action is taken for it until the end.
+
+    Args:
+        env: what is wrapped, with num_envs == 1.
+        render_mode: None or "rgb_array".
+
+    Raises:
+        RookeryError: more than one world, or an unknown render mode.
+    """
+
+    def __init__(self, env: VecEnv, *, render_mode: str | None = None) -> None:
+        if env.num_envs != 1:
+            raise RookeryError(
+                f"PettingZoo's ParallelEnv holds one world, got num_envs={env.num_envs}: use VecEnv itself."
+            )
+        self.env = env
+        self.metadata = {
+            "name": env.task_id,
+            "render_modes": list(RENDER_MODES),
+            "render_fps": round(1.0 / env.control_dt),
+        }
+        self.render_mode = check_mode(render_mode)
+        self._where = {f"{g}_{i}": (g, i) for g, s in env.groups.items() for i in range(s.count)}
+        self.possible_agents = list(self._where)
+        self.agents: list[str] = []
+        self.observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self.action_spaces = {name: action_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self.state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32)
+        self._state = np.zeros(env.state_size, dtype=np.float32)
+        self._frames = Frames(env)
+
+    def observation_space(self, agent: str) -> Box:
+        """The agent's observation space, always the same object."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Box:
+        """The agent's action space, always the same object."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
+        """Begin a new episode with all agents.
+
+        Args:
+            seed: starts the world's random stream anew; None lets it go on.
+            options: none are known.
+
+        Returns:
+            Observations and empty infos by agent.
+        """
+        obs, _ = self.env.reset(seed)
+        self.agents = list(self.possible_agents)
+        self._state = array(self.env.state[0])
+        self._frames.cut(0)
+        return self._by_agent(obs), {name: {} for name in self.agents}
+
+    def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
+        """Advance by one control step.
+
+        Args:
+            actions: by agent, each [D] in [-1, 1], for all live agents.
+
+        Returns:
+            By agent that was live: observation, reward, terminated, truncated, info. When the episode ends, info has
+            its return (mean over agents), length, cause and metrics.
+
+        Raises:
+            RookeryError: no episode is running, or an agent's action is missing, of another shape or with NaN.
+        """
+        if not self.agents:
+            raise RookeryError("there is no episode to step: call reset() first, and after each episode's end.")
+        obs, reward, terminated, truncated, info = self.env.step(self._actions(actions))
+        ended = "episode" in info
+        seen = info["final_observation"] if ended else obs
+        self._state = array((info["final_state"] if ended else self.env.state)[0])
+        told = episode_summary(self.env, info, 0) if ended else {}
+        gone = self._gone()
+        over = {name: bool(terminated[0]) or (name in gone and not ended) for name in self.agents}
+        late = {name: bool(truncated[0]) for name in self.agents}
+        rewards = {name: float(reward[g][0, i]) for name, (g, i) in self._live().items()}
+        observations, infos = self._by_agent(seen), {name: dict(told) for name in self.agents}
+        self.agents = [name for name in self.agents if not (over[name] or late[name])]
+        return observations, rewards, over, late, infos
+
+    def _live(self) -> dict[str, tuple[str, int]]:
+        return {name: self._where[name] for name in self.agents}
+
+    def _by_agent(self, obs: dict[str, Tensor]) -> ByAgent:
+        return {name: array(obs[g][0, i]) for name, (g, i) in self._live().items()}
+
+    def _gone(self) -> set[str]:
+        active = self.env.active
+        return set() if active is None else {name for name, (g, i) in self._live().items() if not active[g][0, i]}
+
+    def _actions(self, actions: ByAgent) -> dict[str, Tensor]:
+        missing = [name for name in self.agents if name not in actions]
+        if missing:
+            raise RookeryError(f"every live agent needs an action, {missing} have none.")
+        out = {
+            g: torch.tensor(s.action.neutral, dtype=torch.float32).repeat(1, s.count, 1)
+            for g, s in self.env.groups.items()
+        }
+        for name, (g, i) in self._live().items():
+            size = self.env.groups[g].action.size
+            out[g][0, i] = action_tensor(actions[name], (size,), (1, 1, size))[0, 0]
+        return out
+
+    def state(self) -> Array:
+        """[S] what a central critic sees."""
+        return self._state
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """The world as uint8 [H, W, 3]; None without a render mode."""
+        return None if self.render_mode is None else self._frames.world(0)
+
+    def close(self) -> None:
+        """Free the renderer and the engine."""
+        self._frames.close()
+        self.env.close()

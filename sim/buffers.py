@@ -1,0 +1,56 @@
+"""Named tensors that make up a state which can be saved and put back exactly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Buffers:
+    """Base of everything that carries state between control steps (tasks, controllers, delays, random streams).
+
+    ``self.buffer("target", n, 3)`` makes a zero tensor ``self.target`` and remembers it, so that `state_dict` and
+    `load_state_dict` cover it. Children registered with ``self.child(name, obj)`` are saved under ``name.``.
+    A registered tensor must only ever be written in place.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+        self._children: dict[str, Buffers] = {}
+
+    def buffer(self, name: str, *shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Tensor:
+        """Make, register and return a zero tensor of that shape, also reachable as an attribute."""
+        tensor = torch.zeros(shape, dtype=dtype, device=device)
+        self._buffers[name] = tensor
+        setattr(self, name, tensor)
+        return tensor
+
+    def child(self, name: str, obj: "Buffers") -> None:
+        """Save and restore `obj` along with this one."""
+        self._children[name] = obj
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Copies of all registered tensors by dotted name."""
+        out = {name: t.detach().cpu().clone() for name, t in self._buffers.items()}
+        for prefix, obj in self._children.items():
+            out.update({f"{prefix}.{k}": v for k, v in obj.state_dict().items()})
+        return out
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place.
+
+        Raises:
+            ValueError: names, shapes or types differ from this object's.
+        """
+        for name, t in self._buffers.items():
+            if name not in state:
+                raise ValueError(f"the saved state lacks {name!r}: it is of another task or version.")
+            if state[name].shape != t.shape or state[name].dtype != t.dtype:
+                raise ValueError(
+                    f"saved {name!r} is {tuple(state[name].shape)} {state[name].dtype}, "
+                    f"needed {tuple(t.shape)} {t.dtype}: it is of another task or number of worlds."
+                )
+            t.copy_(state[name])
+        for prefix, obj in self._children.items():
+            start = prefix + "."
+            obj.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})

@@ -1,0 +1,58 @@
+"""Task configs as JSON and back, and changes to them from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Weights
+
+
+def to_dict(cfg: Any) -> dict[str, Any]:
+    """A config dataclass as plain JSON values."""
+    out = {}
+    for f in dataclasses.fields(cfg):
+        value = getattr(cfg, f.name)
+        out[f.name] = dict(value) if isinstance(value, Weights) else list(value) if isinstance(value, tuple) else value
+    return out
+
+
+def from_dict(cls: type, values: dict[str, Any]) -> Any:
+    """A config of type `cls` with `values` in place of its defaults. Reward weights may be given in part.
+
+    Raises:
+        RookeryError: a name that the config lacks, or a value of another type.
+    """
+    default = cls()
+    fields = {f.name: getattr(default, f.name) for f in dataclasses.fields(default)}
+    changed = {}
+    for name, value in values.items():
+        if name not in fields:
+            raise unknown("config value", name, fields)
+        changed[name] = _convert(name, value, fields[name])
+    return dataclasses.replace(default, **changed)
+
+
+def _convert(name: str, value: Any, like: Any) -> Any:
+    try:
+        if isinstance(like, Weights):
+            for term in value:
+                if term not in like:
+                    raise unknown("reward term", term, like)
+            return Weights(**{**like, **value})
+        if isinstance(like, bool):
+            if str(value).lower() not in ("true", "false"):
+                raise ValueError
+            return str(value).lower() == "true"
+        if isinstance(like, int):
+            if float(value) != int(float(value)):
+                raise ValueError
+            return int(float(value))
+        if isinstance(like, float):
+            return float(value)
+        if isinstance(like, tuple):
+            return tuple(type(like[0])(v) for v in value)
+        return type(like)(value)
+    except (TypeError, ValueError, AttributeError) as e:
+        raise RookeryError(f"config value {name} must be like {like!r}, got {value!r}.") from e

@@ -1,0 +1,37 @@
+"""Engines by name. Each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rookery.sim.errors import RookeryError, unknown
+
+if TYPE_CHECKING:
+    from rookery.sim.scene import Scene
+    from rookery.sim.world import World
+
+ENGINES = {
+    "mujoco": "the default: MuJoCo's batch of C threads, float64, bit-identical at any thread count",
+    "pybullet": "an independent engine, one client a world: for checking a finished policy",
+}
+
+
+def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") -> World:
+    """N copies of a scene on an engine.
+
+    Raises:
+        RookeryError: unknown engine, no worlds, or a device that the engine does not run on.
+    """
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if num_envs < 1:
+        raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
+    if device != "cpu":
+        raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
+    if engine == "mujoco":
+        from rookery.sim.mujoco_world import MujocoWorld
+
+        return MujocoWorld(scene, num_envs)
+    from rookery.sim.pybullet_world import PyBulletWorld
+
+    return PyBulletWorld(scene, num_envs)

@@ -1,0 +1,25 @@
+"""The one exception whose text is meant for the person at the keyboard."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RookeryError(Exception):
+    """Something the user can put right. The message is one sentence that says what was wrong and the way out.
+
+    The command line prints it without a traceback and exits with 2.
+    """
+
+
+def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
+    """An error for a name that does not exist, with the nearest match.
+
+    >>> str(unknown("task", "drone-hoover", ["drone-hover", "drone-track"]))
+    "unknown task 'drone-hoover': did you mean 'drone-hover'? Known: drone-hover, drone-track."
+    """
+    names = sorted(allowed)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return RookeryError(f"unknown {what} {given!r}: {hint}Known: {', '.join(names) or 'none'}.")

@@ -1,0 +1,192 @@
+"""The `mujoco` engine: N copies of a scene in `mujoco.batch.Batch`, stepped by C threads in float64.
+
+Results are bit-identical at any number of threads. The state rows of the batch are the truth; views give float32 copies,
+made at most once after each step. Free bodies are read from the state itself; everything that MuJoCo derives (poses of
+other bodies, sensors) is asked for only when a view needs it, because it costs an extra pass at the new state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.batch import Batch, SimulationError
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.mujoco_params import MujocoParams
+from rookery.sim.mujoco_views import MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
+from rookery.sim.scene import Scene
+from rookery.sim.world import Ids, World, as_ids
+
+_VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
+_NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
+# the warnings after which mj_step puts a simulation back to its defaults
+_DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)]
+
+
+def _quiet(message: str) -> None:
+    """MuJoCo prints a line for every step of a diverged copy; the world counts those itself. Other warnings pass."""
+    if "simulation is unstable" not in message:
+        print(f"MuJoCo: {message}")
+
+
+class MujocoWorld(World):
+    """N copies of a scene on MuJoCo's batch.
+
+    Args:
+        scene: what is simulated.
+        num_envs: N.
+        threads: C threads; 0 takes one for each processor that this process may use.
+    """
+
+    engine = "mujoco"
+
+    def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
+        self.model = scene.compile()
+        self.num_envs, self.dt, self.device = num_envs, float(self.model.opt.timestep), torch.device("cpu")
+        mujoco.set_mju_user_warning(_quiet)
+        self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
+        self._params = MujocoParams(self)
+        self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
+        self._failed = torch.zeros(0, dtype=torch.int64)
+        self.version = 0  # counts changes of the state, so that views know when their copy is old
+        self.needs_derived = False  # set by views that read what MuJoCo derives
+        self.batch.reset(stage=_NONE)
+        self._initial = self.batch.state[0].copy()
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+
+    def bodies(self, names: Sequence[str]) -> MujocoBodies:
+        return MujocoBodies(self, names)
+
+    def joints(self, names: Sequence[str]) -> MujocoJoints:
+        return MujocoJoints(self, names)
+
+    def actuators(self, names: Sequence[str]) -> MujocoActuators:
+        return MujocoActuators(self, names)
+
+    def sensors(self, name: str) -> MujocoSensor:
+        return MujocoSensor(self, name)
+
+    @property
+    def params(self) -> MujocoParams:
+        return self._params
+
+    def schedule(self, k: int) -> Tensor:
+        """[N, k, nu] float64 rows of controls for the next step of k physics steps, begun from what is held."""
+        if self._rows is None or self._rows.shape[1] != k:
+            self._rows = torch.from_numpy(np.repeat(self.batch.bind("ctrl")[:, None], k, axis=1))
+            self._rows_pending = True
+        elif not self._rows_pending:
+            self._rows.copy_(torch.from_numpy(self.batch.bind("ctrl"))[:, None])
+            self._rows_pending = True
+        return self._rows
+
+    _rows_pending = False
+
+    def step(self, k: int = 1) -> None:
+        self._params.flush()
+        if self.inner_loop is not None:
+            for i in range(k):
+                self.inner_loop(i)
+                self._call(self._last_stage if i == k - 1 else _NONE)
+                self.version += 1
+        elif self._rows_pending:
+            self._step_rows(k)
+        else:
+            self._call(self._last_stage, k)
+        self.version += 1
+        self._collect_failures()
+
+    @property
+    def _last_stage(self) -> int:
+        return _VEL if self.needs_derived else _NONE
+
+    def _call(self, stage: int, nstep: int = 1) -> None:
+        try:
+            self.batch.step(nstep=nstep, stage=stage)
+        except SimulationError as e:
+            self._put_back(e.ids)
+
+    def _step_rows(self, k: int) -> None:
+        assert self._rows is not None
+        if self._rows.shape[1] != k:
+            raise RookeryError(
+                f"controls were given for {self._rows.shape[1]} physics steps, but step({k}) was called: give one row each."
+            )
+        rows = self._rows.numpy()
+        self._rows_pending = False
+        # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
+        head = k - 1 if self.needs_derived else k
+        if head:
+            try:
+                self.batch.rollout(head, rows[:, :head], record=())
+            except SimulationError as e:
+                self._put_back(e.ids)
+        if self.needs_derived:
+            self.batch.bind("ctrl")[:] = rows[:, -1]
+            self._call(_VEL)
+
+    def _put_back(self, ids: np.ndarray) -> None:
+        """MuJoCo raised in these copies and left their state: count and reset them."""
+        self.batch.warning[ids, _DIVERGED[0], 1] += 1
+
+    def _collect_failures(self) -> None:
+        counts = self.batch.warning[:, _DIVERGED, 1]
+        if np.array_equal(counts, self._seen):
+            if len(self._failed):
+                self._failed = torch.zeros(0, dtype=torch.int64)
+            return
+        bad = np.flatnonzero((counts != self._seen).any(axis=1))
+        self._failed = torch.from_numpy(bad.astype(np.int64))
+        self.failures += len(bad)
+        self.reset(self._failed)
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+
+    @property
+    def failed(self) -> Tensor:
+        return self._failed
+
+    def reset(self, ids: Ids = None) -> None:
+        """See World. Works on the state rows directly, which is what mj_resetData amounts to for a batch."""
+        rows = slice(None) if ids is None else ids.cpu().numpy()
+        self.batch.state[rows] = self._initial
+        self.version += 1
+
+    def forward(self, ids: Ids = None) -> None:
+        self._params.flush()
+        if self.needs_derived:
+            self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
+        self.version += 1
+
+    def snapshot(self) -> dict[str, Tensor]:
+        self._params.flush()
+        out = {"state": torch.from_numpy(self.batch.state.copy()), "warnings": torch.from_numpy(self.batch.warning.copy())}
+        out["failures"] = torch.tensor(self.failures)
+        out.update({f"params.{k}": v for k, v in self._params.snapshot().items()})
+        return out
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        state = snapshot["state"].numpy()
+        if state.shape != self.batch.state.shape:
+            raise RookeryError(
+                f"the snapshot holds {state.shape[0]} worlds of {state.shape[1]} numbers, this world has "
+                f"{self.batch.state.shape[0]} of {self.batch.state.shape[1]}: use the same task and num_envs."
+            )
+        self.batch.state[:] = state
+        self.batch.warning[:] = snapshot["warnings"].numpy()
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+        self.failures = int(snapshot["failures"])
+        self._params.restore({k[len("params.") :]: v for k, v in snapshot.items() if k.startswith("params.")})
+        self.forward()
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        data = self.batch.get_data(i, data)
+        mujoco.mj_forward(self.batch.get_model(i), data)
+        return data
+
+    def close(self) -> None:
+        self.inner_loop = None

@@ -1,0 +1,53 @@
+"""Rotations on tensors: quaternions w, x, y, z and flattened row-major matrices, body to world."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+_FIRST = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
+_SECOND = torch.tensor([0, 1, 2, 3, 1, 2, 3, 2, 3, 3])
+# rows: the products ww wx wy wz xx xy xz yy yz zz; columns: the nine entries of the matrix
+_FROM_PRODUCTS = torch.tensor(
+    [
+        [1, 0, 0, 0, 1, 0, 0, 0, 1],
+        [0, 0, 0, 0, 0, -2, 0, 2, 0],
+        [0, 0, 2, 0, 0, 0, -2, 0, 0],
+        [0, -2, 0, 2, 0, 0, 0, 0, 0],
+        [1, 0, 0, 0, -1, 0, 0, 0, -1],
+        [0, 2, 0, 2, 0, 0, 0, 0, 0],
+        [0, 0, 2, 0, 0, 0, 2, 0, 0],
+        [-1, 0, 0, 0, 1, 0, 0, 0, -1],
+        [0, 0, 0, 0, 0, 2, 0, 2, 0],
+        [-1, 0, 0, 0, -1, 0, 0, 0, 1],
+    ],
+    dtype=torch.float32,
+)
+
+
+def matrix(quat: Tensor) -> Tensor:
+    """[..., 9] row-major rotation matrices of unit quaternions [..., 4]: linear in the products of their components."""
+    products = quat.index_select(-1, _FIRST.to(quat.device)) * quat.index_select(-1, _SECOND.to(quat.device))
+    return products @ _FROM_PRODUCTS.to(quat.device)
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """Hamilton product [..., 4]: rotate by b, then by a."""
+    aw, ax, ay, az = a.unbind(-1)
+    bw, bx, by, bz = b.unbind(-1)
+    return torch.stack(
+        (
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ),
+        dim=-1,
+    )
+
+
+def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
+    """Quaternions [..., 4] of rotations by angle [...] rad about unit axes [..., 3]."""
+    half = 0.5 * angle[..., None]
+    return torch.cat((half.cos(), half.sin() * axis), dim=-1)

@@ -1,0 +1,124 @@
+"""Task: what is to be done, in one file read top to bottom. The vectorised environment calls it in this order:
+
+    step:   apply(actions) -> world.step(K) -> advance() -> rewards(), terminated() -> observe()
+    reset:  world.reset(ids) -> reset(ids) -> world.forward(ids) -> observe()
+
+Everything a task remembers from one control step to the next lives in buffers made with ``self.buffer(...)``, so that
+runs resume exactly.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.buffers import Buffers
+from rookery.sim.parameters import Parameter
+from rookery.sim.random import Streams
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Group
+from rookery.sim.world import World
+
+
+class Task(Buffers, abc.ABC):
+    """Base of all tasks.
+
+    Attributes:
+        cfg: the frozen config dataclass, with units in its comments. It has at least `episode_s`, `control_dt`, `dt`
+            (s) and `reward` (Weights).
+        world: the engine's copies of `scene()`, from `setup` on.
+        rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3].
+        steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
+        causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
+    """
+
+    Config: ClassVar[type]
+    causes: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[str] = "success"
+    """The metric that sums the task up in tables."""
+
+    world: World
+    rng: Streams
+    steps: Tensor
+    max_steps: int
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__()
+        self.cfg = self.Config() if cfg is None else cfg
+
+    @abc.abstractmethod
+    def scene(self) -> Scene:
+        """What stands where."""
+
+    @abc.abstractmethod
+    def groups(self) -> dict[str, Group]:
+        """Who acts, what they see, what they command."""
+
+    @abc.abstractmethod
+    def setup(self) -> None:
+        """Resolve views of `self.world` and make buffers. Called once; `self.world` and `self.rng` are set."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Physical quantities that randomisation and ``--set`` may change, by name. Called after `setup`."""
+        return {}
+
+    @abc.abstractmethod
+    def reset(self, ids: Tensor) -> None:
+        """New episodes for the worlds `ids` [n]; randomness only from ``self.rng(ids)``."""
+
+    @abc.abstractmethod
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        """Turn normalised actions into controls for the coming K physics steps.
+
+        Args:
+            actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on.
+        """
+
+    def advance(self) -> None:
+        """Update clocks, targets and counters after the physics of a control step."""
+
+    @abc.abstractmethod
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        """By group and term, raw SI values [N, A, d], without noise or scale."""
+
+    def state(self) -> Tensor | None:
+        """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
+        return None
+
+    @abc.abstractmethod
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        """By group and term, unweighted, each [N, A]."""
+
+    @abc.abstractmethod
+    def terminated(self) -> Tensor:
+        """[N] int64: 0, or 1 + the index of the cause in `causes`."""
+
+    def active(self) -> dict[str, Tensor] | None:
+        """By group, [N, A] bool: who still takes part; None when everybody always does."""
+        return None
+
+    @abc.abstractmethod
+    def metrics(self) -> dict[str, Tensor]:
+        """The episode so far, each [N] float32; "success" (0 or 1) and the domain's own figures. Read when it ends."""
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+        """A classical controller as a function from observations to actions, where the task has one. It may read the
+        true state."""
+        return None
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        """What a film shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        return []
+
+    @property
+    def physics_steps(self) -> int:
+        """K: physics steps in a control step."""
+        return round(self.cfg.control_dt / self.cfg.dt)
+
+    @property
+    def device(self) -> torch.device:
+        return self.world.device

@@ -1,0 +1,214 @@
+"""World: N copies of one scene on an engine, read and written through named views.
+
+Views are resolved by name once, when the task is set up. Readers give float32 tensors on the world's device; the engine's
+own precision is kept inside and in snapshots. Every engine implements these classes; tasks never see which one it is.
+
+Conventions: SI units; world frame x east, y north, z up; quaternions w, x, y, z; angular velocity in the body frame.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+Ids = Tensor | None
+"""World indices, int64 [n], sorted and unique; None means all worlds."""
+
+
+class Bodies(abc.ABC):
+    """B named bodies in all N worlds."""
+
+    names: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def state(self) -> Tensor:
+        """[N, B, 13]: pos 3 (m, world), quat 4 (wxyz, body to world), lin_vel 3 (m/s, world, of the body's frame
+        origin), ang_vel 3 (rad/s, body). Valid until the next step or write."""
+
+    @property
+    def pos(self) -> Tensor:
+        """[N, B, 3] m, world: origin of the body frame."""
+        return self.state[..., 0:3]
+
+    @property
+    def quat(self) -> Tensor:
+        """[N, B, 4] wxyz, body to world."""
+        return self.state[..., 3:7]
+
+    @property
+    def lin_vel(self) -> Tensor:
+        """[N, B, 3] m/s, world: velocity of the origin of the body frame."""
+        return self.state[..., 7:10]
+
+    @property
+    def ang_vel(self) -> Tensor:
+        """[N, B, 3] rad/s, body frame."""
+        return self.state[..., 10:13]
+
+    @abc.abstractmethod
+    def set_state(self, ids: Ids, state: Tensor) -> None:
+        """Write [n, B, 13] (layout of `state`) of free bodies. Raises RookeryError for a body without a free joint."""
+
+    @abc.abstractmethod
+    def set_wrench(self, wrench: Tensor) -> None:
+        """Hold an external wrench [N, B, 6]: force N then torque N m, both world frame, at the centre of mass, in all
+        following physics steps until the next call."""
+
+
+class Joints(abc.ABC):
+    """J named one-degree-of-freedom joints in all N worlds."""
+
+    names: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def pos(self) -> Tensor:
+        """[N, J] rad or m."""
+
+    @property
+    @abc.abstractmethod
+    def vel(self) -> Tensor:
+        """[N, J] rad/s or m/s."""
+
+    @abc.abstractmethod
+    def set_state(self, ids: Ids, pos: Tensor | None = None, vel: Tensor | None = None) -> None:
+        """Write positions and velocities, each [n, J]."""
+
+
+class Actuators(abc.ABC):
+    """U named actuators in all N worlds."""
+
+    names: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def force(self) -> Tensor:
+        """[N, U] scalar actuator force (N or N m), as applied in the last physics step."""
+
+    @property
+    @abc.abstractmethod
+    def control(self) -> Tensor:
+        """[N, U] control now held."""
+
+    @abc.abstractmethod
+    def set_control(self, control: Tensor) -> None:
+        """[N, U]: held until the next call. [N, K, U]: one row for each of the K physics steps of the next `step(K)`;
+        the last row is held afterwards."""
+
+
+class Sensor(abc.ABC):
+    """One named sensor in all N worlds."""
+
+    name: str
+
+    @property
+    @abc.abstractmethod
+    def data(self) -> Tensor:
+        """[N, d], current after `step`, `forward` and `reset`."""
+
+
+class Params(abc.ABC):
+    """Per-world physical parameters. A field is shared by all worlds until it is first written.
+
+    Fields: "mass" (body, [N, B]), "inertia" (body, principal moments, [N, B, 3]), "friction" (geom, [N, G, 3]),
+    "gravity" (no names, [N, 3]), "damping" and "armature" (joint, [N, J]), "gain" and "bias" (actuator, first
+    parameter, [N, U]). Derived constants (inverse weights, ...) follow every write.
+    """
+
+    @abc.abstractmethod
+    def get(self, field: str, names: Sequence[str] = ()) -> Tensor:
+        """Current values, float32."""
+
+    @abc.abstractmethod
+    def set(self, field: str, names: Sequence[str], values: Tensor, ids: Ids = None) -> None:
+        """Write values [n, len(names), ...] for the worlds `ids`."""
+
+    @abc.abstractmethod
+    def nominal(self, field: str, names: Sequence[str] = ()) -> Tensor:
+        """The scene's own values, without the world axis."""
+
+
+class World(abc.ABC):
+    """N copies of a scene.
+
+    Attributes:
+        engine: registered name, such as "mujoco".
+        num_envs: N.
+        dt: physics step in s.
+        device: torch device of the tensors that views give.
+        model: the scene's compiled MuJoCo model (nominal parameters), also on engines that are not MuJoCo.
+    """
+
+    engine: str
+    num_envs: int
+    dt: float
+    device: torch.device
+    model: mujoco.MjModel
+
+    inner_loop: Callable[[int], None] | None = None
+    """Called with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the
+    state and have no native form; it makes the engine return to Python at every physics step."""
+
+    @abc.abstractmethod
+    def bodies(self, names: Sequence[str]) -> Bodies:
+        """View of bodies. Raises RookeryError with the nearest match for an unknown name; so do all views."""
+
+    @abc.abstractmethod
+    def joints(self, names: Sequence[str]) -> Joints: ...
+
+    @abc.abstractmethod
+    def actuators(self, names: Sequence[str]) -> Actuators: ...
+
+    @abc.abstractmethod
+    def sensors(self, name: str) -> Sensor: ...
+
+    @property
+    @abc.abstractmethod
+    def params(self) -> Params: ...
+
+    @abc.abstractmethod
+    def step(self, k: int = 1) -> None:
+        """Advance all worlds by k physics steps; afterwards all views are current."""
+
+    @abc.abstractmethod
+    def reset(self, ids: Ids = None) -> None:
+        """Put worlds back to the scene's initial state (zero velocity, control, wrench and warm start)."""
+
+    @abc.abstractmethod
+    def forward(self, ids: Ids = None) -> None:
+        """Make derived values (other bodies' poses, sensors) current after writes to the state."""
+
+    @property
+    @abc.abstractmethod
+    def failed(self) -> Tensor:
+        """int64 ids of the worlds whose physics diverged in the last `step`. They were put back to the initial state;
+        `failures` counts them for good."""
+
+    failures: int = 0
+
+    @abc.abstractmethod
+    def snapshot(self) -> dict[str, Tensor]:
+        """The exact physics state and per-world parameters of all worlds, on the CPU."""
+
+    @abc.abstractmethod
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        """Put a snapshot back: the continued simulation equals the uninterrupted one bit for bit where the engine can
+        (mujoco), to its own precision elsewhere."""
+
+    @abc.abstractmethod
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        """World i as MjData of `model`, forwarded, for rendering. Works on every engine."""
+
+    def close(self) -> None:
+        """Free what the engine holds."""
+
+
+def as_ids(ids: Ids, n: int) -> np.ndarray:
+    """World indices as a sorted int32 array."""
+    return np.arange(n, dtype=np.int32) if ids is None else ids.cpu().numpy().astype(np.int32)

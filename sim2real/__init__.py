@@ -1,0 +1,1 @@
+"""From simulation to hardware: the contract of a policy, and the bundle that carries it (`export/`)."""

@@ -1,0 +1,115 @@
+"""The bundle: a folder with everything somebody needs to fly a policy, and to prove that their copy of it is right.
+
+    policy.onnx  policy.c  policy.h  contract.json  golden.npz
+
+With several agent groups every file but the contract carries the group's name: `policy_keeper.onnx`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import fingerprint, with_networks, write_contract
+from rookery.sim2real.export.c import c_source, policy_arrays
+from rookery.sim2real.export.golden import write_golden
+from rookery.sim2real.export.onnx import export_onnx
+
+BUNDLE_FILE = re.compile(r"contract\.json|policy(_[\w-]+)?\.(onnx|c|h)|golden(_[\w-]+)?\.npz")
+
+
+def bundle_files(contract: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """By group, the file names of its "onnx", "c", "h" and "golden"."""
+    groups = list(contract["groups"])
+    out = {}
+    for group in groups:
+        suffix = f"_{group}" if len(groups) > 1 else ""
+        out[group] = {kind: f"policy{suffix}.{kind}" for kind in ("onnx", "c", "h")}
+        out[group]["golden"] = f"golden{suffix}.npz"
+    return out
+
+
+def export_bundle(
+    policies: Mapping[str, Any], contract: Mapping[str, Any], folder: Path | str, prefix: str = "rookery"
+) -> Path:
+    """Write the bundle of a run. The folder appears complete or not at all; an older bundle in its place is replaced.
+
+    Args:
+        policies: by group, `rookery.policies.policy.Policy`.
+        contract: their contract; networks that are still null are filled in from the policies.
+        folder: where to; new, empty, or an older bundle.
+        prefix: beginning of the C names; with several groups the group's name follows it.
+
+    Returns:
+        The folder.
+
+    Raises:
+        RookeryError: when policies and contract disagree, the policy has numbers that are not finite, the folder holds
+            other files, or the disk refuses.
+    """
+    contract = with_networks(contract, policies)
+    with _new_folder(Path(folder)) as inside:
+        write_contract(contract, inside / "contract.json")
+        for group, files in bundle_files(contract).items():
+            policy = policies[group]
+            names = f"{prefix}_{group.replace('-', '_')}" if len(policies) > 1 else prefix
+            code, header = c_source(contract, group, policy_arrays(policy), names, files["h"])
+            (inside / files["c"]).write_text(code, encoding="ascii")
+            (inside / files["h"]).write_text(header, encoding="ascii")
+            write_golden(policy, fingerprint(contract), inside / files["golden"])
+            export_onnx(policy, contract, group, inside / files["onnx"])
+    return Path(folder)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of `folder` when the block ends well, and vanishes when it does not."""
+    target = folder.resolve()
+    _refuse_foreign(target, folder)
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        inside = temporary / "new"
+        inside.mkdir()
+        yield inside
+        _swap(inside, target, temporary / "old")
+    except OSError as e:
+        raise RookeryError(
+            f"cannot write the bundle to {folder} ({e.strerror or e}): choose another --out, or make room there."
+        ) from e
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(new: Path, target: Path, old: Path) -> None:
+    """Rename `new` to `target`; what stood there goes to `old`, and back again when the second rename fails."""
+    if not target.exists():
+        os.rename(new, target)
+        return
+    os.rename(target, old)
+    try:
+        os.rename(new, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+
+
+def _refuse_foreign(target: Path, shown: Path) -> None:
+    """Replacing a folder deletes what is in it, so only an empty one or an older bundle may be replaced."""
+    if target == Path.cwd():
+        raise RookeryError(f"{shown} is the current folder, which cannot be replaced: give --out a folder inside it.")
+    if target.is_dir():
+        other = sorted(p.name for p in target.iterdir() if not BUNDLE_FILE.fullmatch(p.name))
+        if other:
+            raise RookeryError(f"{shown} holds files that are no bundle ({other[0]}): give --out a new folder.")
+    elif target.exists():
+        raise RookeryError(f"{shown} is a file: give --out a new folder.")

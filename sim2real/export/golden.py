@@ -1,0 +1,47 @@
+"""Golden vectors: observations and what the torch policy answers, so that any other implementation can be proved."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+
+def golden_observations(mean: Array, std: Array, obs_clip: float, seed: int = 0) -> Array:
+    """Observations [n, O] float32, n >= 1000: everyday ones, unlikely ones, and ones beyond the normaliser's clip.
+
+    Args:
+        mean, std: [O] normaliser.
+        obs_clip: its limit, in standard deviations.
+        seed: of the random part.
+    """
+    rng, size = np.random.default_rng(seed), mean.size
+    far = 1.5 * obs_clip
+    z = [
+        rng.standard_normal((800, size)),
+        4.0 * rng.standard_normal((200, size)),
+        far * rng.choice([-1.0, 1.0], (64, size)),  # every component beyond its clip
+        far * rng.choice([-1.0, 0.0, 0.0, 1.0], (64, size)),  # some of them
+        obs_clip * rng.choice([-1.0, 1.0], (16, size)),  # on the limit
+        np.zeros((1, size)),  # the mean
+        np.full((1, size), far),
+        np.full((1, size), -far),
+    ]
+    rows = np.concatenate(z) * std.astype(np.float64) + mean
+    return np.concatenate([rows, np.zeros((1, size))]).astype(np.float32)
+
+
+def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> None:
+    """Write `observations` [n, O], `actions` [n, D] (torch, float32, CPU) and the contract's `fingerprint` as .npz."""
+    import torch
+
+    plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
+    observations = golden_observations(plain.mean.numpy(), plain.std.numpy(), plain.obs_clip, seed)
+    with torch.no_grad():
+        actions = plain(torch.from_numpy(observations)).numpy()
+    np.savez(path, observations=observations, actions=actions, fingerprint=np.array(fingerprint))

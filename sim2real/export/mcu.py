@@ -1,0 +1,201 @@
+"""The exported C on an emulated microcontroller: built for a Cortex-M4F, run in QEMU, compared with the golden vectors.
+
+The default board carries an STM32F405, the Crazyflie's own chip. A small start-up file stands in for the firmware;
+golden observations and answers travel through semihosting files. Counted instructions are those of the program; QEMU
+knows nothing of the chip's wait states.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim2real.export.bundle import bundle_files
+from rookery.sim2real.export.check import Array, Golden, check_header, compare, read_bundle_contract, read_golden
+from rookery.sim2real.export.native import FLAGS, Header, compile_c
+
+COMPILER, SIZE, EMULATOR = "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm"
+CPU = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-ffunction-sections", "-fdata-sections")
+
+
+@dataclass(frozen=True)
+class Board:
+    """Memory map and clock of a QEMU machine with a Cortex-M4F."""
+
+    machine: str
+    flash_at: int
+    flash: int  # bytes
+    ram: int  # bytes, at 0x20000000
+    clock_hz: int  # of SysTick
+
+
+BOARDS = {
+    "netduinoplus2": Board("netduinoplus2", 0x08000000, 1 << 20, 128 << 10, 168_000_000),  # STM32F405, RM0090 2.3
+    "mps2-an386": Board("mps2-an386", 0x00000000, 4 << 20, 4 << 20, 25_000_000),  # ARM DAI 0386
+}
+
+
+def check_mcu(folder: Path | str, board: str = "netduinoplus2", tolerance: float = 1e-5) -> dict[str, float]:
+    """Cross-compile a bundle's C, run it on an emulated Cortex-M4F, and compare. torch is not imported.
+
+    Args:
+        folder: what `export_bundle` wrote.
+        board: "netduinoplus2" (1 MiB flash, 128 KiB RAM) or "mps2-an386" (4 MiB each).
+        tolerance: largest difference allowed from the torch policy's actions.
+
+    Returns:
+        `mcu_max_error` over all groups, `mcu_flash_bytes` (code and weights of all groups, without the C library) and
+        `mcu_instructions` (a call of the slowest group's policy).
+
+    Raises:
+        RookeryError: when the board is unknown, a tool is missing, the program does not fit the board, or a difference
+            exceeds the tolerance.
+    """
+    if board not in BOARDS:
+        raise unknown("board", board, BOARDS)
+    for tool in (COMPILER, SIZE, EMULATOR):
+        if shutil.which(tool) is None:
+            raise RookeryError(
+                f"{tool} is not installed: `apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm`."
+            )
+    folder = Path(folder)
+    contract = read_bundle_contract(folder)
+    result = {"mcu_max_error": 0.0, "mcu_flash_bytes": 0, "mcu_instructions": 0}
+    for group, files in bundle_files(contract).items():
+        golden = read_golden(folder / files["golden"], contract, group)
+        header = check_header(folder / files["h"], contract, group)
+        with tempfile.TemporaryDirectory(prefix="rookery-mcu-") as build:
+            flash, instructions, answer = _run(folder / files["c"], header, golden, BOARDS[board], Path(build))
+        error = compare(answer, golden, tolerance, folder / files["c"])
+        result["mcu_max_error"] = max(result["mcu_max_error"], error)
+        result["mcu_flash_bytes"] += flash
+        result["mcu_instructions"] = max(result["mcu_instructions"], instructions)
+    return result
+
+
+def _run(source: Path, header: Header, golden: Golden, board: Board, build: Path) -> tuple[int, int, Array]:
+    """Build and run one group's policy: flash bytes, instructions of a call, actions [n, D]."""
+    policy, program = build / "policy.o", build / "program.elf"
+    names = {"@HEADER@": f"{source.stem}.h", "@PREFIX@": header.prefix, "@UPPER@": header.prefix.upper()}
+    places = {"@FLASH_AT@": board.flash_at, "@FLASH@": board.flash, "@RAM@": board.ram}
+    (build / "main.c").write_text(_fill(MAIN_C, names))
+    (build / "board.ld").write_text(_fill(BOARD_LD, places))
+    compile_c([COMPILER, *CPU, *FLAGS, "-c", str(source), "-o", str(policy)], source)
+    parts = [f"-I{source.parent}", str(build / "main.c"), str(policy)]
+    link = ["-T", str(build / "board.ld"), "--specs=rdimon.specs", "-Wl,--gc-sections", "-o", str(program), "-lm"]
+    fit = f"it must fit into the {board.flash >> 10} KiB flash of {board.machine}, so take another board or network"
+    compile_c([COMPILER, *CPU, "-O2", *parts, *link], source, fit)
+    golden.observations.tofile(build / "obs.bin")
+    _emulate(program, board.machine, build)
+    answer = build / "action.bin"
+    raw = answer.read_bytes() if answer.is_file() else b""
+    if len(raw) != golden.actions.nbytes + 4:
+        raise RookeryError(f"{source} stopped early on the emulated {board.machine}: export the bundle again.")
+    ticks = int(np.frombuffer(raw[-4:], np.uint32)[0])
+    # With -icount shift=0 an instruction takes 1 ns of the machine's time.
+    instructions = round(ticks * 1e9 / board.clock_hz)
+    return _flash_bytes(policy), instructions, np.frombuffer(raw[:-4], np.float32).reshape(golden.actions.shape)
+
+
+def _emulate(program: Path, machine: str, build: Path) -> None:
+    command = [EMULATOR, "-M", machine, "-nographic", "-monitor", "none", "-serial", "none", "-icount", "shift=0"]
+    command += ["-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
+    try:
+        done = subprocess.run(command, cwd=build, capture_output=True, text=True, timeout=300, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise RookeryError(f"the emulated {machine} did not finish ({e}): check the bundle without --mcu.") from e
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise RookeryError(f"the policy failed on the emulated {machine} ({last}): check the bundle without --mcu.")
+
+
+def _flash_bytes(policy: Path) -> int:
+    """Code, constants and initialised data of an object file."""
+    done = subprocess.run([SIZE, str(policy)], capture_output=True, text=True, check=True)
+    text, data = done.stdout.splitlines()[1].split()[:2]
+    return int(text) + int(data)
+
+
+def _fill(template: str, values: Mapping[str, Any]) -> str:
+    for mark, value in values.items():
+        template = template.replace(mark, str(value))
+    return template
+
+
+MAIN_C = """
+#include <stdint.h>
+#include <stdio.h>
+#include "@HEADER@"
+
+extern void _exit(int);
+extern void _start(void);
+extern uint32_t stack_top;
+
+static void reset(void)
+{
+    *(volatile uint32_t *)0xE000ED88u |= 0xFu << 20; /* CPACR: switch the FPU on */
+    __asm volatile("dsb\\n isb");
+    _start();
+}
+
+static void fault(void)
+{
+    _exit(3);
+}
+
+__attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
+    &stack_top, (void *)reset, (void *)fault, (void *)fault, (void *)fault, (void *)fault, (void *)fault,
+};
+
+int main(void)
+{
+    static float obs[@UPPER@_POLICY_OBSERVATIONS];
+    static float action[@UPPER@_POLICY_ACTIONS];
+    volatile uint32_t *systick = (volatile uint32_t *)0xE000E010u; /* counts down, 24 bits */
+    FILE *in = fopen("obs.bin", "rb");
+    FILE *out = fopen("action.bin", "wb");
+    uint32_t worst = 0;
+
+    systick[1] = 0xFFFFFFu;
+    systick[2] = 0u;
+    systick[0] = 5u;
+    while (in != NULL && out != NULL && fread(obs, sizeof obs, 1, in) == 1) {
+        uint32_t before = systick[2];
+        uint32_t ticks;
+
+        @PREFIX@_policy(obs, action);
+        ticks = (before - systick[2]) & 0xFFFFFFu;
+        worst = (ticks > worst) ? ticks : worst;
+        fwrite(action, sizeof action, 1, out);
+    }
+    fwrite(&worst, sizeof worst, 1, out);
+    return fclose(out);
+}
+"""
+
+# .data is placed straight into RAM: QEMU loads it there, so that the start-up code need not copy it.
+BOARD_LD = """
+MEMORY {
+  FLASH (rx) : ORIGIN = @FLASH_AT@, LENGTH = @FLASH@
+  RAM (rwx) : ORIGIN = 0x20000000, LENGTH = @RAM@
+}
+stack_top = ORIGIN(RAM) + LENGTH(RAM);
+ENTRY(_start)
+SECTIONS {
+  .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) KEEP(*(.init)) KEEP(*(.fini)) } > FLASH
+  .preinit_array : { __preinit_array_start = .; KEEP(*(.preinit_array*)) __preinit_array_end = .; } > FLASH
+  .init_array : { __init_array_start = .; KEEP(*(.init_array*)) __init_array_end = .; } > FLASH
+  .fini_array : { __fini_array_start = .; KEEP(*(.fini_array*)) __fini_array_end = .; } > FLASH
+  .ARM.exidx : { __exidx_start = .; *(.ARM.exidx*) __exidx_end = .; } > FLASH
+  .data : { *(.data*) } > RAM
+  .bss : { __bss_start__ = .; *(.bss*) *(COMMON) __bss_end__ = .; end = .; __end__ = .; } > RAM
+}
+"""

@@ -1,0 +1,121 @@
+"""The exported C on this machine: compiled to a shared object and called through ctypes, without torch."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.errors import RookeryError
+
+Array = NDArray[np.float32]
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a policy's header says about itself."""
+
+    prefix: str
+    observations: int
+    actions: int
+    fingerprint: str
+
+
+def read_header(path: Path) -> Header:
+    """Sizes, prefix and contract fingerprint from a `policy.h`.
+
+    Raises:
+        RookeryError: when the file is missing or lacks one of them.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise RookeryError(f"cannot read {path} ({e}): export the bundle again.") from e
+    name = re.search(r"^void (\w+)_policy\(", text, re.M)
+    found = dict(re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT) "?(\w+)"?', text, re.M))
+    if name is None or set(found) != {"OBSERVATIONS", "ACTIONS", "CONTRACT"}:
+        raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
+    return Header(name[1], int(found["OBSERVATIONS"]), int(found["ACTIONS"]), found["CONTRACT"])
+
+
+def find_compiler() -> list[str]:
+    """The command of a C compiler: gcc, cc or clang from the PATH, else the `ziglang` package of this Python.
+
+    Raises:
+        RookeryError: when there is none.
+    """
+    for name in ("gcc", "cc", "clang"):
+        if shutil.which(name):
+            return [name]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise RookeryError(
+        "there is no C compiler to check policy.c with: install one (`apt-get install gcc`, or `pip install ziglang`)."
+    )
+
+
+def compile_c(command: list[str], source: Path, advice: str = "export the bundle again") -> None:
+    """Run a compiler.
+
+    Raises:
+        RookeryError: with the compiler's first complaint, and the advice.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise RookeryError(f"the C compiler {command[0]} did not run ({e}): install or repair it.") from e
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        first = next((line for line in lines if "error" in line or "overflowed" in line), lines[0])
+        raise RookeryError(f"{source} does not compile ({first.strip()}): {advice}.")
+
+
+class NativePolicy:
+    """A policy's C functions, called row by row. Calls release Python's lock, so threads really run side by side.
+
+    Args:
+        source: `policy.c`, with its header beside it.
+        header: what that header says.
+        build: folder for the shared object.
+    """
+
+    def __init__(self, source: Path, header: Header, build: Path) -> None:
+        library = build / f"{source.stem}.so"
+        compile_c([*find_compiler(), *FLAGS, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"], source)
+        self.observations, self.actions = header.observations, header.actions
+        try:
+            loaded = ctypes.CDLL(str(library))
+            self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in ("policy", "observe", "command")}
+        except (OSError, AttributeError) as e:
+            raise RookeryError(f"cannot load what {source} compiled to ({e}): export the bundle again.") from e
+        for call in self._calls.values():
+            call.argtypes, call.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+
+    def policy(self, obs: Array) -> Array:
+        """Actions [n, D] for observations [n, O]."""
+        return self._rows("policy", obs, self.actions)
+
+    def observe(self, raw: Array) -> Array:
+        """Scaled observations [n, O] for raw measurements [n, O]."""
+        return self._rows("observe", raw, self.observations)
+
+    def command(self, action: Array) -> Array:
+        """Physical commands [n, D] for actions [n, D]."""
+        return self._rows("command", action, self.actions)
+
+    def _rows(self, name: str, inputs: Array, width: int) -> Array:
+        inputs = np.ascontiguousarray(inputs, np.float32)
+        out = np.empty((len(inputs), width), np.float32)
+        call, a, b = self._calls[name], inputs.ctypes.data, out.ctypes.data
+        for i in range(len(inputs)):
+            call(a + i * inputs.strides[0], b + i * out.strides[0])
+        return out

@@ -1,0 +1,63 @@
+"""One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rookery.sim2real.contract import contract_json
+
+INPUT, OUTPUT = "obs", "action"
+CONTRACT_KEY, GROUP_KEY = "rookery_contract", "rookery_group"
+
+
+def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path) -> None:
+    """Write a policy as ONNX; input "obs" [1, O], output "action" [1, D].
+
+    Args:
+        policy: torch policy; it is copied, not changed.
+        contract: a valid contract, stored whole under the metadata key "rookery_contract".
+        group: agent group, stored under "rookery_group".
+        path: file to write; no second file appears beside it.
+    """
+    import onnx
+    import torch
+
+    plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
+    # The exporter reports its own progress and the optional operators it did not find; neither is the user's business.
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                plain,
+                (torch.zeros(1, plain.observation_size),),
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+    finally:
+        log.setLevel(level)
+    assert program is not None  # dynamo=True always returns one
+    model = program.model_proto
+    _strip_traces(model)
+    onnx.helper.set_model_props(model, {CONTRACT_KEY: contract_json(contract), GROUP_KEY: group})
+    model.doc_string = f"{contract['task_id']}, group {group}, exported by Rookery {contract['rookery_version']}"
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save_model(model, str(path), save_as_external_data=False)
+
+
+def _strip_traces(model: Any) -> None:
+    """Remove the exporter's stack traces: they name folders of the machine that trained, and change from run to run."""
+    graph = model.graph
+    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        del part.metadata_props[:]
+        part.doc_string = ""

@@ -1,0 +1,53 @@
+"""Where a policy comes from: the facts that a contract keeps so that a result can be found again."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def gather_provenance(steps: int, seed: int, engine: str, randomisation: str) -> dict[str, Any]:
+    """The provenance of a training that runs in this process, now.
+
+    Args:
+        steps: agent steps learned from so far.
+        seed: seed of the run.
+        engine: physics engine.
+        randomisation: "none", "default" or the file it came from.
+
+    Returns:
+        The provenance lines of a contract; `commit` is None outside a git checkout.
+    """
+    return {
+        "steps": steps,
+        "seed": seed,
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": _commit(),
+        "machine": f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "engine": engine,
+        "randomisation": randomisation,
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the checkout this file belongs to, with "-dirty" when something is changed."""
+    # The first command fails for an installed copy that merely lies inside somebody's repository.
+    mine = _git("ls-files", "--error-unmatch", Path(__file__).name)
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") if mine else None
+
+
+def _git(*args: str) -> str | None:
+    """Output of a git command in this folder; None when it fails or there is no git."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), *args]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

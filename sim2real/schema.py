@@ -1,0 +1,292 @@
+"""What a contract must look like, line by line.
+
+A check is a function ``check(value, line)`` that raises `RookeryError` naming the line, such as
+``groups.drone.observation[2].unit``. Small ones are combined into the schema of the whole contract.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rookery.sim.errors import RookeryError, unknown
+
+SCHEMA = "rookery-contract"
+SCHEMA_VERSION = 1
+ACTIVATIONS = ("tanh", "elu", "relu")
+CONVENTIONS = {
+    "units": "SI, radians, seconds",
+    "world_frame": "x east, y north, z up",
+    "body_frame": "x forward, y left, z up",
+    "quaternion": "w, x, y, z",
+    "observation": "network input = clip(raw * scale, -clip, clip), raw in unit and frame",
+    "action": "command = low + (clip(network output, -1, 1) + 1) / 2 * (high - low), in units",
+}
+
+Check = Callable[[Any, str], None]
+
+
+def fault(line: str, value: object, wanted: str) -> RookeryError:
+    """The error for one wrong line of a contract."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return RookeryError(
+        f"contract line {line} is {shown}, but it must be {wanted}: take the contract.json that the export wrote, "
+        "or export the policy again."
+    )
+
+
+def text(value: Any, line: str) -> None:
+    if not isinstance(value, str):
+        raise fault(line, value, "text")
+
+
+def filled_text(value: Any, line: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise fault(line, value, "text that is not empty")
+
+
+def anything(value: Any, line: str) -> None:
+    """Any JSON value; for the parts that only people read."""
+
+
+def mapping(value: Any, line: str) -> None:
+    if not isinstance(value, Mapping):
+        raise fault(line, value, "an object")
+
+
+def number(low: float = -math.inf, above: float = -math.inf) -> Check:
+    """A finite number >= `low` and > `above`."""
+    wanted = "a finite number"
+    wanted += f" of at least {low:g}" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
+
+    def check(value: Any, line: str) -> None:
+        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not (plain and math.isfinite(value) and value >= low and value > above):
+            raise fault(line, value, wanted)
+
+    return check
+
+
+def integer(low: int) -> Check:
+    """A whole number >= `low`."""
+
+    def check(value: Any, line: str) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+            raise fault(line, value, f"a whole number of at least {low}")
+
+    return check
+
+
+def constant(wanted: object) -> Check:
+    """Exactly this value."""
+
+    def check(value: Any, line: str) -> None:
+        if value != wanted or isinstance(value, bool):
+            raise fault(line, value, repr(wanted))
+
+    return check
+
+
+def one_of(allowed: tuple[str, ...]) -> Check:
+    """One of these words."""
+
+    def check(value: Any, line: str) -> None:
+        if value not in allowed:
+            raise fault(line, value, "one of " + ", ".join(allowed))
+
+    return check
+
+
+def optional(inner: Check) -> Check:
+    """null, or what `inner` wants."""
+
+    def check(value: Any, line: str) -> None:
+        if value is not None:
+            inner(value, line)
+
+    return check
+
+
+def items(inner: Check, at_least: int = 0) -> Check:
+    """A list of what `inner` wants."""
+
+    def check(value: Any, line: str) -> None:
+        if not isinstance(value, list) or len(value) < at_least:
+            raise fault(line, value, f"a list of at least {at_least}" if at_least else "a list")
+        for i, item in enumerate(value):
+            inner(item, f"{line}[{i}]")
+
+    return check
+
+
+def named(inner: Check, pattern: str = r".+", at_least: int = 0) -> Check:
+    """An object of freely chosen names, each with what `inner` wants."""
+
+    def check(value: Any, line: str) -> None:
+        mapping(value, line)
+        if len(value) < at_least:
+            raise fault(line, value, f"an object with at least {at_least} entry")
+        for name, item in value.items():
+            if not isinstance(name, str) or not re.fullmatch(pattern, name, re.DOTALL):
+                raise fault(line, name, f"an object whose names match {pattern}")
+            inner(item, f"{line}.{name}")
+
+    return check
+
+
+def record(fields: dict[str, Check]) -> Check:
+    """An object with exactly these fields."""
+
+    def check(value: Any, line: str) -> None:
+        mapping(value, line or "(the whole file)")
+        at = f"{line}." if line else ""
+        for name in fields:
+            if name not in value:
+                raise RookeryError(
+                    f"contract line {at}{name} is missing: take the contract.json that the export wrote, "
+                    "or export the policy again."
+                )
+        for name in value:
+            if name not in fields:
+                raise unknown("contract line", f"{at}{name}", [at + f for f in fields])
+        for name, inner in fields.items():
+            inner(value[name], at + name)
+
+    return check
+
+
+TERM = record(
+    {
+        "name": filled_text,
+        "size": integer(1),
+        "slice": items(integer(0), 2),
+        "unit": filled_text,
+        "frame": text,
+        "scale": number(),
+        "clip": optional(number(above=0.0)),
+        "noise": number(low=0.0),
+        "bias": number(low=0.0),
+        "delay": number(low=0.0),
+        "history": constant(1),
+    }
+)
+ACTION = record(
+    {
+        "kind": filled_text,
+        "names": items(filled_text, 1),
+        "low": items(number(), 1),
+        "high": items(number(), 1),
+        "units": items(filled_text, 1),
+        "neutral": items(number(low=-1.0), 1),
+    }
+)
+NETWORK = record(
+    {
+        "observation_size": integer(1),
+        "action_size": integer(1),
+        "hidden": items(integer(1)),
+        "activation": one_of(ACTIVATIONS),
+        "obs_clip": number(above=0.0),
+    }
+)
+LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
+GROUP = record(
+    {
+        "count": integer(1),
+        "observation": items(TERM, 1),
+        "action": ACTION,
+        "network": optional(NETWORK),
+        "normaliser": filled_text,
+        "actuators": items(filled_text),
+        "safety": named(LIMIT),
+    }
+)
+CONTRACT = record(
+    {
+        "schema": constant(SCHEMA),
+        "schema_version": constant(SCHEMA_VERSION),
+        "rookery_version": filled_text,
+        "task_id": filled_text,
+        "task_config": mapping,
+        "control_dt": number(above=0.0),
+        "physics_dt": number(above=0.0),
+        "assumed_delay": items(number(low=0.0), 2),
+        # Group names become file names and C identifiers.
+        "groups": named(GROUP, r"[A-Za-z][A-Za-z0-9_-]*", at_least=1),
+        "conventions": record({name: constant(value) for name, value in CONVENTIONS.items()}),
+        "provenance": named(anything),
+    }
+)
+
+
+def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
+    """Refuse what is not a contract that this version can honour to the last line.
+
+    Args:
+        contract: what JSON gave.
+        networks: also ask every group for its network; False for a contract made before training.
+
+    Returns:
+        The same object, for chaining.
+
+    Raises:
+        RookeryError: naming the wrong line; or that the contract was written by a newer Rookery.
+    """
+    version = contract.get("schema_version") if isinstance(contract, Mapping) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise RookeryError(
+            f"the contract is of schema version {version}, written by Rookery {contract.get('rookery_version', '?')}, "
+            f"and this one reads up to version {SCHEMA_VERSION}: upgrade with `pip install --upgrade rookery`."
+        )
+    CONTRACT(contract, "")
+    if len(contract["assumed_delay"]) != 2 or contract["assumed_delay"][0] > contract["assumed_delay"][1]:
+        raise fault("assumed_delay", contract["assumed_delay"], "[shortest, longest] in s")
+    for name, group in contract["groups"].items():
+        _check_group(group, f"groups.{name}", networks)
+    return dict(contract)
+
+
+def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
+    """The rules that bind several lines of one group together."""
+    inputs, outputs = _check_terms(group["observation"], line), _check_action(group["action"], f"{line}.action")
+    network = group["network"]
+    if network is None and networks:
+        raise fault(f"{line}.network", None, "the network's sizes and activation")
+    if network is not None:
+        for name, size, why in (
+            ("observation_size", inputs, "the sum of the terms' sizes"),
+            ("action_size", outputs, "the number of action names"),
+        ):
+            if network[name] != size:
+                raise fault(f"{line}.network.{name}", network[name], f"{size}, {why}")
+
+
+def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
+    """Terms have different names and stand one after the other. Returns the length of the observation."""
+    at, seen = 0, set()
+    for i, term in enumerate(terms):
+        here, place = f"{line}.observation[{i}]", [at, at + term["size"]]
+        if term["slice"] != place:
+            raise fault(f"{here}.slice", term["slice"], f"{place} (terms stand one after the other)")
+        if term["name"] in seen:
+            raise fault(f"{here}.name", term["name"], "a name that no other term has")
+        seen.add(term["name"])
+        at += term["size"]
+    return at
+
+
+def _check_action(action: Mapping[str, Any], line: str) -> int:
+    """Every component has a unit and a range. Returns the number of components."""
+    width = len(action["names"])
+    for key in ("low", "high", "units", "neutral"):
+        if len(action[key]) != width:
+            raise fault(f"{line}.{key}", action[key], f"a list of {width}, one for each action name")
+    for i, (low, high, neutral) in enumerate(zip(action["low"], action["high"], action["neutral"], strict=True)):
+        if low >= high:
+            raise fault(f"{line}.high[{i}]", high, f"above low[{i}], which is {low:g}")
+        if neutral > 1.0:
+            raise fault(f"{line}.neutral[{i}]", neutral, "between -1 and 1")
+    return width

@@ -1,0 +1,188 @@
+"""What all drone tasks share: the drones, their randomised starts, and the ways to crash."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.assets.drones import quadrotor_spec
+from rookery.assets.scenery import ground
+from rookery.robots.drones.crazyflie import CRAZYFLIE_21
+from rookery.robots.drones.drone import Drones, action_spec
+from rookery.robots.drones.iris import IRIS
+from rookery.robots.drones.parameters import DroneParameters
+from rookery.robots.drones.pilot import Pilot
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.parameters import Parameter
+from rookery.sim.rotations import from_axis_angle, matrix, multiply
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec, Term, Weights
+from rookery.sim.task import Task
+
+_UP = torch.tensor([0.0, 0.0, 1.0])
+DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS)}
+
+
+@dataclass(frozen=True)
+class DroneConfig:
+    """Values that every drone task has."""
+
+    drone: str = "crazyflie21"  # or "iris"
+    num_drones: int = 1
+    action: str = "ctbr"  # rotor_thrust, ctbr, attitude, velocity or position
+    integrated_yaw: bool = False  # track the integral of yaw rate commands, as the Crazyflie firmware does
+    dt: float = 0.002  # s, physics step
+    control_dt: float = 0.01  # s, policy step
+    episode_s: float = 10.0  # s
+    spacing_m: float = 3.0  # m, between the drones' own places
+    height_m: float = 2.0  # m, of those places
+    start_box_m: float = 1.0  # m, half-width of the box of starts around the target
+    start_speed: float = 0.5  # m/s, half-width per axis
+    start_tilt: float = math.radians(30.0)  # rad, at most
+    start_spin: float = 1.0  # rad/s, half-width per axis
+    bounds_m: float = 3.0  # m, from the target; farther is a crash
+    reward: Weights = Weights()
+
+
+class DroneTask(Task):
+    """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
+
+    causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
+
+    target: Tensor
+    last_action: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        if self.cfg.drone not in DRONES:
+            raise unknown("drone", self.cfg.drone, DRONES)
+        if self.cfg.num_drones < 1:
+            raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
+        self.drone: DroneParameters = DRONES[self.cfg.drone]
+
+    def scene(self) -> Scene:
+        d, cfg = self.drone, self.cfg
+        x, y, z = d.inertia
+
+        def part():  # type: ignore[no-untyped-def]
+            return quadrotor_spec(
+                mass=d.mass, inertia=(x, y, min(z, x + y)), rotor_positions=d.rotor_positions, rotor_directions=d.directions,
+                propeller_radius=d.propeller_radius, body_radius=d.body_radius, body_height=d.body_height, look=d.look,
+            )  # fmt: skip
+
+        scene = Scene(ground, dt=cfg.dt, integrator="euler")
+        for i, name in enumerate(self.names):
+            scene.add(part, name, pos=(i * cfg.spacing_m, 0.0, cfg.height_m))
+            scene.inertia[f"{name}/base"] = d.inertia
+        return scene
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Prefixes of the drones in the scene."""
+        return tuple(f"drone_{i}" for i in range(self.cfg.num_drones))
+
+    @property
+    def action(self) -> ActionSpec:
+        """The configured action kind of this drone."""
+        return action_spec(self.drone, self.cfg.action)
+
+    def setup(self) -> None:
+        cfg, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
+        self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
+        self.drones.physics_steps = self.physics_steps
+        self.child("drones", self.drones)
+        self.buffer("target", n, a, 3)
+        self.buffer("last_action", n, a, 4)
+        self.buffer("previous_action", n, a, 4)
+        self.buffer("crashed", n, a, dtype=torch.bool)
+        self._pilots: list[Pilot] = []
+        self._neutral = torch.tensor(self.action.neutral)
+        places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
+        self.places = torch.tensor(places)  # [A, 3] m, world
+
+    def parameters(self) -> dict[str, Parameter]:
+        return self.drones.parameters()
+
+    def place(self, ids: Tensor) -> None:
+        """Random starts around the targets: box, speed, tilt, heading and spin of the config."""
+        cfg, a, r = self.cfg, self.cfg.num_drones, self.rng(ids)
+        box, speed, spin, turn = r.uniform(-1.0, 1.0, (a, 12)).split(3, dim=-1)
+        state = torch.empty(len(ids), a, 13)
+        state[..., 0:3] = self.target[ids] + cfg.start_box_m * box
+        heading, around = math.pi * turn[..., 0], math.pi * turn[..., 1]
+        axis = torch.stack((around.cos(), around.sin(), torch.zeros_like(around)), dim=-1)
+        tilt = from_axis_angle(axis, cfg.start_tilt * turn[..., 2].abs())
+        state[..., 3:7] = multiply(tilt, from_axis_angle(_UP, heading))
+        state[..., 7:10] = cfg.start_speed * speed
+        state[..., 10:13] = cfg.start_spin * spin
+        self.drones.reset(ids, state)
+        self.last_action[ids] = self.previous_action[ids] = self._neutral
+        self.crashed[ids] = False
+        for pilot in self._pilots:
+            pilot.reset(ids)
+
+    previous_action: Tensor
+    crashed: Tensor
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        action = actions["drone"]
+        self.previous_action.copy_(self.last_action)
+        self.last_action.copy_(action[:, -1] if action.dim() == 4 else action)
+        self.drones.apply(action)
+
+    def body_terms(self) -> tuple[Term, ...]:
+        """The observation of a drone's own motion, declared (values from `observe_body`)."""
+        return (
+            Term("rotation", 9, frame="body to world", noise=0.005),
+            Term("linear_velocity", 3, "m/s", "world", scale=0.5, noise=0.01),
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02),
+            Term("last_action", 4, "1"),
+        )
+
+    def observe_body(self) -> dict[str, Tensor]:
+        b = self.drones.bodies
+        return {
+            "rotation": matrix(b.quat),
+            "linear_velocity": b.lin_vel,
+            "angular_velocity": b.ang_vel,
+            "last_action": self.last_action,
+        }
+
+    def crash(self) -> Tensor:
+        """[N, A] float32, 1 where a drone has crashed in this step; its own doing, not that of others in its world."""
+        pos = self.drones.bodies.pos
+        self._ground = pos[..., 2] < self.drone.body_height
+        self._astray = (pos - self.target).norm(dim=-1) > self.cfg.bounds_m
+        torch.logical_or(self._ground, self._astray, out=self.crashed)
+        if self.cfg.num_drones > 1:
+            near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
+            near.diagonal(dim1=1, dim2=2).fill_(False)
+            self._hit = near.any(-1)
+            self.crashed |= self._hit
+        return self.crashed.float()
+
+    def terminated(self) -> Tensor:
+        """A crash of one drone ends the episode of its world. Follows `crash` in the same step."""
+        cause = torch.zeros(self.world.num_envs, dtype=torch.int64)
+        if self.crashed.any():
+            cause[self._astray.any(1)] = 3
+            cause[self._ground.any(1)] = 1
+            if self.cfg.num_drones > 1:
+                cause[self._hit.any(1)] = 2
+        return cause
+
+    def pilot(self) -> Pilot:
+        """A fresh classical baseline for these drones; its memory is cleared when their episodes begin."""
+        pilot = Pilot(self.drones, self.cfg.control_dt)
+        self._pilots.append(pilot)
+        return pilot
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return [
+            {"pos": self.target[i, a].tolist(), "size": 0.03, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}
+            for a in range(self.cfg.num_drones)
+        ]

@@ -1,0 +1,168 @@
+"""Track: each drone follows a moving reference: a figure-eight, a circle or a random smooth path."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import unknown
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.base import DroneConfig, DroneTask
+
+PATHS = ("figure-eight", "circle", "random")
+HARMONICS = 3
+
+
+@dataclass(frozen=True)
+class TrackConfig(DroneConfig):
+    """Values of drone-track."""
+
+    path: str = "figure-eight"  # figure-eight, circle, random, or mixed: one of them for each episode
+    speed: float = 1.0  # m/s, mean along the path
+    size_m: float = 1.0  # m, half-width of the path in x
+    look_ahead_s: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)  # s, when the future positions in the observation are
+    settle_s: float = 2.0  # s at the start, in which the drone may still be on its way to the path
+    success_m: float = 0.1  # m, mean position error after settling that still counts as tracking
+    reward: Weights = Weights(distance=-0.2, near=0.5, on_target=0.5, velocity=-0.05, spin=-0.002, change=-0.02, crash=-10.0)
+
+
+class Track(DroneTask):
+    """Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
+
+    Along each axis the reference is ``sum_j a_j sin(w_j t + p_j)``: every path is a row of amplitudes (m), frequencies
+    (rad/s) and phases (rad), so position and velocity at any time, the future included, are in closed form.
+    """
+
+    Config: ClassVar[type] = TrackConfig
+    headline: ClassVar[str] = "error_m"
+    cfg: TrackConfig
+
+    amplitude: Tensor
+    frequency: Tensor
+    phase: Tensor
+    velocity: Tensor
+    error_sum: Tensor
+    error_count: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        if self.cfg.path not in (*PATHS, "mixed"):
+            raise unknown("path", self.cfg.path, (*PATHS, "mixed"))
+
+    def setup(self) -> None:
+        super().setup()
+        n, a = self.world.num_envs, self.cfg.num_drones
+        for name in ("amplitude", "frequency", "phase"):
+            self.buffer(name, n, a, 3, HARMONICS)
+        self.buffer("velocity", n, a, 3)
+        self.buffer("error_sum", n, a)
+        self.buffer("error_count", n)
+        self._settle = round(self.cfg.settle_s / self.cfg.control_dt)
+        self._ahead = torch.tensor((0.0, *self.cfg.look_ahead_s))
+
+    def groups(self) -> dict[str, Group]:
+        ahead = len(self.cfg.look_ahead_s)
+        reference = (
+            Term("position_error", 3, "m", "world", noise=0.005, bias=0.005),
+            Term("reference_ahead", 3 * ahead, "m", "world, from the present reference"),
+        )
+        return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
+
+    def reset(self, ids: Tensor) -> None:
+        n, a, cfg = len(ids), self.cfg.num_drones, self.cfg
+        r = self.rng(ids)
+        kind = r.integers(0, 3, (a,)) if cfg.path == "mixed" else torch.full((n, a), PATHS.index(cfg.path))
+        draws = r.uniform(0.0, 1.0, (a, 3, 2 * HARMONICS + 1))
+        amplitude, frequency, phase = self._random_path(draws[..., 1:])
+        start = 2 * math.pi * draws[:, :, 0, 0]  # where on the path an episode begins
+        plane = torch.zeros(n, a, 3, HARMONICS)
+        for which, (x, y, ratio, shift) in enumerate(((1.0, 0.5, 2.0, 0.0), (1.0, 1.0, 1.0, math.pi / 2))):
+            chosen = kind == which
+            # mean speed of the path for a unit circle frequency, so that cfg.speed is what the drone really flies
+            w = cfg.speed / (cfg.size_m * _mean_speed(x, y, ratio, shift))
+            amp, freq, ph = plane.clone(), plane.clone(), plane.clone()
+            amp[..., 0, 0], amp[..., 1, 0] = cfg.size_m * x, cfg.size_m * y
+            freq[..., 0, 0], freq[..., 1, 0] = w, ratio * w
+            ph[..., 0, 0], ph[..., 1, 0] = start, ratio * start + shift
+            amplitude[chosen], frequency[chosen], phase[chosen] = amp[chosen], freq[chosen], ph[chosen]
+        self.amplitude[ids], self.frequency[ids], self.phase[ids] = amplitude, frequency, phase
+        self._refresh()
+        self.place(ids)
+        self.error_sum[ids] = 0.0
+        self.error_count[ids] = 0.0
+
+    def _random_path(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Three harmonics an axis, with amplitudes that fall with frequency, scaled to the wanted rms speed."""
+        frequency = torch.tensor([0.4, 0.9, 1.6]) * (0.75 + 0.5 * u[..., :HARMONICS])  # rad/s at 1 m/s and 1 m
+        phase = 2 * math.pi * u[..., HARMONICS:]
+        amplitude = torch.tensor([0.7, 0.4, 0.2]) * self.cfg.size_m * torch.ones_like(phase)
+        amplitude[:, :, 2] *= 0.5  # less climbing than sideways motion
+        rms = ((amplitude * frequency).square().sum((-1, -2)) / 2).sqrt()[..., None, None]
+        return amplitude, frequency * self.cfg.speed / rms, phase
+
+    def _reference(self, ahead: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions (m, world) and velocities (m/s) [N, A, T, 3] at T times from now (s)."""
+        t = (self.steps * self.cfg.control_dt)[:, None, None, None, None] + ahead[:, None, None]
+        angle = self.frequency[:, :, None] * t + self.phase[:, :, None]
+        position = (self.amplitude[:, :, None] * angle.sin()).sum(-1) + self.places[:, None]
+        velocity = ((self.amplitude * self.frequency)[:, :, None] * angle.cos()).sum(-1)
+        return position, velocity
+
+    def _refresh(self) -> None:
+        position, velocity = self._reference(self._ahead)
+        self.target.copy_(position[:, :, 0])
+        self.velocity.copy_(velocity[:, :, 0])
+        self._future = (position[:, :, 1:] - position[:, :, :1]).flatten(-2)
+
+    def advance(self) -> None:
+        self._refresh()
+        self.distance = (self.target - self.drones.bodies.pos).norm(dim=-1)
+        counts = (self.steps > self._settle).float()
+        self.error_sum.addcmul_(self.distance, counts[:, None])
+        self.error_count += counts
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        error = self.target - self.drones.bodies.pos
+        return {"drone": {"position_error": error, "reference_ahead": self._future, **self.observe_body()}}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._refresh()
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        d, b = self.distance, self.drones.bodies
+        return {
+            "drone": {
+                "distance": d,
+                "near": (-5.0 * d).exp(),
+                "on_target": (-40.0 * d).exp(),
+                "velocity": (b.lin_vel - self.velocity).norm(dim=-1),
+                "spin": b.ang_vel.square().sum(-1),
+                "change": (self.last_action - self.previous_action).square().sum(-1),
+                "crash": self.crash(),
+            }
+        }
+
+    def metrics(self) -> dict[str, Tensor]:
+        error = self.error_sum / self.error_count.clamp_min(1.0)[:, None]
+        flown = (self.steps >= self.max_steps) & ~self.crashed.any(1)
+        return {
+            "success": ((error < self.cfg.success_m).all(1) & flown).float(),
+            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distance.mean(1)),
+            "crash": self.crashed.any(1).float(),
+        }
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        pilot = self.pilot()
+        return lambda obs: {"drone": pilot.act(self.target, self.velocity)}
+
+
+def _mean_speed(x: float, y: float, ratio: float, shift: float) -> float:
+    """Mean speed of (x sin t, y sin(ratio t + shift)) over a period, by the midpoint rule (exact to 1e-6 here)."""
+    t = (torch.arange(4096, dtype=torch.float64) + 0.5) * (2 * math.pi / 4096)
+    return float(((x * t.cos()) ** 2 + (y * ratio * (ratio * t + shift).cos()) ** 2).sqrt().mean())

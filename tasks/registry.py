@@ -1,0 +1,52 @@
+"""All tasks by name. Only names and defaults stand here: a task's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rookery.sim.errors import unknown
+
+if TYPE_CHECKING:
+    from rookery.sim.task import Task
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """One registered task.
+
+    Args:
+        id: its name on the command line.
+        cls: "module:Class".
+        summary: one line.
+        engines: engines it runs on, the default first.
+        training: PPOConfig values in place of the defaults, and "num_envs".
+    """
+
+    id: str
+    cls: str
+    summary: str
+    engines: tuple[str, ...] = ("mujoco", "pybullet")
+    training: dict[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type[Task]:
+        """The task's class."""
+        module, name = self.cls.split(":")
+        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+
+
+TASKS: dict[str, TaskEntry] = {
+    e.id: e
+    for e in (
+        TaskEntry("drone-hover", "rookery.tasks.drones.hover:Hover", "each drone flies to its own target and stays there"),
+        TaskEntry("drone-track", "rookery.tasks.drones.track:Track", "each drone follows a moving reference"),
+    )
+}
+
+
+def find(task: str) -> TaskEntry:
+    """The entry of a task. Raises RookeryError with the nearest match for an unknown name."""
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)
+    return TASKS[task]

@@ -1,0 +1,304 @@
+"""The command line: help, JSON, exit codes, and one sentence with a way out for everything a user can get wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.main import COMMANDS, main
+
+SMALL = ["--num-envs", "8", "--ppo", "steps=16", "--ppo", "minibatches=1", "--ppo", "epochs=1"]
+
+
+def rookery(*words: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "rookery", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory):
+    """A run of a few hundred steps: everything but skill."""
+    out = tmp_path_factory.mktemp("runs") / "drone-hover" / "first"
+    assert main(["train", "drone-hover", "--steps", "256", "--out", str(out), "--ppo", "hidden=[8]", *SMALL]) == 0
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The sentence with which a command line is refused."""
+    capsys.readouterr()
+    assert main([str(w) for w in words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("rookery: ")
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> object:
+    """The JSON that a command prints; nothing else may be on standard output."""
+    capsys.readouterr()
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+# Help
+
+
+def test_help_names_every_command(capsys):
+    assert main([]) == 0
+    bare = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out == bare
+    for name, summary in COMMANDS.items():
+        assert name in bare
+        assert summary in bare
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_help_has_options_and_examples(command, capsys):
+    assert main([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--help" in out
+    assert f"rookery {command}" in out.split("examples:")[1]
+
+
+def test_version(capsys):
+    from rookery import __version__
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rookery {__version__}\n"
+
+
+def test_process_exit_codes():
+    assert rookery("--version").returncode == 0
+    wrong = rookery("evall")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean 'eval'?" in wrong.stderr
+
+
+# What a user can get wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "way_out"),
+    [
+        ("trian", "did you mean 'train'?"),
+        ("--verison", "unknown option '--verison'"),
+        ("train drone-hoover", "did you mean 'drone-hover'?"),
+        ("train drone-hover --engine mujocoo", "did you mean 'mujoco'?"),
+        ("train drone-hover --algorithm poo", "did you mean 'ppo'?"),
+        ("train drone-hover --num-env 3", "did you mean --num-envs?"),
+        ("train drone-hover --num-envs 0", "num_envs must be at least 1, got 0"),
+        ("train drone-hover --num-envs many", "--num-envs needs a whole number, got 'many'"),
+        ("bench env drone-hover --seconds long", "--seconds needs a number, got 'long'"),
+        ("train drone-hover --steps -5", "--steps must be above 0"),
+        ("train drone-hover --ppo learning_rat=1", "did you mean 'learning_rate'?"),
+        ("train drone-hover --ppo steps=soon", "wrong kind"),
+        ("train drone-hover --set mass", "--set takes name=value, got 'mass'"),
+        ("train drone-hover --set mass=heavy", "--set mass needs a number, got 'heavy'"),
+        ("train drone-hover --set mas=1.2", "did you mean 'mass'?"),
+        ("train drone-hover --config num_drone=2", "did you mean 'num_drones'?"),
+        ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
+        ("train drone-hover --randomize defualt", "did you mean 'default'?"),
+        ("train drone-hover --randomize nowhere.toml", "cannot read the randomisation file nowhere.toml"),
+        ("train", "needs TASK, or --resume RUN"),
+        ("train --resume nowhere", "there is no folder 'nowhere'"),
+        ("eval", "needs RUN"),
+        ("eval nowhere", "there is no folder 'nowhere'"),
+        ("eval drone-hover --controller pdi", "did you mean 'pid'?"),
+        ("eval drone-hover --controller pid --episodes 0", "--episodes must be at least 1"),
+        ("play nowhere", "there is no folder 'nowhere'"),
+        ("export", "give a run and --out DIR"),
+        ("export nowhere --out bundle", "there is no folder 'nowhere'"),
+        ("export --check nowhere", "nowhere is not a folder"),
+        ("bench env drone-hover --num-envs -1", "num_envs must be at least 1, got -1"),
+        ("bench env drone-hover --seconds 0", "--seconds must be above 0"),
+        ("bench environment drone-hover", "unknown benchmark 'environment'"),
+        ("bench env", "needs TASK"),
+        ("list everything", "cannot use 'everything'"),
+    ],
+)
+def test_refusals_name_the_way_out(words, way_out, capsys, in_tmp):
+    assert way_out in refused(capsys, *words.split())
+    assert not list(in_tmp.rglob("*")), "a refused command leaves nothing behind"
+
+
+def test_train_refuses_a_folder_in_use_and_one_it_cannot_write(run_folder, capsys, in_tmp):
+    assert "is not empty" in refused(capsys, "train", "drone-hover", "--out", run_folder)
+    (in_tmp / "file").touch()
+    sentence = refused(capsys, "train", "drone-hover", "--out", in_tmp / "file" / "run", *SMALL)
+    assert "choose another folder with --out" in sentence
+
+
+def test_near_miss_of_a_run(run_folder, capsys):
+    assert "did you mean 'first'?" in refused(capsys, "eval", run_folder.with_name("frist"))
+
+
+def test_resume_refuses_what_does_not_fit(run_folder, capsys):
+    assert "is a run of 'drone-hover'" in refused(capsys, "train", "drone-track", "--resume", run_folder)
+    assert "leave out --seed" in refused(capsys, "train", "--resume", run_folder, "--seed", 3)
+    assert "give a larger --steps" in refused(capsys, "train", "--resume", run_folder)
+
+
+def test_policy_and_contract_that_disagree_are_refused(run_folder, capsys, in_tmp):
+    broken = in_tmp / "broken"
+    broken.mkdir()
+    (broken / "policy.safetensors").write_bytes((run_folder / "policy.safetensors").read_bytes())
+    contract = json.loads((run_folder / "contract.json").read_text())
+    contract["groups"]["drone"]["network"]["hidden"] = [16]
+    (broken / "contract.json").write_text(json.dumps(contract))
+    assert "disagree" in refused(capsys, "eval", broken)
+
+
+# What the commands tell programs
+
+
+def test_list_json(capsys):
+    tasks = {task["id"]: task for task in answer(capsys, "list")}
+    hover = tasks["drone-hover"]
+    assert hover["groups"]["drone"]["count"] == 1
+    assert hover["groups"]["drone"]["action_size"] == 4
+    assert hover["groups"]["drone"]["observation_size"] > 12
+    assert {"mujoco", "pybullet"} <= set(hover["engines"])
+    assert set(hover) == {"id", "summary", "groups", "engines"}
+
+
+def test_train_leaves_a_complete_run(run_folder):
+    names = {p.name for p in run_folder.iterdir()}
+    assert {"checkpoints", "policy.safetensors", "contract.json", "progress.csv", "run.json"} <= names
+    contract = json.loads((run_folder / "contract.json").read_text())
+    assert contract["task_id"] == "drone-hover"
+    assert contract["provenance"]["steps"] == 256
+    assert contract["groups"]["drone"]["network"]["hidden"] == [8]
+    assert json.loads((run_folder / "run.json").read_text())["settings"]["num_envs"] == 8
+
+
+def test_default_run_folder_is_linked_as_latest(capsys, in_tmp):
+    first = answer(capsys, "train", "drone-hover", "--steps", 128, *SMALL)
+    second = answer(capsys, "train", "drone-hover", "--steps", 128, *SMALL)
+    assert first["run"] != second["run"]
+    assert second["steps"] == 128
+    latest = Path("runs/drone-hover/latest")
+    assert latest.is_symlink()
+    assert latest.resolve() == Path(second["run"]).resolve()
+
+
+def test_resumed_run_goes_on(run_folder, capsys, in_tmp):
+    out = in_tmp / "run"
+    answer(capsys, "train", "drone-hover", "--steps", 256, "--out", out, "--randomize", "default", *SMALL)
+    result = answer(capsys, "train", "--resume", out, "--steps", 512)
+    assert (result["steps"], result["interrupted"], result["run"]) == (512, False, str(out))
+    assert json.loads((out / "contract.json").read_text())["provenance"]["steps"] == 512
+
+
+def test_randomization_file_travels_with_the_run(capsys, in_tmp):
+    ranges = in_tmp / "ranges.toml"
+    ranges.write_text("[mass]\nlow = 1.0\nhigh = 1.3\n")
+    answer(capsys, "train", "drone-hover", "--steps", 128, "--out", "run", "--randomize", ranges, *SMALL)
+    ranges.unlink()
+    assert answer(capsys, "train", "--resume", "run", "--steps", 256)["steps"] == 256
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_eval_json(engine, run_folder, capsys):
+    result = answer(
+        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--config", "episode_s=0.2",
+        "--config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
+    )  # fmt: skip
+    assert result["episodes"] == 3
+    assert result["engine"] == engine
+    assert result["set"] == {"mass": 1.1, "action_delay": 0.02}
+    assert 0.0 <= result["success_rate"] <= 1.0
+    assert 0.0 < result["episode_length_mean"] <= 20.0
+    assert isinstance(result["return_mean"], float)
+    assert result["metric"] == result["metrics"][result["metric_name"]]
+    again = answer(
+        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--config", "episode_s=0.2",
+        "--config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
+    )  # fmt: skip
+    assert again == result
+
+
+def test_classical_controller_hovers(capsys):
+    result = answer(capsys, "eval", "drone-hover", "--controller", "pid", "--episodes", 8)
+    assert result["success_rate"] == 1.0
+    assert result["controller"] == "pid"
+
+
+def test_export_and_check_json(run_folder, capsys, in_tmp):
+    written = answer(capsys, "export", run_folder, "--out", "bundle")
+    assert {"policy.onnx", "policy.c", "policy.h", "contract.json", "golden.npz"} == set(written["files"])
+    checked = answer(capsys, "export", "--check", "bundle")
+    assert 0.0 <= checked["onnx_max_error"] < 1e-5
+    assert 0.0 <= checked["c_max_error"] < 1e-5
+    (in_tmp / "bundle" / "policy.onnx").write_bytes(b"")
+    assert "policy.onnx" in refused(capsys, "export", "--check", "bundle", "--json")
+
+
+def test_play_json(run_folder, capsys, in_tmp):
+    result = answer(
+        capsys, "play", run_folder, "--out", "film.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
+    )
+    assert result["seconds"] == pytest.approx(0.2)
+    assert result["frames"] == 6
+    assert Path(result["path"]).stat().st_size > 100
+    assert Path("sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert "did you mean 'chase'?" in refused(capsys, "play", run_folder, "--out", "a.mp4", "--camera", "chas")
+    assert ".mp4 or .gif" in refused(capsys, "play", run_folder, "--out", "a.avi")
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_bench_json(engine, capsys):
+    result = answer(
+        capsys, "bench", "env", "drone-hover", "--engine", engine, "--num-envs", 4, "--seconds", 0.2,
+        "--action", "rotor_thrust",
+    )  # fmt: skip
+    assert result["agent_steps_per_s"] == result["env_steps_per_s"] > 0
+    assert result["physics_steps_per_s"] == pytest.approx(5 * result["env_steps_per_s"])
+    assert result["raw_physics_steps_per_s"] > 0
+    assert 0.0 < result["efficiency"] < 2.0
+
+
+def test_doctor_json():
+    """In a process of its own, where pybullet's greeting would reach standard output."""
+    done = rookery("doctor", "--json")
+    assert done.returncode == 0
+    findings = {f["name"]: f for f in json.loads(done.stdout)}
+    assert findings["mujoco"]["status"] == findings["torch"]["status"] == "ok"
+    assert all(f["remedy"] for f in findings.values() if f["status"] == "missing")
+
+
+def test_tables_for_people(run_folder, capsys):
+    for words in (["list"], ["doctor"], ["eval", run_folder, "--episodes", "1", "--config", "episode_s=3"]):
+        assert main([str(w) for w in words]) == 0
+        assert "{" not in capsys.readouterr().out
+
+
+# Ctrl-C
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["train", "drone-hover", "--steps", "1e9", "--out", str(out), *SMALL]
+    process = subprocess.Popen([sys.executable, "-m", "rookery", *words], stderr=subprocess.PIPE, text=True)
+    progress = out / "progress.csv"
+    deadline = time.monotonic() + 120
+    while not (progress.exists() and progress.read_text().count("\n") > 3) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"rookery train --resume {out}" in error
+    assert "Traceback" not in error
+    (newest,) = sorted((out / "checkpoints").iterdir())[-1:]
+    more = int(newest.name) + 128
+    assert answer(capsys, "train", "--resume", out, "--steps", more)["steps"] == more

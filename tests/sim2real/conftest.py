@@ -1,0 +1,80 @@
+"""A small drone task in the form of its declarations, its policy, and one exported bundle shared by all tests."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from rookery.policies.policy import Policy
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim2real.contract import build_contract
+from rookery.sim2real.export.bundle import export_bundle
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a task's config may hold."""
+
+    dt: float = 0.002
+    start: tuple[float, ...] = (1.0, 2.0)
+    reward: Weights = field(default_factory=lambda: Weights(distance=-0.5))
+
+
+def make_group(count: int = 1) -> Group:
+    action = ActionSpec(
+        kind="ctbr",
+        names=("thrust", "roll_rate", "pitch_rate"),
+        low=(0.0, -6.0, -6.0),
+        high=(0.6, 6.0, 6.0),
+        units=("N", "rad/s", "rad/s"),
+        neutral=(-0.1, 0.0, 0.0),
+    )
+    terms = (
+        Term("position_error", 3, unit="m", frame="world", noise=0.005),
+        Term("rotation", 9, frame="body to world"),
+        Term("linear_velocity", 3, unit="m/s", frame="world", scale=0.3, clip=4.0, bias=0.1, delay=0.01),
+    )
+    return Group(count, terms, action)
+
+
+def make_env(**groups: Group) -> Any:
+    task = SimpleNamespace(cfg=Config())
+    return SimpleNamespace(groups=groups or {"drone": make_group()}, control_dt=0.01, task_id="drone-hover", task=task)
+
+
+def make_policy(
+    hidden: tuple[int, ...] = (32, 32), activation: str = "tanh", inputs: int = 15, seed: int = 0
+) -> Policy:
+    """A policy with large weights and a normaliser far from the identity, so that every step of the network counts."""
+    generator = torch.Generator().manual_seed(seed)
+    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0)
+    with torch.no_grad():
+        policy.mean.normal_(generator=generator)
+        policy.std.uniform_(0.2, 3.0, generator=generator)
+        for layer in policy.layers:
+            layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
+            layer.bias.normal_(0.0, 0.3, generator=generator)
+    return policy
+
+
+@pytest.fixture(scope="session")
+def contract() -> dict[str, Any]:
+    return build_contract(make_env(), {"drone": make_policy()}, provenance={"steps": 1000, "seed": 3})
+
+
+@pytest.fixture(scope="session")
+def shared_bundle(contract: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good bundle; read it, do not change it."""
+    return export_bundle({"drone": make_policy()}, contract, tmp_path_factory.mktemp("export") / "bundle")
+
+
+@pytest.fixture
+def bundle(shared_bundle: Path, tmp_path: Path) -> Path:
+    """A good bundle of the test's own, to be broken."""
+    return Path(shutil.copytree(shared_bundle, tmp_path / "bundle"))

@@ -1,0 +1,246 @@
+"""The bundle: written whole or not at all, checked without torch, every kind of damage refused with a sentence."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import build_contract, read_contract
+from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.check import check_bundle
+from tests.sim2real.conftest import make_env, make_group, make_policy
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # any import of torch fails
+from rookery.sim2real.export.check import check_bundle
+result = check_bundle(sys.argv[1])
+assert not any(m.startswith("torch.") for m in sys.modules)
+print(result["onnx_max_error"], result["c_max_error"], result["observations"])
+"""
+
+
+def test_good_bundle_checks_without_torch(shared_bundle: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, str(shared_bundle)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    onnx_error, c_error, count = map(float, done.stdout.split())
+    assert onnx_error <= 1e-5
+    assert c_error <= 1e-5
+    assert count >= 1000
+
+
+def test_golden_actions_are_the_policys(shared_bundle: Path) -> None:
+    golden = np.load(shared_bundle / "golden.npz")
+    with torch.no_grad():
+        actions = make_policy()(torch.from_numpy(golden["observations"])).numpy()
+    assert np.abs(golden["actions"] - actions).max() <= 1e-6
+
+
+def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
+    policies = {"keeper": make_policy((8,)), "striker-2": make_policy((6, 4), "relu", seed=1)}
+    contract = build_contract(make_env(**{"keeper": make_group(), "striker-2": make_group(2)}))
+    folder = export_bundle(policies, contract, tmp_path / "team", prefix="team")
+    names = {p.name for p in folder.iterdir()}
+    kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.onnx")
+    assert names == {"contract.json", *(k.format(g) for k in kinds for g in policies)}
+    assert "void team_striker_2_policy(" in (folder / "policy_striker-2.h").read_text()
+    assert read_contract(folder)["groups"]["striker-2"]["network"]["hidden"] == [6, 4]
+    assert check_bundle(folder)["observations"] >= 2000
+    for kind in kinds:
+        (folder / kind.format("keeper")).replace(folder / "x")
+        (folder / kind.format("striker-2")).replace(folder / kind.format("keeper"))
+        (folder / "x").replace(folder / kind.format("striker-2"))
+    with pytest.raises(RookeryError, match="policy of group"):
+        check_bundle(folder)
+
+
+def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
+    bundle: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {p.name: p.read_bytes() for p in bundle.iterdir()}
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fake_onnx(policy: Any, contract: Any, group: str, path: Path) -> None:
+        path.write_bytes(b"new")
+
+    with monkeypatch.context() as m:
+        m.setattr("rookery.sim2real.export.bundle.export_onnx", full)
+        with pytest.raises(RookeryError, match="No space left on device"):
+            export_bundle({"drone": make_policy()}, contract, bundle)
+    assert {p.name: p.read_bytes() for p in bundle.iterdir()} == before
+    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", fake_onnx)
+    export_bundle({"drone": make_policy()}, contract, bundle)
+    assert (bundle / "policy.onnx").read_bytes() == b"new"
+    assert [p.name for p in bundle.parent.iterdir()] == ["bundle"], "no temporary folder is left"
+
+
+def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from rookery.sim2real.export import bundle as module
+
+    rename = os.rename
+
+    def second_fails(a: Path, b: Path) -> None:
+        if Path(a).name == "new":
+            raise OSError(errno.EIO, "Input/output error")
+        rename(a, b)
+
+    monkeypatch.setattr(module.os, "rename", second_fails)
+    with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle):
+        pass
+    assert (bundle / "policy.onnx").is_file()
+
+
+def test_folders_that_are_not_ours_are_left_alone(
+    tmp_path: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies = {"drone": make_policy()}
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("precious")
+    with pytest.raises(RookeryError, match=r"no bundle \(chapter1.tex\)"):
+        export_bundle(policies, contract, tmp_path / "thesis")
+    with pytest.raises(RookeryError, match="is a file"):
+        export_bundle(policies, contract, tmp_path / "thesis" / "chapter1.tex")
+    with pytest.raises(RookeryError, match="cannot write the bundle"):
+        export_bundle(policies, contract, tmp_path / "thesis" / "chapter1.tex" / "bundle")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RookeryError, match="current folder"):
+        export_bundle(policies, contract, ".")
+    assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["contract.json", "policy.onnx", "policy.c", "policy.h", "golden.npz"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "noise"])
+def test_damaged_files(bundle: Path, name: str, damage: str) -> None:
+    path = bundle / name
+    data = path.read_bytes()
+    # Half a header still holds no end of its comment; half a C file no end of a table.
+    {
+        "missing": path.unlink,
+        "empty": lambda: path.write_bytes(b""),
+        "cut": lambda: path.write_bytes(data[: len(data) // 2]),
+        "noise": lambda: path.write_bytes(np.random.default_rng(0).bytes(500)),
+    }[damage]()
+    with pytest.raises(RookeryError) as e:
+        check_bundle(bundle)
+    assert re.search(name.split(".")[0], str(e.value))
+    assert "\n" not in str(e.value)
+    assert "rookery" in str(e.value) or "export" in str(e.value), "a way out"
+
+
+def edit_contract(bundle: Path, line: str, change: Any) -> None:
+    contract = json.loads((bundle / "contract.json").read_text())
+    at, path = contract, line.split(".")
+    for part in path[:-1]:
+        at = at[int(part) if part.isdigit() else part]
+    at[path[-1]] = change
+    (bundle / "contract.json").write_text(json.dumps(contract))
+
+
+@pytest.mark.parametrize(
+    ("line", "change", "shown"),
+    [
+        ("groups.drone.observation.2.unit", "km/s", r"groups\.drone\.observation\[2\]\.unit is 'km/s' .* and 'm/s'"),
+        ("control_dt", 0.02, r"control_dt is 0\.02 in contract\.json and 0\.01"),
+        ("provenance.steps", None, r"provenance\.steps is None in contract\.json and 1000"),
+        ("control_dt", 0.01 * (1 + 1e-13), "contract line"),
+        ("groups.drone.network.hidden", [32, 16], r"network\.hidden\[1\] is 16"),
+        ("groups.drone.network.observation_size", 16, r"network\.observation_size is 16, but it must be 15"),
+        ("schema_version", 7, "schema version 7"),
+    ],
+)
+def test_edited_contract(bundle: Path, line: str, change: Any, shown: str) -> None:
+    edit_contract(bundle, line, change)
+    with pytest.raises(RookeryError, match=shown):
+        check_bundle(bundle)
+
+
+def test_network_of_other_sizes_than_the_contract(bundle: Path) -> None:
+    model = onnx.load(bundle / "policy.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(model, bundle / "policy.onnx")
+    with pytest.raises(RookeryError, match=r"policy\.onnx takes and gives .*\[2, 15\].* contract wants"):
+        check_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "shown"),
+    [
+        ("policy.h", "OBSERVATIONS 15", "OBSERVATIONS 16", r"\(16, 3\) observations and actions"),
+        ("policy.h", 'CONTRACT "', 'CONTRACT "0', "belongs to another contract"),
+        ("policy.c", "s0 + s1", "s0 - s1", r"policy\.c differs from the torch policy by .* observation \d+"),
+        ("policy.c", "bias[o];", "bias[o] / 0.0f * 0.0f;", r"policy\.c differs from the torch policy by nan"),
+        ("policy.c", "term_scale[i],", "term_scale[0],", "scales observations or actions otherwise"),
+        ("policy.c", "+ 1.0f) * action_half[i]", "+ 2.0f) * action_half[i]", "scales observations or actions"),
+        ("policy.c", "int o;", "int o; int unused;", r"does not compile \(.*unused"),
+        ("policy.c", "rookery_command", "rookery_commando", "cannot load"),
+    ],
+)
+def test_edited_c(bundle: Path, name: str, old: str, new: str, shown: str) -> None:
+    text = (bundle / name).read_text()
+    assert old in text
+    (bundle / name).write_text(text.replace(old, new, 1))
+    with pytest.raises(RookeryError, match=shown):
+        check_bundle(bundle)
+
+
+def test_edited_onnx_weights(bundle: Path) -> None:
+    model = onnx.load(bundle / "policy.onnx")
+    weight = next(t for t in model.graph.initializer if t.name.endswith("2.bias"))
+    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) + np.float32(0.001), weight.name))
+    onnx.save(model, bundle / "policy.onnx")
+    with pytest.raises(RookeryError, match=r"policy\.onnx differs from the torch policy by 0\.001"):
+        check_bundle(bundle)
+    del model.metadata_props[:]
+    onnx.save(model, bundle / "policy.onnx")
+    with pytest.raises(RookeryError, match="carries no Rookery contract"):
+        check_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"fingerprint": np.array("0" * 64)}, "belongs to another contract"),
+        ({"actions": np.zeros((1148, 4), np.float32)}, "holds arrays of"),
+        ({"observations": np.zeros((10, 15), np.float32), "actions": np.zeros((10, 3), np.float32)}, "at least 1000"),
+        ({"actions": np.full((1148, 3), np.nan, np.float32)}, "not finite"),
+        ({"actions": np.array([None])}, "damaged"),
+    ],
+)
+def test_edited_golden(bundle: Path, change: dict[str, Any], shown: str) -> None:
+    golden = dict(np.load(bundle / "golden.npz"))
+    np.savez(bundle / "golden.npz", **(golden | change))
+    with pytest.raises(RookeryError, match=shown):
+        check_bundle(bundle)
+
+
+def test_not_a_bundle(tmp_path: Path) -> None:
+    with pytest.raises(RookeryError, match="is not a folder"):
+        check_bundle(tmp_path / "nothing")
+    with pytest.raises(RookeryError, match="cannot read"):
+        check_bundle(tmp_path)
+
+
+def test_check_without_compiler(shared_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in ("gcc", "cc", "clang") else which(name))
+    monkeypatch.setattr("rookery.sim2real.export.native.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(RookeryError, match="no C compiler"):
+        check_bundle(shared_bundle)

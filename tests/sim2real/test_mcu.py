@@ -1,0 +1,94 @@
+"""The exported C on the microcontroller: cross-compiled for a Cortex-M4F and run in QEMU.
+
+.ci/run installs the tools, so there a missing tool is a failure and not a skip.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import build_contract, fingerprint, write_contract
+from rookery.sim2real.export.c import c_source, policy_arrays
+from rookery.sim2real.export.golden import write_golden
+from rookery.sim2real.export.mcu import BOARDS, COMPILER, EMULATOR, SIZE, check_mcu
+from tests.sim2real.conftest import make_env, make_policy
+
+
+@pytest.fixture
+def _tools() -> None:
+    missing = [tool for tool in (COMPILER, SIZE, EMULATOR) if shutil.which(tool) is None]
+    if missing:
+        why = f"{missing} not installed: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
+        pytest.fail(why) if os.environ.get("CI") == "true" else pytest.skip(why)
+
+
+def write_c_bundle(folder: Path, hidden: tuple[int, ...], activation: str) -> Path:
+    """A bundle as far as the microcontroller needs it; exporting ONNX takes seconds."""
+    policy = make_policy(hidden, activation)
+    contract = build_contract(make_env(), {"drone": policy})
+    code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
+    (folder / "policy.c").write_text(code)
+    (folder / "policy.h").write_text(header)
+    (folder / "policy.onnx").write_bytes(b"")
+    write_golden(policy, fingerprint(contract), folder / "golden.npz")
+    write_contract(contract, folder / "contract.json")
+    return folder
+
+
+@pytest.mark.usefixtures("_tools")
+@pytest.mark.parametrize("board", list(BOARDS))
+def test_whole_bundle(shared_bundle: Path, board: str) -> None:
+    result = check_mcu(shared_bundle, board)
+    assert result["mcu_max_error"] <= 1e-5
+    weights = 4 * (15 * 32 + 32 + 32 * 32 + 32 + 32 * 3 + 3)
+    assert weights < result["mcu_flash_bytes"] < weights + 2000
+    assert 1000 < result["mcu_instructions"] < 100_000
+
+
+@pytest.mark.usefixtures("_tools")
+@pytest.mark.parametrize(
+    ("hidden", "activation"), [((64, 64), "tanh"), ((128, 64, 32), "elu"), ((96,), "relu"), ((), "tanh")]
+)
+def test_networks(tmp_path: Path, hidden: tuple[int, ...], activation: str) -> None:
+    assert check_mcu(write_c_bundle(tmp_path, hidden, activation))["mcu_max_error"] <= 1e-5
+
+
+@pytest.mark.usefixtures("_tools")
+def test_a_wrong_network_is_found_and_a_large_one_does_not_fit(tmp_path: Path) -> None:
+    write_c_bundle(tmp_path, (8,), "relu")
+    code = tmp_path / "policy.c"
+    code.write_text(code.read_text().replace("s0 + s1", "s0 - s1"))
+    with pytest.raises(RookeryError, match=r"policy\.c differs from the torch policy"):
+        check_mcu(tmp_path)
+    write_c_bundle(tmp_path, (512, 512), "relu")
+    with pytest.raises(RookeryError, match=r"overflowed.* 1024 KiB flash of netduinoplus2"):
+        check_mcu(tmp_path)
+    assert check_mcu(tmp_path, "mps2-an386")["mcu_max_error"] <= 1e-5
+
+
+@pytest.mark.usefixtures("_tools")
+def test_stack_use_is_what_the_header_says(tmp_path: Path) -> None:
+    import re
+    import subprocess
+
+    from rookery.sim2real.export.mcu import CPU
+
+    write_c_bundle(tmp_path, (64, 48), "tanh")
+    command = [COMPILER, *CPU, "-std=c99", "-O2", "-fstack-usage", "-c", "policy.c", "-o", "policy.o"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    used = sum(int(line.split("\t")[1]) for line in (tmp_path / "policy.su").read_text().splitlines())
+    stated = int(re.search(r"Stack: about (\d+) bytes", (tmp_path / "policy.h").read_text())[1])  # type: ignore[index]
+    assert 0.5 * stated < used <= stated
+
+
+def test_missing_tool_and_unknown_board_are_sentences(shared_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RookeryError, match="did you mean 'mps2-an386'"):
+        check_mcu(shared_bundle, "mps2-an385")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(RookeryError, match="arm-none-eabi-gcc is not installed: `apt-get install"):
+        check_mcu(shared_bundle)
