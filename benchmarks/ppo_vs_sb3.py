@@ -18,8 +18,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import stable_baselines3
 import torch
-from stable_baselines3 import PPO as TheirPPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 
@@ -114,8 +114,8 @@ class _Clock(BaseCallback):
         return True
 
 
-def ours(env: Any, config: PPOConfig) -> tuple[PPO, Any]:
-    """Our trainer, and a function that runs n iterations and gives (collect s, learn s) of each."""
+def ours(env: Any, config: PPOConfig) -> Any:
+    """A function that runs n iterations of our trainer and gives (collect s, learn s) of each."""
     ppo = PPO(env, config)
 
     def run(n: int) -> list[tuple[float, float]]:
@@ -129,13 +129,13 @@ def ours(env: Any, config: PPOConfig) -> tuple[PPO, Any]:
             ppo.episodes.summarise(ppo.steps)
         return out
 
-    return ppo, run
+    return run
 
 
 def theirs(env: Any, config: PPOConfig) -> Any:
     """The same for Stable-Baselines3, with the same settings."""
     width = list(config.hidden)
-    model = TheirPPO(
+    model = stable_baselines3.PPO(
         "MlpPolicy",
         SB3Wrapper(env),
         learning_rate=config.learning_rate,
@@ -163,7 +163,7 @@ def theirs(env: Any, config: PPOConfig) -> Any:
 def compare(task: str, num_envs: int, seconds: float, config: PPOConfig) -> dict[str, Any]:
     """Run both by turns for about `seconds` each; medians over iterations."""
     envs = [_make(task, num_envs) for _ in range(2)]
-    ppo, run_ours = ours(envs[0], config)
+    run_ours = ours(envs[0], config)
     run_theirs = theirs(envs[1], config)
     times: dict[str, list[tuple[float, float]]] = {"rookery": [], "sb3": []}
     run_ours(3), run_theirs(2)
@@ -215,7 +215,10 @@ def main() -> None:
     if args.json:
         print(json.dumps(result))
         return
-    print(f"{args.task}, {args.num_envs} worlds, 32 steps, 4 epochs x 4 minibatches, 64x64 tanh, {result['threads']} threads")
+    print(
+        f"{args.task}, {args.num_envs} worlds, {config.steps} steps, {config.epochs} epochs x {config.minibatches} "
+        f"minibatches, 64x64 tanh, {result['threads']} threads"
+    )
     print(f"{'':10}{'collect ms':>12}{'learn ms':>12}{'samples/s':>12}")
     for name in ("rookery", "sb3"):
         r = result[name]

@@ -6,13 +6,12 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rookery.policies.buffer import Rollout, gae
 from rookery.policies.config import PPOConfig
@@ -22,10 +21,11 @@ from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 CHUNK_ROWS = 2048
 """Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
+
+WORKER_ROWS = 512
+"""Least rows of a minibatch that are worth a thread."""
 
 
 @dataclass
@@ -54,40 +54,24 @@ class Samples:
 
     def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
         """A copy with rows in that order [R], in `out`'s memory if given."""
-        new: dict[str, Tensor | None] = {}
-        for name, rows in vars(self).items():
-            if rows is None or (name == "critic_input" and rows is self.observation):
-                continue
+
+        def pick(name: str) -> Any:
+            rows = getattr(self, name)
             memory = getattr(out, name) if out is not None else None
-            new[name] = torch.index_select(rows, 1, order, out=memory)
-        new.setdefault("critic_input", new["observation"])
-        new.setdefault("active", None)
-        return Samples(**new)  # type: ignore[arg-type]
+            return None if rows is None else torch.index_select(rows, 1, order, out=memory)
+
+        observation = pick("observation")
+        critic_input = observation if self.critic_input is self.observation else pick("critic_input")
+        others: dict[str, Any] = {
+            name: pick(name) for name in ("action", "log_prob", "advantage", "target", "value", "active")
+        }
+        return Samples(observation, critic_input, **others)
 
     def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
         """Views of consecutive pieces of `rows`, each at most `size` long."""
         for start in range(rows.start, rows.stop, size):
             piece = slice(start, min(start + size, rows.stop))
             yield Samples(**{k: None if v is None else v[:, piece] for k, v in vars(self).items()})
-
-
-def one_thread_each(method: F) -> F:
-    """Run a method, and every torch operation in it, on the calling thread alone.
-
-    Threads inside an operation meet several thousand times in an update, and wait for each other by spinning: beside an
-    engine's own threads, or any other program, that has been seen to slow training tenfold. Workers meet 16 times.
-    """
-
-    @functools.wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return method(*args, **kwargs)
-        finally:
-            torch.set_num_threads(threads)
-
-    return cast(F, wrapped)
 
 
 class Worker:
@@ -145,21 +129,29 @@ class Agents:
         obs, act = spec.observation_size, spec.action.size
         state = state_size if config.critic == "central" else 0
         self.sets = 1 if shared else spec.count
+        rows = config.steps * worlds * spec.count // self.sets
+        if rows < config.minibatches:
+            raise RookeryError(
+                f"{rows} samples cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
+            )
+        self.bounds = [rows * i // config.minibatches for i in range(config.minibatches + 1)]
+        cpu = device.type == "cpu"
+        self.chunk = CHUNK_ROWS if cpu else rows
         critic_hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
-        actor_sizes, critic_sizes = (obs, *config.hidden, act), (obs + state, *critic_hidden, 1)
-        a, c = parameter_count(actor_sizes), parameter_count(critic_sizes)
-        self.parameters = torch.zeros(self.sets, a + c + act, device=device)
-        p = self.parameters
-        self.log_std = p[:, a + c :].unsqueeze(1)
-        threads = torch.get_num_threads() if device.type == "cpu" else 1
-        self.workers = [Worker(p, actor_sizes, critic_sizes, config.activation) for _ in range(threads)]
+        self._sizes = (obs, *config.hidden, act), (obs + state, *critic_hidden, 1)
+        count = parameter_count(self._sizes[0]) + parameter_count(self._sizes[1]) + act
+        self.parameters = torch.zeros(self.sets, count, device=device)
+        threads = min(torch.get_num_threads(), rows // config.minibatches // WORKER_ROWS) if cpu else 1
+        self.workers: list[Worker] = []
+        self.divide(max(1, threads))
         first = self.workers[0]
         self.actor, self.critic, self.gradients = first.actor, first.critic, first.gradients
+        self.log_std = self.parameters[:, -act:].unsqueeze(1)
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
         self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
         self.critic.initialize(generator, 1.0)
         self.log_std.fill_(torch.tensor(config.initial_std).log())
-        self.adam = Adam(p, self.gradients, config.max_grad_norm)
+        self.adam = Adam(self.parameters, self.gradients, config.max_grad_norm)
         self.learning_rate = torch.full((self.sets, 1), config.learning_rate, device=device)
         self.observations = ObservationNorm(obs, config.obs_clip, device)
         self.states = ObservationNorm(state, config.obs_clip, device) if state else None
@@ -168,11 +160,12 @@ class Agents:
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
-        rows = config.steps * worlds * spec.count // self.sets
-        self.bounds = [rows * i // config.minibatches for i in range(config.minibatches + 1)]
-        if rows < config.minibatches:
-            raise RookeryError(f"{rows} samples cannot make {config.minibatches} minibatches: ask for fewer or more worlds.")
-        self.chunk = CHUNK_ROWS if device.type == "cpu" else rows
+
+    def divide(self, parts: int) -> None:
+        """Have so many threads share every minibatch; the same number gives the same bits on any machine."""
+        self.workers = self.workers[:parts]
+        while len(self.workers) < parts:
+            self.workers.append(Worker(self.parameters, *self._sizes, self.config.activation))
 
     # Collecting
 
@@ -274,9 +267,7 @@ class Agents:
             returns = self.returns.normalize(returns)
         observation = critic_input if roll.state is None else self.rows(roll.observation)
         log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
-        return Samples(
-            observation, critic_input, self.rows(roll.action), log_prob, advantage, returns, value, active
-        )
+        return Samples(observation, critic_input, self.rows(roll.action), log_prob, advantage, returns, value, active)
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
@@ -324,7 +315,10 @@ class Agents:
             policy = Policy(self.spec.observation_size, self.spec.action.size, c.hidden, c.activation, c.obs_clip)
             policy.mean.copy_(self.observations.mean)
             policy.std.copy_(self.observations.std)
-            for layer, weight, bias in zip(policy.layers, self.actor.weights, self.actor.biases, strict=True):
+            weights, biases = self.actor.weights, self.actor.biases
+            for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+                layer = policy.layers[k]
+                assert isinstance(layer, nn.Linear)
                 layer.weight.data.copy_(weight[g].T)
                 layer.bias.data.copy_(bias[g, 0])
             out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy

@@ -2,7 +2,7 @@
 
 Time runs along the first axis: row t holds the observation o_t, the action a_t taken on it, and what came of it: reward
 r_t, and whether the episode ended there. Environments reset in the same step, so after an end at t the observation in
-row t+1 is already the first of the next episode; the last one of the old episode arrives apart and is worth `final_value`:
+row t+1 is already the first of the next episode; the last one of the old episode arrives apart, with its own value:
 
     t            0     1     2         3
     episode      a     a     a         b
@@ -26,7 +26,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Tensor:
-    """Generalised advantage estimates (Schulman et al. 2016, arXiv 1506.02438), which never cross the end of an episode.
+    """Generalised advantage estimates (Schulman et al. 2016, arXiv 1506.02438) that never cross the end of an episode.
 
     Args:
         reward: [T, ...].
@@ -65,7 +65,9 @@ class Rollout:
         finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalised.
     """
 
-    def __init__(self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device) -> None:
+    def __init__(
+        self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device
+    ) -> None:
         shape = (steps, worlds, agents)
         self.observation = torch.zeros(*shape, obs, device=device)
         self.noise = torch.zeros(*shape, act, device=device)

@@ -5,7 +5,7 @@
         optimizer.safetensors   Adam's moments, learning rates
         env.safetensors         the environment's exact state
         trainer.safetensors     current observations, random generator
-        state.json              versions, counters, config, extra, log figures, and a SHA-256 of every file and of itself
+        state.json              versions, counters, config, extra, log figures, SHA-256 of every file and of itself
 
 A folder without the leading dot is complete. Nothing is ever unpickled.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
 import threading
@@ -143,17 +142,21 @@ def load(ppo: PPO, folder: Path) -> None:
     state = read_state(folder)
     if state["task_id"] != ppo.env.task_id:
         raise RookeryError(
-            f"{folder} is of task {state['task_id']!r}, not {ppo.env.task_id!r}: resume it with --task {state['task_id']}."
+            f"{folder} is of task {state['task_id']!r}, not {ppo.env.task_id!r}: "
+            f"resume it with --task {state['task_id']}."
         )
     mine = _shape(ppo)
     for what, saved in state["shape"].items():
         if saved != mine[what]:
-            raise RookeryError(f"{folder} was made with {what} {saved}, not {mine[what]}: resume it with its own settings.")
+            raise RookeryError(
+                f"{folder} was made with {what} {saved}, not {mine[what]}: resume it with its own settings."
+            )
     tensors = {part: _read(folder, part, state["files"]) for part in PARTS}
     try:
         for name, agents in ppo.agents.items():
             own = {part: _under(f"{name}/", tensors[part]) for part in ("model", "optimizer")}
             agents.load_state_dict(own, state["optimizer_steps"][name])
+            agents.divide(state["threads"][name])
         ppo.env.load_state_dict(tensors["env"])
     except (KeyError, ValueError, RuntimeError) as error:
         raise RookeryError(f"{folder} does not fit this environment and config ({error}): use its own.") from error
@@ -193,6 +196,7 @@ def _state(ppo: PPO) -> dict[str, Any]:
         "iteration": ppo.iteration,
         "seconds": ppo.seconds,
         "total_steps": ppo.total_steps,
+        "threads": {name: len(a.workers) for name, a in ppo.agents.items()},
         "optimizer_steps": {name: a.adam.steps for name, a in ppo.agents.items()},
         "shape": _shape(ppo),
         "config": ppo.config.to_dict(),

@@ -59,7 +59,7 @@ class PPOConfig:
     huber_delta: float = 10.0
     """Where the Huber loss turns linear, in units of the critic's output."""
     value_clip: float | None = None
-    """Limit of the critic's move in one update, in units of its output (PPO2's clipped value loss); None for no limit."""
+    """Limit of the critic's move in one update, in units of its output (PPO2's clipped loss); None for no limit."""
     normalize_values: bool = True
     """Let the critic regress returns normalised by running statistics (ValueNorm of the MAPPO paper)."""
     value_norm_beta: float = 0.99999
@@ -94,7 +94,11 @@ class PPOConfig:
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
-        choices = {"critic": ("own", "central"), "value_loss": ("mse", "huber"), "schedule": ("fixed", "linear", "adaptive")}
+        choices = {
+            "critic": ("own", "central"),
+            "value_loss": ("mse", "huber"),
+            "schedule": ("fixed", "linear", "adaptive"),
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise unknown(name, str(getattr(self, name)), allowed)
@@ -123,4 +127,5 @@ class PPOConfig:
         for name in values:
             if name not in known:
                 raise unknown("PPO setting", name, known)
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**given)

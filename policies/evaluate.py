@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.policies.threads import one_thread_each
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -29,9 +30,15 @@ def act_with(policies: dict[str, Policy], env: VecEnv) -> Act:
     """
     teams: dict[str, list[Policy]] = {}
     for name, group in env.groups.items():
-        team = [policies[name]] if name in policies else [policies[k] for i in range(group.count) if (k := f"{name}_{i}") in policies]
+        team = (
+            [policies[name]]
+            if name in policies
+            else [policies[k] for i in range(group.count) if (k := f"{name}_{i}") in policies]
+        )
         if len(team) not in (1, group.count):
-            raise RookeryError(f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run.")
+            raise RookeryError(
+                f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run."
+            )
         for p in team:
             if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
                 raise RookeryError(
@@ -53,6 +60,7 @@ def act_with(policies: dict[str, Policy], env: VecEnv) -> Act:
     return act
 
 
+@one_thread_each
 def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
     """Run exactly `episodes` episodes and average over them.
 

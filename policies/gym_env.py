@@ -43,7 +43,11 @@ class GymVecEnv:
             vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
         )
         obs, act = self._env.single_observation_space, self._env.single_action_space
-        if not isinstance(obs, gymnasium.spaces.Box) or not isinstance(act, gymnasium.spaces.Box) or len(obs.shape) != 1:
+        if (
+            not isinstance(obs, gymnasium.spaces.Box)
+            or not isinstance(act, gymnasium.spaces.Box)
+            or len(obs.shape) != 1
+        ):
             raise RookeryError(f"{name} has {obs} and {act}: choose an environment with vectors of numbers for both.")
         self.num_envs, self.device = num_envs, torch.device("cpu")
         self.task_id, self.task, self.world = f"gym/{name}", SimpleNamespace(causes=("terminated",)), None
@@ -52,7 +56,12 @@ class GymVecEnv:
         self._low, self._high = act.low, act.high
         size = act.shape[0]
         action = ActionSpec(
-            "gym", tuple(f"a{i}" for i in range(size)), tuple(act.low.tolist()), tuple(act.high.tolist()), ("1",) * size, (0.0,) * size
+            "gym",
+            tuple(f"a{i}" for i in range(size)),
+            tuple(act.low.tolist()),
+            tuple(act.high.tolist()),
+            ("1",) * size,
+            (0.0,) * size,
         )
         self.groups = {GROUP: Group(1, (Term("observation", obs.shape[0]),), action)}
         self._seed = seed
@@ -65,7 +74,9 @@ class GymVecEnv:
         self._return[:], self._length[:] = 0.0, 0
         return self._see(obs), {}
 
-    def step(self, actions: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]:
+    def step(
+        self, actions: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]:
         """One step of every copy, as VecEnv.step."""
         unit = actions[GROUP][:, 0].clamp(-1.0, 1.0).numpy().astype(np.float64)
         scaled = self._low + (unit + 1.0) * 0.5 * (self._high - self._low)

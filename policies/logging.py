@@ -112,7 +112,9 @@ class RunLog:
             self._terminal.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._terminal is not None:
             self._terminal.stop()
         if self._board is not None:

@@ -52,7 +52,7 @@ class MLP:
         self._minus_one = torch.tensor(-1.0, device=parameters.device)
 
     def initialize(self, generator: torch.Generator, output_gain: float, output_bias: Tensor | None = None) -> None:
-        """Orthogonal weights (gain sqrt 2 inside, `output_gain` at the end), zero biases but for `output_bias` [out]."""
+        """Orthogonal weights (gain sqrt 2, at the end `output_gain`), zero biases but for `output_bias` [out]."""
         for k, weight in enumerate(self.weights):
             gain = output_gain if k == len(self.weights) - 1 else math.sqrt(2.0)
             for g in range(self.networks):
@@ -119,6 +119,9 @@ class MLP:
     def _reserve(self, rows: int, like: Tensor) -> None:
         if rows <= self._capacity:
             return
+        # Each network's memory begins at a multiple of 64 bytes, however many rows there are: matrix products round
+        # otherwise at other addresses, and a resumed run, whose memory grew in another order, would not be bit-equal.
+        rows = -(-rows // 16) * 16
         self._capacity = rows
         lead = (rows,) if self.networks == 1 else (self.networks, rows)
         self._outputs = [like.new_empty(*lead, size) for size in self.sizes[1:]]

@@ -31,11 +31,12 @@ class ObservationNorm:
         self.clip = clip
         self.mean = torch.zeros(size, device=device)
         self.std = torch.ones(size, device=device)
-        double = {"dtype": torch.float64, "device": device}
-        self._count = torch.zeros((), **double)
-        self._mean = torch.zeros(size, **double)
-        self._m2 = torch.zeros(size, **double)
-        self._pending = torch.zeros(2 * size + 1, **double)  # n, then sum of z, then sum of z * z
+        self._count = torch.zeros((), dtype=torch.float64, device=device)
+        self._mean = torch.zeros(size, dtype=torch.float64, device=device)
+        self._m2 = torch.zeros(size, dtype=torch.float64, device=device)
+        self._pending = torch.zeros(
+            2 * size + 1, dtype=torch.float64, device=device
+        )  # n, then sum of z, then sum of z * z
 
     def normalize(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Normalised copy of x [..., O], in `out` if given."""
@@ -101,10 +102,9 @@ class ValueNorm:
 
     def __init__(self, count: int = 1, beta: float = 0.99999, device: torch.device | str = "cpu") -> None:
         self.beta = beta
-        double = {"dtype": torch.float64, "device": device}
-        self._mean = torch.zeros(count, **double)
-        self._square = torch.zeros(count, **double)
-        self._weight = torch.zeros((), **double)
+        self._mean = torch.zeros(count, dtype=torch.float64, device=device)
+        self._square = torch.zeros(count, dtype=torch.float64, device=device)
+        self._weight = torch.zeros((), dtype=torch.float64, device=device)
 
     def update(self, returns: Tensor, mask: Tensor | None = None) -> None:
         """Take in a batch of returns [G, R]; entries where mask [G, R] is false do not count."""

@@ -1,6 +1,6 @@
 """The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a clip to [-1, 1].
 
-This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic and holds no optimiser.
+This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic, without optimiser.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ class Policy(nn.Module):
         mean, std: [O] buffers of the normaliser.
         layers: the linear layers, in order; the activation stands between them.
     """
+
+    mean: Tensor
+    std: Tensor
 
     def __init__(
         self,

@@ -22,10 +22,11 @@ import torch
 from torch import Tensor
 
 from rookery.policies import checkpoint
-from rookery.policies.agents import Agents, Samples, Worker, one_thread_each
+from rookery.policies.agents import Agents, Samples, Worker
 from rookery.policies.config import PPOConfig
 from rookery.policies.logging import EpisodeLog, Progress, RunLog
 from rookery.policies.policy import Policy
+from rookery.policies.threads import one_thread_each
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ class PPO:
             name: Agents(name, group, env.num_envs, size, self.config, initial, self.device)
             for name, group in env.groups.items()
         }
-        threads = max(len(a.workers) for a in self.agents.values())
-        self._threads = ThreadPoolExecutor(max(1, threads - 1), initializer=torch.set_num_threads, initargs=(1,))
+        self._threads = ThreadPoolExecutor(64, "learner", initializer=torch.set_num_threads, initargs=(1,))
         self.steps, self.iteration, self.total_steps = 0, 0, 0
         self.seconds = 0.0
         self.episodes = EpisodeLog(self.config.success_window)
@@ -98,7 +98,8 @@ class PPO:
         for t in range(self.config.steps):
             now = self._now
             actions = {
-                k: a.sample(t, now[f"obs.{k}"], now.get("state"), now.get(f"active.{k}")) for k, a in self.agents.items()
+                k: a.sample(t, now[f"obs.{k}"], now.get("state"), now.get(f"active.{k}"))
+                for k, a in self.agents.items()
             }
             obs, reward, terminated, truncated, info = self.env.step(actions)
             for k, a in self.agents.items():
@@ -154,7 +155,8 @@ class PPO:
     def learn(self, a: Agents, batch: Samples, rows: slice) -> Tensor:
         """One optimiser step on the minibatch `rows`; returns policy loss, value loss, KL, clip fraction, [4, G].
 
-        With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A, weight w = 1/n:
+        With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A, weight w = 1/n
+        (0 for inactive agents), and each thread taking a part of the rows:
 
             policy loss  = -sum w min(ratio A, clip(ratio) A)      d/d log p = -w ratio A where that is the smaller
             d log p / d mean = z / std                             d log p / d log std = z^2 - 1
@@ -232,7 +234,7 @@ class PPO:
 
         Args:
             total_steps: control steps over all worlds, those before a resume included.
-            run_dir: run folder; gets checkpoints/, policy.safetensors, contract.json, progress.csv and TensorBoard files.
+            run_dir: run folder; gets checkpoints/, policy.safetensors, contract.json, progress.csv, TensorBoard files.
             progress: called with the figures of each iteration; None shows them on the terminal.
 
         Returns:

@@ -77,7 +77,7 @@ def _files(folder: Path, group: str, alone: bool) -> list[tuple[str, Path]]:
     one = folder / ("policy.safetensors" if alone else f"policy_{group}.safetensors")
     if one.exists():
         return [(group, one)]
-    out = []
+    out: list[tuple[str, Path]] = []
     while (file := folder / f"policy_{group}_{len(out)}.safetensors").exists():
         out.append((f"{group}_{len(out)}", file))
     if not out:
@@ -154,4 +154,6 @@ def unwritable(folder: Path, error: OSError) -> RookeryError:
         return RookeryError(
             f"the disk of {folder} is full: make room and resume; the checkpoints written before are intact."
         )
-    return RookeryError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out or its rights.")
+    return RookeryError(
+        f"{folder} cannot be written ({error.strerror}): choose another folder with --out or its rights."
+    )

@@ -35,7 +35,7 @@ def register() -> None:
 
 def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> SingleEnv:
     """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`."""
-    from rookery.make import make
+    from rookery import make
     from rookery.sim.adapters.gymnasium_env import SingleEnv
 
     return SingleEnv(make(task, 1, **kwargs), render_mode=render_mode)
@@ -43,7 +43,7 @@ def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> Sin
 
 def make_vector(task: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
     """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`."""
-    from rookery.make import make
+    from rookery import make
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
     return VectorEnv(make(task, num_envs, **kwargs))

@@ -42,7 +42,7 @@ def describe(task: str) -> TaskSummary:
     Raises:
         RookeryError: with the nearest match for an unknown name.
     """
-    from rookery.make import make
+    from rookery import make
 
     entry = find(task)
     env = make(task, 1)

@@ -76,7 +76,7 @@ def make_env(contract: dict[str, Any], num_envs: int, config: dict[str, Any] | N
     Raises:
         RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
     """
-    from rookery.make import make
+    from rookery import make
     from rookery.sim2real.contract import check_compatible
 
     env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], config or {}), **options)
@@ -99,7 +99,7 @@ def open_env(
     Raises:
         RookeryError: as `open_run` and `make_env`; or there is no such controller.
     """
-    from rookery.make import make
+    from rookery import make
     from rookery.policies.evaluate import act_with
 
     if controller not in ("policy", "pid"):

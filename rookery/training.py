@@ -14,6 +14,7 @@ from rookery.policies.config import PPOConfig
 from rookery.policies.logging import Terminal
 from rookery.policies.ppo import PPO, Interrupted
 from rookery.runs import find_run, new_run, write_json
+from rookery.sim.config import from_dict, to_dict
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
 from rookery.tasks.registry import find
@@ -32,6 +33,7 @@ class Settings:
         task: registered name.
         steps: control steps over all worlds.
         num_envs, seed, engine, randomize, fixed, config: as in `rookery.make`.
+        episode_s: s, length of training episodes where it is not the task's own: shorter ones show more starts.
         ppo: PPOConfig values.
     """
 
@@ -43,6 +45,7 @@ class Settings:
     randomize: str = "none"
     fixed: dict[str, float] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    episode_s: float | None = None
     ppo: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -60,7 +63,7 @@ class Settings:
         return cls(task, ppo=own | (ppo or {}), **values)
 
 
-class _TimeOverError(Exception):
+class _TimeOver(Exception):
     """The time that was given is over."""
 
 
@@ -94,7 +97,7 @@ class Training:
             provenance["steps"] = row["steps"]  # stands in the contract of the next checkpoint
             terminal.show(row)
             if limit_s is not None and ppo.seconds > limit_s:
-                raise _TimeOverError
+                raise _TimeOver
 
         stopped = "interrupt"
         terminal.start()
@@ -102,7 +105,7 @@ class Training:
             stopped = ppo.train(total, self.folder, progress)["stopped"]
         except Interrupted:
             pass  # the trainer has saved
-        except _TimeOverError:
+        except _TimeOver:
             stopped = "time"
             ppo.save(self.folder)
         finally:
@@ -134,8 +137,9 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     env = _make(settings, settings.randomize)
     provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
     delay = env.randomization.ranges.get("action_delay")
+    own = to_dict(from_dict(find(settings.task).load().Config, settings.config))
     contract = build_contract(
-        env, assumed_delay=(delay.low, delay.high) if delay else 0.0, provenance=provenance | {"fixed": settings.fixed}
+        env, config=own, assumed_delay=(delay.low, delay.high) if delay else 0.0, provenance=provenance | {"fixed": settings.fixed}
     )
     extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
     ppo = PPO(env, config, extra)
@@ -193,7 +197,7 @@ def ppo_config(settings: Settings) -> PPOConfig:
 
 
 def _make(settings: Settings, randomize: str) -> VecEnv:
-    from rookery.make import make
+    from rookery import make
 
     return make(
         settings.task,
@@ -202,5 +206,5 @@ def _make(settings: Settings, randomize: str) -> VecEnv:
         seed=settings.seed,
         randomize=randomize,
         fixed=settings.fixed,
-        config=settings.config,
+        config=settings.config | ({} if settings.episode_s is None else {"episode_s": settings.episode_s}),
     )

@@ -25,7 +25,7 @@ class Buffers:
         setattr(self, name, tensor)
         return tensor
 
-    def child(self, name: str, obj: "Buffers") -> None:
+    def child(self, name: str, obj: Buffers) -> None:
         """Save and restore `obj` along with this one."""
         self._children[name] = obj
 

@@ -118,6 +118,6 @@ class MujocoParams(Params):
             self._arrays[name][:] = self._model_values(f)
         for name, values in fields.items():
             self._array(name)[:] = values.numpy()
-        if fields:
+        if self._arrays:
             self._stale[:] = True
             self.flush()

@@ -114,7 +114,8 @@ class MujocoJoints(Joints):
         model = world.model
         ids = object_ids(model, _OBJ.mjOBJ_JOINT, "joint", names)
         for name, j in zip(names, ids, strict=True):
-            if model.jnt_type[j] not in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+            # an enum equals its number, but `in` does not find it: numbers on both sides
+            if int(model.jnt_type[j]) not in (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)):
                 raise RookeryError(f"joint {name!r} is not a hinge or slide: read its body instead.")
         self._qpos, self._qvel = torch.from_numpy(world.batch.bind("qpos")), torch.from_numpy(world.batch.bind("qvel"))
         self._q = _columns([int(model.jnt_qposadr[j]) for j in ids], 1, model.nq)
@@ -165,6 +166,7 @@ class MujocoActuators(Actuators):
                 self._held.copy_(control)
             else:
                 self._ctrl[:, self._cols] = control.to(torch.float64)
+            self._world.hold(self._cols, control)
         else:
             raise RookeryError(f"controls must be [{n}, {u}] or [{n}, K, {u}], got {tuple(control.shape)}.")
 

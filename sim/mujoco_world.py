@@ -24,8 +24,10 @@ from rookery.sim.world import Ids, World, as_ids
 
 _VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
 _NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
-# the warnings after which mj_step puts a simulation back to its defaults
-_DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)]
+_WARN = mujoco.mjtWarning
+# the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
+# mj_step takes for zero and which end a rollout early
+_DIVERGED = [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC, _WARN.mjWARN_BADCTRL)]
 
 
 def _quiet(message: str) -> None:
@@ -56,7 +58,7 @@ class MujocoWorld(World):
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_derived = False  # set by views that read what MuJoCo derives
         self.batch.reset(stage=_NONE)
-        self._initial = self.batch.state[0].copy()
+        self._initial, self._initial_control = self.batch.state[0].copy(), torch.from_numpy(self.batch.bind("ctrl")[0].copy())
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
 
     def bodies(self, names: Sequence[str]) -> MujocoBodies:
@@ -86,6 +88,11 @@ class MujocoWorld(World):
         return self._rows
 
     _rows_pending = False
+
+    def hold(self, columns: slice | Tensor, control: Tensor) -> None:
+        """Controls [N, U] of some actuators that were set after rows for others: they hold in every row."""
+        if self._rows is not None and self._rows_pending:
+            self._rows[:, :, columns] = control.to(torch.float64)[:, None]
 
     def step(self, k: int = 1) -> None:
         self._params.flush()
@@ -154,6 +161,10 @@ class MujocoWorld(World):
         """See World. Works on the state rows directly, which is what mj_resetData amounts to for a batch."""
         rows = slice(None) if ids is None else ids.cpu().numpy()
         self.batch.state[rows] = self._initial
+        if self._rows is not None and self._rows_pending:
+            self._rows[rows] = self._initial_control
+        if self.needs_derived:
+            self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
         self.version += 1
 
     def forward(self, ids: Ids = None) -> None:

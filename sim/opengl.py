@@ -170,9 +170,12 @@ class OpenGLPainter:
         return camera
 
     def _tune_shadows(self, view: View) -> None:
-        """Keep the shadow map where the camera looks, or small robots cast blocks; glassy things cast no shadow."""
+        """Keep the shadow map where the camera looks, or small robots cast blocks; glassy things cast no shadow.
+
+        It reaches past the camera, since the floor outside of it is speckled.
+        """
         mj, scene = self._mj, self._scene
-        self._draw.shadowClip = max(0.3, 0.75 * float(np.linalg.norm(view.eye - view.target)))
+        self._draw.shadowClip = max(0.5, 1.5 * float(np.linalg.norm(view.eye - view.target)))
         for i in range(scene.nlight):
             light = scene.lights[i]
             if light.type == mj.mjtLightType.mjLIGHT_DIRECTIONAL and not light.headlight:

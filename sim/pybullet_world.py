@@ -11,6 +11,7 @@ are ignored. What Bullet has no counterpart for is refused by name when the worl
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -82,6 +83,12 @@ class PyBulletWorld(World):
         self._release = weakref.finalize(self, pybullet_client.release, self._clients)
         self._release.atexit = False
         self.built = [self._build(i) for i in range(num_envs)]
+        if self.built[0].factor_error > 0.05:
+            warnings.warn(
+                "Bullet multiplies one friction factor of each collider and cannot give all pairs of this scene "
+                f"MuJoCo's friction: the worst is off by {100 * self.built[0].factor_error:.0f} %.",
+                stacklevel=2,
+            )
 
     def _tables(self) -> None:
         """Addresses in qpos and qvel of each tree's base and of its joints, in Bullet's order of links."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-
 _FIRST = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
 _SECOND = torch.tensor([0, 1, 2, 3, 1, 2, 3, 2, 3, 3])
 # rows: the products ww wx wy wz xx xy xz yy yz zz; columns: the nine entries of the matrix

@@ -102,13 +102,19 @@ class Scene:
 
         Args:
             visual: keep geoms that only look (contype = conaffinity = 0), meshes and materials. Physics runs without
-                them, since each costs time at every step; the layout of the state is the same either way.
+                them, since each costs time at every step; the layout of the state is the same either way. A geom that
+                gives its body mass, or that a pair, sensor or tendon names, is no mere look.
+
+        Raises:
+            RookeryError: MuJoCo cannot put the parts together or compile them.
         """
-        spec = self.spec()
+        try:
+            spec = self.spec()
+        except ValueError as e:
+            raise RookeryError(f"MuJoCo refuses the scene: {e}") from e
         if not visual:
-            for geom in list(spec.geoms):
-                if geom.contype == 0 and geom.conaffinity == 0:
-                    spec.delete(geom)
+            for geom in _only_looks(spec):
+                spec.delete(geom)
             for mesh in list(spec.meshes):
                 if not any(g.meshname == mesh.name for g in spec.geoms):
                     spec.delete(mesh)
@@ -121,6 +127,19 @@ class Scene:
         if self.inertia:
             mujoco.mj_setConst(model, mujoco.MjData(model))
         return model
+
+
+def _only_looks(spec: mujoco.MjSpec) -> list[mujoco.MjsGeom]:
+    """Geoms that collide with nothing, weigh nothing and are named by nothing else."""
+    named = {n for p in spec.pairs for n in (p.geomname1, p.geomname2)}
+    named |= {n for s in spec.sensors for n in (s.objname, s.refname)}
+    named |= {w.target.name for t in spec.tendons for w in t.path if isinstance(w.target, mujoco.MjsGeom)}
+    named.discard("")
+    return [
+        g for g in spec.geoms
+        if g.contype == 0 and g.conaffinity == 0 and g.name not in named
+        and (g.parent.explicitinertial or g.parent.name == "world" or g.mass == 0 or g.density == 0)
+    ]  # fmt: skip
 
 
 def _integrator(name: str) -> int:

@@ -71,7 +71,7 @@ def run(args: Args) -> int:
     if args.what != "env":
         raise unknown("benchmark", args.what, ["env"])
     positive("--seconds", args.seconds)
-    from rookery.make import make
+    from rookery import make
 
     config = task_config(args.config, args.action)
     env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)

@@ -65,7 +65,7 @@ def run(args: Args) -> int:
     """The whole path; 130 after Ctrl-C while training."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     story = Story(console)
     story.tell(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
     from rookery.training import Settings, start

@@ -90,6 +90,21 @@ class DroneTask(Task):
         """The configured action kind of this drone."""
         return action_spec(self.drone, self.cfg.action)
 
+    @property
+    def actuator_order(self) -> dict[str, list[str]]:
+        """Rotors in the order of the action, for the contract."""
+        return {"drone": ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]}
+
+    @property
+    def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Where the policy has learned to fly; a runtime takes over outside."""
+        return {
+            "drone": {
+                "height": {"low": self.drone.body_height, "high": None, "unit": "m"},
+                "distance_from_target": {"low": None, "high": self.cfg.bounds_m, "unit": "m"},
+            }
+        }
+
     def setup(self) -> None:
         cfg, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
         self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
@@ -183,6 +198,6 @@ class DroneTask(Task):
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [
-            {"pos": self.target[i, a].tolist(), "size": 0.03, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}
+            {"pos": self.target[i, a].tolist(), "size": 0.4 * self.drone.body_radius, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}
             for a in range(self.cfg.num_drones)
         ]

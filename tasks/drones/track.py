@@ -28,7 +28,9 @@ class TrackConfig(DroneConfig):
     look_ahead_s: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)  # s, when the future positions in the observation are
     settle_s: float = 2.0  # s at the start, in which the drone may still be on its way to the path
     success_m: float = 0.1  # m, mean position error after settling that still counts as tracking
-    reward: Weights = Weights(distance=-0.2, near=0.5, on_target=0.5, velocity=-0.05, spin=-0.002, change=-0.02, crash=-10.0)
+    reward: Weights = Weights(
+        alive=1.0, distance=-0.4, near=0.5, on_target=0.5, velocity=-0.05, spin=-0.002, change=-0.02, crash=-20.0
+    )
 
 
 class Track(DroneTask):
@@ -138,6 +140,7 @@ class Track(DroneTask):
         d, b = self.distance, self.drones.bodies
         return {
             "drone": {
+                "alive": torch.ones_like(d),
                 "distance": d,
                 "near": (-5.0 * d).exp(),
                 "on_target": (-40.0 * d).exp(),

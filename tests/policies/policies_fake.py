@@ -86,7 +86,12 @@ class FakeEnv:
         return {"point": on}
 
     def state_dict(self):
-        return {"x": self.x.clone(), "clock": self.clock.clone(), "total": self.total.clone(), "rng": self.generator.get_state()}
+        return {
+            "x": self.x.clone(),
+            "clock": self.clock.clone(),
+            "total": self.total.clone(),
+            "rng": self.generator.get_state(),
+        }
 
     def load_state_dict(self, state):
         for name in ("x", "clock", "total"):

@@ -87,7 +87,11 @@ def plain_update(ppo: PPO) -> torch.Tensor:
             ratio = (policy.log_prob(action[i]).sum(-1) - old[i]).exp()
             surrogate = torch.min(ratio * advantage[i], ratio.clamp(1 - c.clip, 1 + c.clip) * advantage[i]).mean()
             new = critic(critic_in[i]).squeeze(-1)
-            distance = nn.MSELoss(reduction="none") if c.value_loss == "mse" else nn.HuberLoss(reduction="none", delta=c.huber_delta)
+            distance = (
+                nn.MSELoss(reduction="none")
+                if c.value_loss == "mse"
+                else nn.HuberLoss(reduction="none", delta=c.huber_delta)
+            )
             half = 0.5 if c.value_loss == "mse" else 1.0
             value_loss = half * distance(new, returns[i])
             if c.value_clip is not None:
@@ -116,7 +120,8 @@ CASES = {
 def test_update_equals_a_plain_implementation(case, drop_out):
     config = dataclasses.replace(BASE, **CASES[case])
     ppo = PPO(FakeEnv(10, agents=2, act=2, horizon=9, limit=1.5, drop_out=drop_out), config)
-    ppo.agents["point"].chunk = 32  # several chunks in a minibatch, the last one smaller
+    ppo.agents["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
+    ppo.agents["point"].divide(2)
     ppo.collect()
     roll = ppo.agents["point"].rollout
     assert roll.truncated.any() and roll.terminated.any() and (roll.active is not None) == drop_out
@@ -257,6 +262,8 @@ def test_environments_that_do_not_fit_are_refused():
 def test_diverged_training_is_a_sentence():
     env = FakeEnv(4)
     ppo = PPO(env, BASE)
-    env.step = lambda actions, step=env.step: (lambda o, r, *rest: (o, {"point": r["point"] * float("nan")}, *rest))(*step(actions))
+    env.step = lambda actions, step=env.step: (lambda o, r, *rest: (o, {"point": r["point"] * float("nan")}, *rest))(
+        *step(actions)
+    )
     with pytest.raises(RookeryError, match="diverged"):
         ppo._iterate()

@@ -374,3 +374,13 @@ def test_forgotten_world_gives_its_clients_back() -> None:
     del world
     gc.collect()
     assert used <= set(pybullet_client._idle)
+
+
+def test_friction_that_bullet_cannot_multiply_is_told(make: Make) -> None:
+    """Rough on rough 1, rough on slippery 1, slippery on slippery 0.1: no two factors multiply to all three."""
+    bodies = "".join(
+        f'<body pos="{i} 0 1"><freejoint/><geom size="0.1" friction="{mu} 0.005 0.0001"/></body>'
+        for i, mu in enumerate((1.0, 1.0, 0.1, 0.1))
+    )
+    with pytest.warns(UserWarning, match="the worst is off by"):
+        make(f"<worldbody>{bodies}</worldbody>")

@@ -1,0 +1,64 @@
+"""Learned results: train a task with several seeds by the command line, evaluate every policy on both engines.
+
+    python benchmarks/learning.py drone-hover --seeds 5
+    python benchmarks/learning.py drone-track --seeds 1 --baseline
+
+Wall time is that of the whole `rookery train` process, imports included. Evaluation: deterministic policy, 256 episodes,
+nominal physics, and once more with the default randomisation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import machine
+
+
+def rookery(*args: str) -> str:
+    """Output of a rookery command."""
+    return subprocess.run([sys.executable, "-m", "rookery", *args], capture_output=True, text=True, check=True).stdout
+
+
+def evaluate(run: str, *options: str) -> dict[str, Any]:
+    """`rookery eval` with its figures."""
+    return json.loads(rookery("eval", run, "--json", *options))  # type: ignore[no-any-return]
+
+
+def row(name: str, result: dict[str, Any]) -> str:
+    """A table row of one evaluation."""
+    error = result["metrics"].get("error_m", float("nan"))
+    return f"| {name} | {result['success_rate']:.3f} | {100 * error:.2f} | {result['episode_length_mean']:.0f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--baseline", action="store_true", help="also evaluate the PID cascade")
+    parser.add_argument("--pybullet-episodes", type=int, default=64)
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"))
+    args = parser.parse_args()
+    print(machine(), flush=True)
+    print("| run | success rate | position error, cm | episode length |\n|---|---|---|---|", flush=True)
+    pybullet = ("--engine", "pybullet", "--episodes", str(args.pybullet_episodes))
+    if args.baseline:
+        print(row("PID cascade, mujoco", evaluate(args.task, "--controller", "pid")), flush=True)
+    for seed in range(args.seeds):
+        out = args.out / f"{args.task}-{seed}-{int(time.time())}"
+        start = time.perf_counter()
+        rookery("train", args.task, "--seed", str(seed), "--out", str(out))
+        wall = time.perf_counter() - start
+        name = f"seed {seed}, {wall:.0f} s"
+        print(row(f"{name}, mujoco", evaluate(str(out))), flush=True)
+        print(row(f"{name}, mujoco randomised", evaluate(str(out), "--randomize", "default")), flush=True)
+        print(row(f"{name}, pybullet", evaluate(str(out), *pybullet)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

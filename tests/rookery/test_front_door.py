@@ -1,0 +1,67 @@
+"""`import rookery`: its names, its task list, and its environments under gymnasium's names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+import torch
+
+import rookery
+
+
+def test_names():
+    assert set(rookery.__all__) <= set(dir(rookery))
+    assert "drone-hover" in rookery.list_tasks()
+    assert issubclass(rookery.RookeryError, Exception)
+    with pytest.raises(AttributeError, match="no attribute 'mkae'"):
+        rookery.mkae  # noqa: B018
+
+
+def test_make_is_the_function_whoever_used_it_first():
+    """A submodule of the same name takes the function's place if it is imported past the package."""
+    script = (
+        "import rookery, gymnasium; from rookery.listing import describe\n"
+        "gymnasium.make('rookery/drone-hover-v0'); describe('drone-hover')\n"
+        "assert callable(rookery.make)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_make_steps():
+    env = rookery.make("drone-hover", num_envs=3)
+    env.reset()
+    obs, *_ = env.step({"drone": torch.zeros(3, 1, 4)})
+    assert obs["drone"].shape == (3, 1, env.groups["drone"].observation_size)
+    env.close()
+
+
+def test_gymnasium_makes_one_world():
+    env = gymnasium.make("rookery/drone-hover-v0", config={"episode_s": 0.05, "settled_s": 0.02})
+    obs, _ = env.reset(seed=3)
+    assert env.observation_space.contains(obs)
+    ends = [env.step(env.action_space.sample())[2:4] for _ in range(5)]
+    assert ends[-1] == (False, True)
+    env.close()
+
+
+def test_gymnasium_makes_many_worlds():
+    envs = gymnasium.make_vec("rookery/drone-hover-v0", num_envs=5, seed=1)
+    obs, _ = envs.reset(seed=3)
+    assert obs.shape[0] == envs.num_envs == 5
+    assert envs.action_space.contains(envs.action_space.sample())
+    envs.step(envs.action_space.sample())
+    envs.close()
+
+
+@pytest.mark.parametrize("code", ["import rookery, gymnasium", "import gymnasium, rookery"])
+def test_every_task_is_registered_whatever_is_imported_first(code):
+    script = f"{code}\nassert all(f'rookery/{{t}}-v0' in gymnasium.registry for t in rookery.list_tasks())"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_gymnasium_finds_the_module_by_itself():
+    script = "import gymnasium; gymnasium.make('rookery:rookery/drone-hover-v0').reset(seed=0)"
+    subprocess.run([sys.executable, "-W", "error::DeprecationWarning:gymnasium", "-c", script], check=True)
