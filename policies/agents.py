@@ -62,16 +62,15 @@ class Samples:
 
         observation = pick("observation")
         critic_input = observation if self.critic_input is self.observation else pick("critic_input")
-        others: dict[str, Any] = {
-            name: pick(name) for name in ("action", "log_prob", "advantage", "target", "value", "active")
-        }
-        return Samples(observation, critic_input, **others)
+        names = ("action", "log_prob", "advantage", "target", "value", "active")
+        return Samples(observation, critic_input, *(pick(name) for name in names))
 
     def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
         """Views of consecutive pieces of `rows`, each at most `size` long."""
         for start in range(rows.start, rows.stop, size):
             piece = slice(start, min(start + size, rows.stop))
-            yield Samples(**{k: None if v is None else v[:, piece] for k, v in vars(self).items()})
+            views: list[Any] = [None if v is None else v[:, piece] for v in vars(self).values()]
+            yield Samples(*views)
 
 
 class Worker:

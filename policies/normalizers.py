@@ -34,9 +34,8 @@ class ObservationNorm:
         self._count = torch.zeros((), dtype=torch.float64, device=device)
         self._mean = torch.zeros(size, dtype=torch.float64, device=device)
         self._m2 = torch.zeros(size, dtype=torch.float64, device=device)
-        self._pending = torch.zeros(
-            2 * size + 1, dtype=torch.float64, device=device
-        )  # n, then sum of z, then sum of z * z
+        # n, then the sum of z, then the sum of z * z
+        self._pending = torch.zeros(2 * size + 1, dtype=torch.float64, device=device)
 
     def normalize(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Normalised copy of x [..., O], in `out` if given."""

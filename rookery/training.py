@@ -13,7 +13,7 @@ from rookery.policies import checkpoint
 from rookery.policies.config import PPOConfig
 from rookery.policies.logging import Terminal
 from rookery.policies.ppo import PPO, Interrupted
-from rookery.runs import find_run, new_run, write_json
+from rookery.runs import find_run, merge, new_run, write_json
 from rookery.sim.config import from_dict, to_dict
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
@@ -33,7 +33,8 @@ class Settings:
         task: registered name.
         steps: control steps over all worlds.
         num_envs, seed, engine, randomize, fixed, config: as in `rookery.make`.
-        episode_s: s, length of training episodes where it is not the task's own: shorter ones show more starts.
+        practice: config values of the training episodes alone, such as a shorter `episode_s`, which shows more starts;
+            the contract, and with it every evaluation, keeps `config`.
         ppo: PPOConfig values.
     """
 
@@ -45,7 +46,7 @@ class Settings:
     randomize: str = "none"
     fixed: dict[str, float] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
-    episode_s: float | None = None
+    practice: dict[str, Any] = field(default_factory=dict)
     ppo: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -139,7 +140,10 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     delay = env.randomization.ranges.get("action_delay")
     own = to_dict(from_dict(find(settings.task).load().Config, settings.config))
     contract = build_contract(
-        env, config=own, assumed_delay=(delay.low, delay.high) if delay else 0.0, provenance=provenance | {"fixed": settings.fixed}
+        env,
+        config=own,
+        assumed_delay=(delay.low, delay.high) if delay else 0.0,
+        provenance=provenance | {"fixed": settings.fixed},
     )
     extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
     ppo = PPO(env, config, extra)
@@ -206,5 +210,5 @@ def _make(settings: Settings, randomize: str) -> VecEnv:
         seed=settings.seed,
         randomize=randomize,
         fixed=settings.fixed,
-        config=settings.config | ({} if settings.episode_s is None else {"episode_s": settings.episode_s}),
+        config=merge(settings.practice, settings.config),
     )

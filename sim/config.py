@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from rookery.sim.errors import RookeryError, unknown
@@ -50,9 +51,11 @@ def _convert(name: str, value: Any, like: Any) -> Any:
                 raise ValueError
             return int(float(value))
         if isinstance(like, float):
+            if not math.isfinite(float(value)):
+                raise ValueError
             return float(value)
         if isinstance(like, tuple):
             return tuple(type(like[0])(v) for v in value)
         return type(like)(value)
-    except (TypeError, ValueError, AttributeError) as e:
+    except (TypeError, ValueError, AttributeError, OverflowError) as e:
         raise RookeryError(f"config value {name} must be like {like!r}, got {value!r}.") from e

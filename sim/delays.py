@@ -10,6 +10,8 @@ steps) for 2 physics steps and goes on with that of 1 step ago:
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -79,7 +81,7 @@ class ObservationDelay(Buffers):
         super().__init__()
         self.control_dt = control_dt
         self.own = (own / control_dt).round().long()
-        rows = int(MAX_DELAY / control_dt) + int(self.own.max()) + 1 if size else 1
+        rows = math.ceil(MAX_DELAY / control_dt) + int(self.own.max()) + 1 if size else 1
         self.buffer("history", rows, num_envs, count, size)
         self.buffer("extra", num_envs, dtype=torch.int64)
         self.on = bool((self.own > 0).any())

@@ -90,7 +90,7 @@ class MujocoParams(Params):
         if isinstance(columns, slice):
             array[rows] = new
         elif f.first_only:
-            array[np.ix_(rows, columns, [0])] = new[..., None]
+            array[rows[:, None], columns, 0] = new
         else:
             array[rows[:, None], columns] = new
         if f.derived:

@@ -88,7 +88,9 @@ class MujocoBodies(Bodies):
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
         if not self._free:
-            raise RookeryError(f"bodies {list(self.names)} are not all free: only free bodies take a pose; write joints.")
+            raise RookeryError(
+                f"bodies {list(self.names)} are not all free: only free bodies take a pose; write joints."
+            )
         rows = torch.arange(self._world.num_envs) if ids is None else ids
         state = state.to(torch.float64)
         _write(self._qpos, rows, self._qcols, state[..., 0:7].reshape(len(rows), -1))

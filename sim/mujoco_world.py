@@ -58,7 +58,10 @@ class MujocoWorld(World):
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_derived = False  # set by views that read what MuJoCo derives
         self.batch.reset(stage=_NONE)
-        self._initial, self._initial_control = self.batch.state[0].copy(), torch.from_numpy(self.batch.bind("ctrl")[0].copy())
+        self._initial, self._initial_control = (
+            self.batch.state[0].copy(),
+            torch.from_numpy(self.batch.bind("ctrl")[0].copy()),
+        )
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
 
     def bodies(self, names: Sequence[str]) -> MujocoBodies:
@@ -151,6 +154,8 @@ class MujocoWorld(World):
         self._failed = torch.from_numpy(bad.astype(np.int64))
         self.failures += len(bad)
         self.reset(self._failed)
+        # mj_step's own reset begins to count anew: from zero here too, or the next failure would look like the last one
+        self.batch.warning[bad] = 0
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
 
     @property
@@ -175,7 +180,10 @@ class MujocoWorld(World):
 
     def snapshot(self) -> dict[str, Tensor]:
         self._params.flush()
-        out = {"state": torch.from_numpy(self.batch.state.copy()), "warnings": torch.from_numpy(self.batch.warning.copy())}
+        out = {
+            "state": torch.from_numpy(self.batch.state.copy()),
+            "warnings": torch.from_numpy(self.batch.warning.copy()),
+        }
         out["failures"] = torch.tensor(self.failures)
         out.update({f"params.{k}": v for k, v in self._params.snapshot().items()})
         return out

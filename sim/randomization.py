@@ -68,7 +68,7 @@ def load(choice: str) -> dict[str, Range]:
         tables = tomllib.loads(path.read_text())
     except OSError as e:
         raise RookeryError(f"cannot read the randomisation file {choice}: {e.strerror}.") from e
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
     return {name: _range(choice, name, table) for name, table in tables.items()}
 
@@ -117,7 +117,9 @@ class Randomization(Buffers):
                 raise unknown("parameter", name, parameters)
             p = parameters[name]
             if not p.low <= r.low <= r.high <= p.high:
-                raise RookeryError(f"{name}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit}).")
+                raise RookeryError(
+                    f"{name}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit})."
+                )
         self.parameters, self.ranges, self.rng = parameters, ranges, rng
         self.names = tuple(ranges)
         self.buffer("values", num_envs, len(ranges))

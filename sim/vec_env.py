@@ -80,7 +80,9 @@ class VecEnv(Buffers):
         self.num_envs, self.device = world.num_envs, world.device
         self.control_dt, self._k = float(task.cfg.control_dt), task.physics_steps
         if abs(self._k * world.dt - self.control_dt) > 1e-9:
-            raise RookeryError(f"control_dt {self.control_dt} s must be a whole number of physics steps of {world.dt} s.")
+            raise RookeryError(
+                f"control_dt {self.control_dt} s must be a whole number of physics steps of {world.dt} s."
+            )
         self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
         self.rng = Streams(self.num_envs, seed, self.device)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
@@ -95,7 +97,12 @@ class VecEnv(Buffers):
         }
         self.randomization = Randomization(self._parameters(), ranges or {}, n, self.rng, optional)
         self._log = EpisodeLog(task, self.groups, n)
-        for name, part in {"task": task, "rng": self.rng, "randomization": self.randomization, "log": self._log}.items():
+        for name, part in {
+            "task": task,
+            "rng": self.rng,
+            "randomization": self.randomization,
+            "log": self._log,
+        }.items():
             self.child(name, part)
         for g in self.groups:
             self.child(f"observation.{g}", self._pipelines[g])
@@ -144,8 +151,12 @@ class VecEnv(Buffers):
                 d.set(ids, v)
 
         return self.task.parameters() | {
-            "gravity_tilt": Parameter("angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt),
-            "observation_noise": Parameter("factor on the declared noise of every term", "1", 0, 0, 100, sensor("noise")),
+            "gravity_tilt": Parameter(
+                "angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt
+            ),
+            "observation_noise": Parameter(
+                "factor on the declared noise of every term", "1", 0, 0, 100, sensor("noise")
+            ),
             "observation_bias": Parameter("factor on the declared bias of every term", "1", 0, 0, 100, sensor("bias")),
             "observation_delay": Parameter("age of observations", "s", 0, 0, MAX_DELAY, observation_delay),
             "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, action_delay),
@@ -252,12 +263,16 @@ class VecEnv(Buffers):
                 kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
                 raise RookeryError(f"actions of {g!r} must be a float tensor, got {kind}: use .float().")
             if tuple(a.shape) != want:
-                raise RookeryError(f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}.")
+                raise RookeryError(
+                    f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
+                )
             if not torch.isfinite(a.sum()):  # one pass; a NaN or infinity anywhere survives the sum
                 if torch.isfinite(a).all():
                     continue
                 worlds = (~torch.isfinite(a)).flatten(1).any(1).nonzero().flatten().tolist()
-                raise RookeryError(f"actions of {g!r} contain NaN or infinity, first in world {worlds[0]}: check the policy.")
+                raise RookeryError(
+                    f"actions of {g!r} contain NaN or infinity, first in world {worlds[0]}: check the policy."
+                )
 
     @property
     def state(self) -> Tensor:

@@ -42,11 +42,11 @@ class TaskEntry:
 _DRONE_TRAINING: dict[str, Any] = {
     "num_envs": 512,
     "randomize": "default",
-    "episode_s": 5.0,
+    "practice": {"episode_s": 5.0},
     "epochs": 10,
     "minibatches": 4,
-    "learning_rate": 2e-3,
-    "target_kl": 0.05,
+    "learning_rate": 3e-3,
+    "schedule": "linear",
     "initial_std": 0.35,
     "normalize_observations": False,
 }
@@ -58,13 +58,13 @@ TASKS: dict[str, TaskEntry] = {
             "drone-hover",
             "rookery.tasks.drones.hover:Hover",
             "each drone flies to its own target and stays there",
-            training=_DRONE_TRAINING | {"total_steps": 3_000_000},
+            training=_DRONE_TRAINING | {"total_steps": 3_500_000},
         ),
         TaskEntry(
             "drone-track",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference",
-            training=_DRONE_TRAINING | {"total_steps": 8_000_000},
+            training=_DRONE_TRAINING | {"total_steps": 8_000_000, "practice": {"episode_s": 5.0, "path": "mixed"}},
         ),
     )
 }

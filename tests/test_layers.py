@@ -66,7 +66,7 @@ def test_walk_finds_imports(tmp_path):
     """The walker itself: nested, aliased, from-imports."""
     file = tmp_path / "m.py"
     file.write_text("import rookery.tasks as t\ndef f():\n    from rookery import sim, make\n    import sim.world\n")
-    assert imports(file) == [(1, "rookery.tasks"), (3, "rookery.sim"), (3, "rookery.making"), (4, "sim.world")]
+    assert imports(file) == [(1, "rookery.tasks"), (3, "rookery.sim"), (3, "rookery.make"), (4, "sim.world")]
 
 
 def loaded_by(code: str) -> set[str]:

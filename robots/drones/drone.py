@@ -42,10 +42,14 @@ def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
         return ActionSpec(kind, rotors, (0.0,) * 4, (drone.max_thrust,) * 4, ("N",) * 4, (share,) * 4)
     if kind == "ctbr":
         names = ("roll_rate", "pitch_rate", "yaw_rate", "collective_thrust")
-        return ActionSpec(kind, names, (-wx, -wy, -wz, 0.0), (wx, wy, wz, thrust), (rads, rads, rads, "N"), (0, 0, 0, share))
+        return ActionSpec(
+            kind, names, (-wx, -wy, -wz, 0.0), (wx, wy, wz, thrust), (rads, rads, rads, "N"), (0, 0, 0, share)
+        )
     if kind == "attitude":
         names = ("roll", "pitch", "yaw_rate", "collective_thrust")
-        return ActionSpec(kind, names, (-tilt, -tilt, -wz, 0.0), (tilt, tilt, wz, thrust), (rad, rad, rads, "N"), (0, 0, 0, share))
+        return ActionSpec(
+            kind, names, (-tilt, -tilt, -wz, 0.0), (tilt, tilt, wz, thrust), (rad, rad, rads, "N"), (0, 0, 0, share)
+        )
     if kind == "velocity":
         names = ("velocity_x", "velocity_y", "velocity_z", "yaw_rate")
         return ActionSpec(kind, names, (-v, -v, -v, -wz), (v, v, v, wz), (ms, ms, ms, rads), (0.0,) * 4)
@@ -187,6 +191,8 @@ class Drones(Buffers):
             "mass": Parameter("mass of each drone", "1", 1.0, 0.1, 3.0, write_mass),
             "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write_inertia),
             "thrust_coefficient": Parameter("thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, thrust),
-            "torque_coefficient": Parameter("reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, torque),
+            "torque_coefficient": Parameter(
+                "reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, torque
+            ),
             "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, lag),
         }

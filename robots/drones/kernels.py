@@ -13,6 +13,8 @@ The rate loop, its mixer and its saturation are the Crazyflie firmware's (facts/
 body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicle, here at every physics step.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from the arrays that they are given; annotations would say less.
 from __future__ import annotations
 
 import math
@@ -203,7 +205,9 @@ def cascade(level, to, state, setpoint, memory, gains, dt, mix, thrust_curve, ma
 
 
 @_loop
-def fly(level, state, setpoint, memory, gains, dt, mix, thrust_curve, torque_curve, directions, mass, yaw, u, rotor, out):
+def fly(
+    level, state, setpoint, memory, gains, dt, mix, thrust_curve, torque_curve, directions, mass, yaw, u, rotor, out
+):
     """One physics step of all drones' onboard controllers and rotors.
 
     Args:

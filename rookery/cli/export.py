@@ -15,6 +15,7 @@ EXAMPLES = """
   rookery export runs/drone-hover/latest --out bundle
   rookery export --check bundle
   rookery export --check bundle --json
+  rookery export --check bundle --mcu
 """
 
 
@@ -33,6 +34,10 @@ class Args:
     ] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Folder of the new bundle.")] = None
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Bundle to check.")] = None
+    mcu: Annotated[
+        bool,
+        tyro.conf.arg(help="With --check: also run the C on an emulated Cortex-M4 (arm-none-eabi-gcc and QEMU)."),
+    ] = False
     json: Json = False
 
 
@@ -41,7 +46,9 @@ def run(args: Args) -> int:
     if args.check is not None:
         if args.run is not None or args.out is not None:
             raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
-        return _check(args.check, args.json)
+        return _check(args.check, args.mcu, args.json)
+    if args.mcu:
+        raise RookeryError("--mcu belongs to a check: write `rookery export --check DIR --mcu`.")
     if args.run is None or args.out is None:
         raise RookeryError("give a run and --out DIR to export, or --check DIR: see `rookery export --help`.")
     from rookery.runs import open_run
@@ -60,14 +67,21 @@ def run(args: Args) -> int:
     return 0
 
 
-def _check(bundle: Path, as_json: bool) -> int:
+def _check(bundle: Path, mcu: bool, as_json: bool) -> int:
     from rookery.sim2real.export.check import check_bundle
 
     result = check_bundle(bundle)
+    if mcu:
+        from rookery.sim2real.export.mcu import check_mcu
+
+        result |= check_mcu(bundle)
     if as_json:
         print_json({"bundle": str(bundle), **result})
         return 0
     print(f"{bundle} is right: {result['observations']} observations, largest difference from the trained network")
     print(f"  ONNX Runtime  {result['onnx_max_error']:.2g}")
     print(f"  compiled C    {result['c_max_error']:.2g}")
+    if mcu:
+        size, instructions = result["mcu_flash_bytes"] / 1000, result["mcu_instructions"] / 1000
+        print(f"  Cortex-M4     {result['mcu_max_error']:.2g}, {size:.1f} kB flash, {instructions:.0f} k instructions a call")
     return 0

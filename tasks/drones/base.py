@@ -198,6 +198,11 @@ class DroneTask(Task):
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [
-            {"pos": self.target[i, a].tolist(), "size": 0.4 * self.drone.body_radius, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}
+            {
+                "pos": self.target[i, a].tolist(),
+                "size": 0.4 * self.drone.body_radius,
+                "rgba": [0.1, 0.9, 0.2, 0.6],
+                "trail": False,
+            }
             for a in range(self.cfg.num_drones)
         ]

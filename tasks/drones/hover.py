@@ -21,7 +21,7 @@ class HoverConfig(DroneConfig):
     settled_s: float = 2.0  # s, the end of the episode over which the error counts
     success_m: float = 0.05  # m, mean position error that still counts as hovering
     reward: Weights = Weights(
-        alive=1.0, distance=-0.4, near=0.5, on_target=0.5, speed=-0.02, spin=-0.005, change=-0.02, crash=-20.0
+        alive=1.0, distance=-0.4, near=0.5, on_target=1.0, speed=-0.02, spin=-0.005, change=-0.02, crash=-20.0
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ class Hover(DroneTask):
                 "alive": torch.ones_like(d),
                 "distance": d,
                 "near": (-5.0 * d).exp(),
-                "on_target": (-40.0 * d).exp(),
+                "on_target": (-20.0 * d).exp(),
                 "speed": b.lin_vel.norm(dim=-1),
                 "spin": b.ang_vel.square().sum(-1),
                 "change": (self.last_action - self.previous_action).square().sum(-1),

@@ -29,7 +29,7 @@ class TrackConfig(DroneConfig):
     settle_s: float = 2.0  # s at the start, in which the drone may still be on its way to the path
     success_m: float = 0.1  # m, mean position error after settling that still counts as tracking
     reward: Weights = Weights(
-        alive=1.0, distance=-0.4, near=0.5, on_target=0.5, velocity=-0.05, spin=-0.002, change=-0.02, crash=-20.0
+        alive=1.0, distance=-0.4, near=0.5, on_target=1.0, velocity=-0.05, spin=-0.002, change=-0.02, crash=-20.0
     )
 
 
@@ -143,7 +143,7 @@ class Track(DroneTask):
                 "alive": torch.ones_like(d),
                 "distance": d,
                 "near": (-5.0 * d).exp(),
-                "on_target": (-40.0 * d).exp(),
+                "on_target": (-20.0 * d).exp(),
                 "velocity": (b.lin_vel - self.velocity).norm(dim=-1),
                 "spin": b.ang_vel.square().sum(-1),
                 "change": (self.last_action - self.previous_action).square().sum(-1),

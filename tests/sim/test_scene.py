@@ -39,9 +39,17 @@ def placed(model: mujoco.MjModel) -> mujoco.MjData:
 
 
 def test_every_name_carries_its_parts_prefix():
-    scene = Scene(scenery.ground).add(xml(ARM), "arm", count=2).add(lambda: scenery.ball(0.1, 0.2), "ball", pos=(0, 0, 3))
+    scene = (
+        Scene(scenery.ground).add(xml(ARM), "arm", count=2).add(lambda: scenery.ball(0.1, 0.2), "ball", pos=(0, 0, 3))
+    )
     m = scene.compile()
-    assert names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody)[1:] == ["arm_0/base", "arm_0/link", "arm_1/base", "arm_1/link", "ball/base"]
+    assert names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody)[1:] == [
+        "arm_0/base",
+        "arm_0/link",
+        "arm_1/base",
+        "arm_1/link",
+        "ball/base",
+    ]
     assert names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt) == ["arm_0/hinge", "arm_1/hinge", "ball/root"]
     assert names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, m.nu) == ["arm_0/motor", "arm_1/motor"]
     assert names(m, mujoco.mjtObj.mjOBJ_SENSOR, m.nsensor) == ["arm_0/angle", "arm_1/angle"]
@@ -58,7 +66,12 @@ def test_places():
 
 
 def test_parts_stand_on_sites_of_earlier_parts():
-    scene = Scene().add(xml(ARM), "dog", pos=(0, 0, 1)).add(xml(ARM), "arm", site="dog/mount").add(xml(TOOL), "tool", site="arm/tip")
+    scene = (
+        Scene()
+        .add(xml(ARM), "dog", pos=(0, 0, 1))
+        .add(xml(ARM), "arm", site="dog/mount")
+        .add(xml(TOOL), "tool", site="arm/tip")
+    )
     m = scene.compile()
     d = placed(m)
     np.testing.assert_allclose(d.body("arm/base").xpos, [0, 0, 1.1], atol=1e-9)
@@ -70,8 +83,17 @@ def test_parts_stand_on_sites_of_earlier_parts():
 
 
 def test_options_are_the_scenes_own():
-    for name, number in (("euler", "EULER"), ("rk4", "RK4"), ("implicit", "IMPLICIT"), ("implicitfast", "IMPLICITFAST")):
-        m = Scene(xml('<mujoco><option timestep="0.1"/></mujoco>'), dt=0.004, integrator=name).add(xml(TOOL), "t").compile()
+    for name, number in (
+        ("euler", "EULER"),
+        ("rk4", "RK4"),
+        ("implicit", "IMPLICIT"),
+        ("implicitfast", "IMPLICITFAST"),
+    ):
+        m = (
+            Scene(xml('<mujoco><option timestep="0.1"/></mujoco>'), dt=0.004, integrator=name)
+            .add(xml(TOOL), "t")
+            .compile()
+        )
         assert m.opt.timestep == 0.004
         assert m.opt.integrator == int(getattr(mujoco.mjtIntegrator, f"mjINT_{number}"))
 

@@ -1,0 +1,90 @@
+"""Task configs to JSON and back, and values that do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from rookery.sim.config import from_dict, to_dict
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Weights
+from rookery.tasks.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Config:
+    count: int = 2
+    size: float = 0.5
+    on: bool = False
+    name: str = "plain"
+    times: tuple[float, ...] = (0.1, 0.2)
+    reward: Weights = Weights(near=1.0, far=-2.0)
+
+
+def test_round_trip_through_json():
+    cfg = Config(3, 1.5, True, "other", (1.0,), Weights(near=0.25, far=0.0))
+    assert from_dict(Config, json.loads(json.dumps(to_dict(cfg)))) == cfg
+    assert from_dict(Config, {}) == Config()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_configs_of_all_tasks_survive_json(task):
+    cfg = TASKS[task].load().Config()
+    assert from_dict(type(cfg), json.loads(json.dumps(to_dict(cfg)))) == cfg
+    assert hash(cfg.reward) == hash(Weights(**cfg.reward))
+
+
+def test_weights_may_be_given_in_part():
+    cfg = from_dict(Config, {"reward": {"far": -3}})
+    assert dict(cfg.reward) == {"near": 1.0, "far": -3.0}
+    assert dict(Config().reward) == {"near": 1.0, "far": -2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("count", "4", 4), ("count", 4.0, 4), ("size", "1e-3", 1e-3), ("size", 2, 2.0), ("on", "true", True), ("on", "False", False),
+        ("on", True, True), ("name", 5, "5"), ("times", ["1", 2], (1.0, 2.0)), ("times", [], ()),
+    ],
+)  # fmt: skip
+def test_values_from_the_command_line(name, given, wanted):
+    value = getattr(from_dict(Config, {name: given}), name)
+    assert value == wanted
+    assert type(value) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"cuont": 1}, "unknown config value 'cuont': did you mean 'count'"),
+        ({"reward": {"neer": 1.0}}, "unknown reward term 'neer': did you mean 'near'"),
+        ({"reward": {"near": "much"}}, "reward must be like"),
+        ({"reward": 3.0}, "reward must be like"),
+        ({"count": 1.5}, "count must be like 2, got 1.5"),
+        ({"count": "two"}, "count must be like 2, got 'two'"),
+        ({"count": float("inf")}, "count must be like 2"),
+        ({"count": float("nan")}, "count must be like 2"),
+        ({"size": None}, "size must be like 0.5, got None"),
+        ({"size": "nan"}, "size must be like 0.5"),
+        ({"size": float("inf")}, "size must be like 0.5"),
+        ({"on": 2}, "on must be like False, got 2"),
+        ({"times": 3}, "times must be like"),
+        ({"times": "ab"}, "times must be like"),
+    ],
+)
+def test_refusals(values, message):
+    with pytest.raises(RookeryError, match=message):
+        from_dict(Config, values)
+
+
+def test_weights_read_like_a_dict():
+    w = Weights(a=1, b=-2.5)
+    assert dict(w) == {"a": 1.0, "b": -2.5}
+    assert list(w) == ["a", "b"]
+    assert len(w) == 2
+    assert w == Weights(a=1.0, b=-2.5) != Weights(a=1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        w.values_by_name = {}

@@ -1,0 +1,44 @@
+"""Rotations against SciPy's."""
+
+from __future__ import annotations
+
+import torch
+from scipy.spatial.transform import Rotation
+
+from rookery.sim.random import Streams
+from rookery.sim.rotations import from_axis_angle, matrix, multiply
+
+
+def random_quaternions(*shape: int, seed: int = 0) -> torch.Tensor:
+    q = Streams(shape[0], seed)().normal((*shape[1:], 4))
+    return q / q.norm(dim=-1, keepdim=True)
+
+
+def scipy(q: torch.Tensor) -> Rotation:
+    return Rotation.from_quat(q.reshape(-1, 4).double().numpy(), scalar_first=True)
+
+
+def test_matrix():
+    q = random_quaternions(50, 3)
+    wanted = torch.from_numpy(scipy(q).as_matrix()).float().reshape(50, 3, 9)
+    assert torch.allclose(matrix(q), wanted, atol=1e-6)
+    assert torch.allclose(matrix(-q), wanted, atol=1e-6)
+    assert matrix(q[0, 0]).shape == (9,)
+    assert torch.equal(matrix(torch.tensor([1.0, 0, 0, 0])), torch.eye(3).flatten())
+
+
+def test_multiply_turns_by_the_second_first():
+    a, b = random_quaternions(40), random_quaternions(40, seed=1)
+    wanted = (scipy(a) * scipy(b)).as_matrix()
+    assert torch.allclose(matrix(multiply(a, b)), torch.from_numpy(wanted).float().reshape(40, 9), atol=2e-6)
+    assert torch.allclose(multiply(a, b).norm(dim=-1), torch.ones(40))
+
+
+def test_from_axis_angle():
+    axis = Streams(60, 0)().unit_vectors()
+    angle = torch.linspace(-3, 3, 60)
+    q = from_axis_angle(axis, angle)
+    wanted = Rotation.from_rotvec((axis * angle[:, None]).double().numpy()).as_matrix()
+    assert torch.allclose(matrix(q), torch.from_numpy(wanted).float().reshape(60, 9), atol=1e-6)
+    one_axis = from_axis_angle(torch.tensor([0.0, 0.0, 1.0]).expand(5, 2, 3), torch.ones(5, 2))
+    assert one_axis.shape == (5, 2, 4)
