@@ -29,6 +29,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
 	@$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[dev]'
+	@# exported C is compiled by demo and tests: where the machine has no compiler, one comes as a Python package
+	@command -v gcc >/dev/null || command -v cc >/dev/null || command -v clang >/dev/null || \
+	  { echo "No C compiler found: installing one into $(VENV) ..."; $(BIN)/python -m pip install --quiet -c constraints.txt ziglang; }
 	@touch $@
 
 demo: $(STAMP)

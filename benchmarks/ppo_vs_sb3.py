@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -114,22 +115,58 @@ class _Clock(BaseCallback):
         return True
 
 
-def ours(env: Any, config: PPOConfig) -> Any:
-    """A function that runs n iterations of our trainer and gives (collect s, learn s) of each."""
-    ppo = PPO(env, config)
+class Ours:
+    """Our trainer; `run(n)` makes n iterations and gives (collect s, learn s) of each."""
 
-    def run(n: int) -> list[tuple[float, float]]:
+    def __init__(self, env: Any, config: PPOConfig) -> None:
+        self.ppo = PPO(env, config)
+
+    def run(self, n: int) -> list[tuple[float, float]]:
         out = []
         for _ in range(n):
             a = time.perf_counter()
-            ppo.collect()
+            self.ppo.collect()
             b = time.perf_counter()
-            ppo.update()
+            self.ppo.update()
             out.append((b - a, time.perf_counter() - b))
-            ppo.episodes.summarise(ppo.steps)
+            self.ppo.episodes.summarise(self.ppo.steps)
         return out
 
-    return run
+    def parts(self, n: int) -> dict[str, float]:
+        """Share of each part of an iteration in its time, over n iterations."""
+        agents = next(iter(self.ppo.agents.values()))
+        timed = {
+            "environment": (self.ppo.env, "step"),
+            "values, advantages": (agents, "samples"),
+            "networks, losses": (self.ppo, "_gradients"),
+            "optimiser": (agents.adam, "step"),
+            "learning": (self.ppo, "learn"),
+            "update": (self.ppo, "update"),
+        }
+        spent = dict.fromkeys(timed, 0.0)
+        main = threading.get_ident()
+
+        def timing(part: str, real: Any) -> Any:
+            def wrapped(*args: Any) -> Any:
+                start = time.perf_counter()
+                result = real(*args)
+                if threading.get_ident() == main:
+                    spent[part] += time.perf_counter() - start
+                return result
+
+            return wrapped
+
+        for part, (owner, name) in timed.items():
+            setattr(owner, name, timing(part, getattr(owner, name)))
+        times = self.run(n)
+        for owner, name in timed.values():
+            delattr(owner, name)  # the class's own shows again
+        collect, total = sum(c for c, _ in times), sum(c + u for c, u in times)
+        shares = {k: spent[k] for k in ("environment", "values, advantages", "networks, losses", "optimiser")}
+        shares["acting and storing"] = collect - spent["environment"]
+        shares["threads waiting for each other"] = spent["learning"] - spent["networks, losses"] - spent["optimiser"]
+        shares["shuffling, log figures"] = spent["update"] - spent["learning"] - spent["values, advantages"]
+        return {k: v / total for k, v in sorted(shares.items(), key=lambda kv: -kv[1])}
 
 
 def theirs(env: Any, config: PPOConfig) -> Any:
@@ -162,24 +199,24 @@ def theirs(env: Any, config: PPOConfig) -> Any:
 
 def compare(task: str, num_envs: int, seconds: float, config: PPOConfig) -> dict[str, Any]:
     """Run both by turns for about `seconds` each; medians over iterations."""
-    envs = [_make(task, num_envs) for _ in range(2)]
-    run_ours = ours(envs[0], config)
-    run_theirs = theirs(envs[1], config)
+    mine, run_theirs = Ours(_make(task, num_envs), config), theirs(_make(task, num_envs), config)
     times: dict[str, list[tuple[float, float]]] = {"rookery": [], "sb3": []}
-    run_ours(3), run_theirs(2)
+    mine.run(3), run_theirs(2)
     end = time.perf_counter() + 2.0 * seconds
     while time.perf_counter() < end:
-        times["rookery"] += run_ours(3)
+        times["rookery"] += mine.run(3)
         times["sb3"] += run_theirs(2)
     samples = config.steps * num_envs
     result: dict[str, Any] = {"task": task, "num_envs": num_envs, "threads": torch.get_num_threads()}
+    result |= {k: getattr(config, k) for k in ("steps", "epochs", "minibatches", "hidden")}
     for name, pairs in times.items():
         collect, learn = (statistics.median(p[i] for p in pairs) for i in (0, 1))
         total = statistics.median(sum(p) for p in pairs)
         result[name] = {"collect_s": collect, "learn_s": learn, "samples_per_s": samples / total}
     result["ratio"] = result["rookery"]["samples_per_s"] / result["sb3"]["samples_per_s"]
     result["learn_ratio"] = result["sb3"]["learn_s"] / result["rookery"]["learn_s"]
-    result["profile"] = _profile(run_ours)
+    result["parts"] = mine.parts(5)
+    result["operations"] = _operations(mine)
     return result
 
 
@@ -191,26 +228,37 @@ def _make(task: str, num_envs: int) -> Any:
     return rookery.make(task, num_envs=num_envs)
 
 
-def _profile(run: Any) -> list[tuple[str, float]]:
-    """Share of each operation in the time of our trainer, the ten largest; Python's own share is what is left."""
+def _operations(mine: Ours) -> dict[str, float]:
+    """Share of each torch operation in the time of an update, on one of the learning threads; the eight largest."""
     from torch.profiler import ProfilerActivity, profile
 
+    mine.ppo.collect()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         start = time.perf_counter()
-        run(3)
+        mine.ppo.update()
         wall = time.perf_counter() - start
-    rows = sorted(profiler.key_averages(), key=lambda e: -e.self_cpu_time_total)[:10]
-    return [(e.key, e.self_cpu_time_total * 1e-6 / wall) for e in rows]
+    rows = sorted(profiler.key_averages(), key=lambda e: -e.self_cpu_time_total)[:8]
+    return {e.key: e.self_cpu_time_total * 1e-6 / wall for e in rows}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="drone-hover", help="a task with one agent, or random")
     parser.add_argument("--num-envs", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=32, help="control steps of each world between updates")
+    parser.add_argument("--epochs", type=int, default=10, help="SB3's default, and what the drone tasks train with")
+    parser.add_argument("--minibatches", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each trainer")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
-    config = PPOConfig(learning_rate=3e-4, schedule="fixed", steps=32, epochs=4, minibatches=4, max_grad_norm=0.5)
+    config = PPOConfig(
+        learning_rate=3e-4,
+        schedule="fixed",
+        steps=args.steps,
+        epochs=args.epochs,
+        minibatches=args.minibatches,
+        max_grad_norm=0.5,
+    )
     result = compare(args.task, args.num_envs, args.seconds, config)
     if args.json:
         print(json.dumps(result))
@@ -223,9 +271,11 @@ def main() -> None:
     for name in ("rookery", "sb3"):
         r = result[name]
         print(f"{name:10}{r['collect_s'] * 1e3:12.1f}{r['learn_s'] * 1e3:12.1f}{r['samples_per_s']:12.0f}")
-    print(f"ratio {result['ratio']:.2f} (learning alone {result['learn_ratio']:.2f})\n\nwhere our time goes")
-    for key, share in result["profile"]:
-        print(f"  {share:6.1%}  {key}")
+    print(f"ratio {result['ratio']:.2f} (learning alone {result['learn_ratio']:.2f})")
+    for title, table in (("our iteration", "parts"), ("operations of our update, on one thread", "operations")):
+        print(f"\n{title}")
+        for key, share in result[table].items():
+            print(f"  {share:6.1%}  {key}")
 
 
 if __name__ == "__main__":

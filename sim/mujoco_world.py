@@ -24,6 +24,7 @@ from rookery.sim.world import Ids, World, as_ids
 
 _VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
 _NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
+_NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 _WARN = mujoco.mjtWarning
 # the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
 # mj_step takes for zero and which end a rollout early
@@ -57,6 +58,8 @@ class MujocoWorld(World):
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_derived = False  # set by views that read what MuJoCo derives
+        self._flags = self.batch.expand("opt.disableflags")
+        self._flags |= _NO_SENSORS  # they cost time in every step; the first sensor view switches them on
         self.batch.reset(stage=_NONE)
         self._initial, self._initial_control = (
             self.batch.state[0].copy(),
@@ -74,6 +77,7 @@ class MujocoWorld(World):
         return MujocoActuators(self, names)
 
     def sensors(self, name: str) -> MujocoSensor:
+        self._flags &= ~_NO_SENSORS
         return MujocoSensor(self, name)
 
     @property

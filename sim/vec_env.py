@@ -78,7 +78,13 @@ class VecEnv(Buffers):
         super().__init__()
         self.task, self.world, self.task_id = task, world, task_id
         self.num_envs, self.device = world.num_envs, world.device
-        self.control_dt, self._k = float(task.cfg.control_dt), task.physics_steps
+        self.control_dt = float(task.cfg.control_dt)
+        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
+            raise RookeryError(
+                f"an episode must last for at least one control step, got episode_s {task.cfg.episode_s} s and control_dt "
+                f"{self.control_dt} s: both must be positive and episode_s the longer one."
+            )
+        self._k = task.physics_steps
         if abs(self._k * world.dt - self.control_dt) > 1e-9:
             raise RookeryError(
                 f"control_dt {self.control_dt} s must be a whole number of physics steps of {world.dt} s."
@@ -92,7 +98,9 @@ class VecEnv(Buffers):
         n = self.num_envs
         self._pipelines = {g: ObservationPipeline(s, n, self.control_dt, self.rng) for g, s in self.groups.items()}
         self._delays = {
-            g: ActionDelay(n, s.count, s.action.size, self._k, world.dt, torch.tensor(s.action.neutral))
+            g: ActionDelay(
+                n, s.count, s.action.size, self._k, world.dt, torch.tensor(s.action.neutral, dtype=torch.float32)
+            )
             for g, s in self.groups.items()
         }
         self.randomization = Randomization(self._parameters(), ranges or {}, n, self.rng, optional)
@@ -217,7 +225,7 @@ class VecEnv(Buffers):
         if isinstance(actions, Tensor):
             actions = dict.fromkeys(self.groups, actions) if len(self.groups) == 1 else {"?": actions}
         self._check(actions)
-        self.task.apply({g: self._delays[g].push(a.clamp(-1.0, 1.0)) for g, a in actions.items()})
+        self.task.apply({g: self._delays[g].push(a.detach().float().clamp(-1.0, 1.0)) for g, a in actions.items()})
         self.world.step(self._k)
         self.steps += 1
         self.task.advance()
@@ -255,8 +263,9 @@ class VecEnv(Buffers):
             r[ids] = 0.0
 
     def _check(self, actions: dict[str, Tensor]) -> None:
-        if actions.keys() != self.groups.keys():
-            raise RookeryError(f"actions must be given for the groups {list(self.groups)}, got {list(actions)}.")
+        if not isinstance(actions, dict) or actions.keys() != self.groups.keys():
+            got = list(actions) if isinstance(actions, dict) else type(actions).__name__
+            raise RookeryError(f"actions must be a dict of tensors for the groups {list(self.groups)}, got {got}.")
         for g, a in actions.items():
             want = (self.num_envs, self.groups[g].count, self.groups[g].action.size)
             if not isinstance(a, Tensor) or not a.is_floating_point():

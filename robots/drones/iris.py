@@ -2,6 +2,10 @@
 
 Source: volley_bots/robots/assets/usd/iris.yaml, recorded in facts/drones.md 1.2. The rotor lag is the time constant to
 which their per-step factor 0.43 amounts at their 0.02 s step (0.0356 s, the same up and down).
+
+Their arm lengths are those of rotors at x = +-0.13 m and y = +-0.22 m (front), +-0.20 m (rear), hypot(0.13, 0.22) = 0.255539
+and hypot(0.13, 0.20) = 0.238537, but their angles are counted from y: taken from x, the same thrust of all rotors would
+pitch the drone up. The places below balance, as on the vehicle.
 """
 
 from __future__ import annotations
@@ -14,13 +18,13 @@ from rookery.robots.drones.parameters import DroneParameters, firmware_rate
 _KF = 8.54858e-6  # N/(rad/s)^2
 _KM = 1.3677728816e-7  # N m/(rad/s)^2
 _MAX_SPEED = 838.0  # rad/s
-_ARMS = ((0.255539, -0.533708), (0.238537, 2.565218), (0.255539, 0.533708), (0.238537, -2.565218))  # m, rad
 
 IRIS = DroneParameters(
     name="iris",
     mass=1.52,
     inertia=(0.0347563, 0.0458929, 0.0977),
-    rotor_positions=tuple((r * math.cos(a), r * math.sin(a), 0.0) for r, a in _ARMS),
+    # front right, rear left, front left, rear right
+    rotor_positions=((0.13, -0.22, 0.0), (-0.13, 0.20, 0.0), (0.13, 0.22, 0.0), (-0.13, -0.20, 0.0)),
     directions=(1, 1, -1, -1),
     thrust_curve=(0.0, 0.0, _KF * _MAX_SPEED**2),
     torque_curve=(0.0, 0.0, _KM * _MAX_SPEED**2),

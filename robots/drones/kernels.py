@@ -94,6 +94,7 @@ def _velocity_to_attitude(x, sp, mem, g, dt, mass, max_thrust):
     # thrust acts along the body's z as it is now; the tilt still to come is the attitude loop's affair
     q = x[3:7]
     cos_tilt = max(1.0 - 2.0 * (q[1] * q[1] + q[2] * q[2]), 0.5)
+    sp[2] = sp[3]  # the yaw rate keeps its value and moves to its place at the attitude level
     sp[3] = _clip(mass * up / cos_tilt, 0.0, max_thrust)
 
 

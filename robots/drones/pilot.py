@@ -44,6 +44,8 @@ class Pilot(Buffers):
         d = self.drones
         heading = torch.zeros_like(position[..., :1]) if yaw is None else yaw[..., None]
         setpoint = torch.cat((position, heading), dim=-1)
+        if d.level == POSITION and velocity is not None:  # led by as much as the onboard position loop lags behind
+            setpoint[..., :3] += velocity / torch.tensor(d.drone.gains.position_kp)
         if d.level < POSITION:
             self._run(POSITION, VELOCITY, setpoint)
             if velocity is not None:

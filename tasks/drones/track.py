@@ -156,7 +156,9 @@ class Track(DroneTask):
         flown = (self.steps >= self.max_steps) & ~self.crashed.any(1)
         return {
             "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distance.mean(1)),
+            "error_m": torch.where(
+                self.error_count > 0, error.mean(1), (self.target - self.drones.bodies.pos).norm(dim=-1).mean(1)
+            ),
             "crash": self.crashed.any(1).float(),
         }
 

@@ -60,7 +60,8 @@ def theirs(seed: int) -> float:
 
 
 def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
-    # A policy that does nothing useful gets about -1200, both trainers about -300 (MEASURED).
+    # Doing nothing earns about -1200. Over many seeds ours earned -225 +- 55 (16 seeds) and theirs -307 +- 89 (8 seeds):
+    # the difference of two means of two is 82 +- 74, so the limit below is 5 standard deviations away.
     mine = [ours(seed) for seed in range(SEEDS)]
     reference = [theirs(seed) for seed in range(SEEDS)]
     assert np.mean(mine) > np.mean(reference) - 300.0, (mine, reference)

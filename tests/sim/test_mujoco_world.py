@@ -170,7 +170,9 @@ def test_frames_of_velocities():
         1,
     )
     b, half = w.bodies(["b"]), np.sqrt(0.5)
-    start = torch.tensor([[[0, 0, 1, half, 0, 0, half, 1, 2, 3, 0.5, 0, 0]]], dtype=torch.float32)  # a quarter turn about z
+    start = torch.tensor(
+        [[[0, 0, 1, half, 0, 0, half, 1, 2, 3, 0.5, 0, 0]]], dtype=torch.float32
+    )  # a quarter turn about z
     b.set_state(None, start)
     assert torch.allclose(b.state, start)
     w.step(10)

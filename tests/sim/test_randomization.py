@@ -126,7 +126,9 @@ def test_parameters_act_on_the_motion(action):
 def test_worlds_without_randomisation_are_nominal():
     env = rookery.make("drone-hover", num_envs=3)
     env.reset()
-    assert torch.equal(env.world.params.get("mass", ["drone_0/base"]), env.world.params.nominal("mass", ["drone_0/base"]).expand(3, 1))
+    assert torch.equal(
+        env.world.params.get("mass", ["drone_0/base"]), env.world.params.nominal("mass", ["drone_0/base"]).expand(3, 1)
+    )
     assert env.randomization.names == ()
 
 
@@ -143,7 +145,9 @@ def test_every_episode_draws_anew_and_reports_what_it_had():
     changed = (env.randomization.values != before).any(0)
     constant = [r.low == r.high for r in env.randomization.ranges.values()]
     assert (~changed).tolist() == constant
-    assert torch.allclose(env.world.params.get("mass", ["drone_0/base"])[:, 0] / env.task.drone.mass, env.randomization.values[:, 0])
+    assert torch.allclose(
+        env.world.params.get("mass", ["drone_0/base"])[:, 0] / env.task.drone.mass, env.randomization.values[:, 0]
+    )
 
 
 def test_fixed_values_override_the_preset_and_stay():
@@ -168,7 +172,9 @@ def test_presets_leave_out_what_a_robot_lacks_and_files_do_not():
         Randomization(p, {"masss": Range(1, 1)}, N, Streams(N, 0))
 
 
-@pytest.mark.parametrize("r", [Range(0.05, 1.0), Range(1.0, 3.1), Range(2.0, 1.0), Range(math.nan, 1.0), Range(1.0, math.inf)])
+@pytest.mark.parametrize(
+    "r", [Range(0.05, 1.0), Range(1.0, 3.1), Range(2.0, 1.0), Range(math.nan, 1.0), Range(1.0, math.inf)]
+)
 def test_ranges_out_of_bounds_are_refused(r):
     with pytest.raises(RookeryError, match=r"mass: .* within \[0.1, 3.0\]"):
         make(mass=r)
