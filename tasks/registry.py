@@ -40,7 +40,13 @@ class TaskEntry:
 # running statistics would come from hovering and leave far starts outside the network's range; for the same reason
 # training episodes are short, and start wilder than those of an evaluation: rare crashes at the edge of the starts are
 # otherwise too rare to learn from.
-_PRACTICE: dict[str, Any] = {"episode_s": 5.0, "start_box_m": 1.3, "start_speed": 1.0, "start_tilt": 0.7, "start_spin": 2.0}
+_PRACTICE: dict[str, Any] = {
+    "episode_s": 5.0,
+    "start_box_m": 1.3,
+    "start_speed": 1.0,
+    "start_tilt": 0.7,
+    "start_spin": 2.0,
+}
 _DRONE_TRAINING: dict[str, Any] = {
     "num_envs": 512,
     "randomize": "default",
@@ -60,13 +66,13 @@ TASKS: dict[str, TaskEntry] = {
             "drone-hover",
             "rookery.tasks.drones.hover:Hover",
             "each drone flies to its own target and stays there",
-            training=_DRONE_TRAINING | {"total_steps": 3_200_000},
+            training=_DRONE_TRAINING | {"total_steps": 2_400_000},
         ),
         TaskEntry(
             "drone-track",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference",
-            training=_DRONE_TRAINING | {"total_steps": 10_000_000, "practice": _PRACTICE | {"path": "mixed"}},
+            training=_DRONE_TRAINING | {"total_steps": 6_000_000, "practice": _PRACTICE | {"path": "mixed"}},
         ),
     )
 }

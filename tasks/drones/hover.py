@@ -42,7 +42,7 @@ class Hover(DroneTask):
         self._settled_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        own = Term("position_error", 3, "m", "world", noise=0.005, bias=0.005)
+        own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
         return {"drone": Group(self.cfg.num_drones, (own, *self.body_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -60,7 +60,7 @@ class Hover(DroneTask):
         self.error_count += settled
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {"position_error": self.target - self.drones.bodies.pos, **self.observe_body()}}
+        return {"drone": self.observe_body(position_error=self.target - self.drones.bodies.pos)}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         d, b = self.distance, self.drones.bodies

@@ -50,6 +50,7 @@ class Track(DroneTask):
     velocity: Tensor
     error_sum: Tensor
     error_count: Tensor
+    clock: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
@@ -64,14 +65,15 @@ class Track(DroneTask):
         self.buffer("velocity", n, a, 3)
         self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
+        self.buffer("clock", n, dtype=torch.int64)  # control steps on the path: `steps` may start late (VecEnv.stagger)
         self._settle = round(self.cfg.settle_s / self.cfg.control_dt)
         self._ahead = torch.tensor((0.0, *self.cfg.look_ahead_s))
 
     def groups(self) -> dict[str, Group]:
         ahead = len(self.cfg.look_ahead_s)
         reference = (
-            Term("position_error", 3, "m", "world", noise=0.005, bias=0.005),
-            Term("reference_ahead", 3 * ahead, "m", "world, from the present reference"),
+            Term("position_error", 3, "m", "body", noise=0.005, bias=0.005),
+            Term("reference_ahead", 3 * ahead, "m", "body, from the present reference"),
         )
         return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
 
@@ -93,6 +95,7 @@ class Track(DroneTask):
             ph[..., 0, 0], ph[..., 1, 0] = start, ratio * start + shift
             amplitude[chosen], frequency[chosen], phase[chosen] = amp[chosen], freq[chosen], ph[chosen]
         self.amplitude[ids], self.frequency[ids], self.phase[ids] = amplitude, frequency, phase
+        self.clock[ids] = 0
         self._refresh()
         self.place(ids)
         self.error_sum[ids] = 0.0
@@ -109,7 +112,7 @@ class Track(DroneTask):
 
     def _reference(self, ahead: Tensor) -> tuple[Tensor, Tensor]:
         """Positions (m, world) and velocities (m/s) [N, A, T, 3] at T times from now (s)."""
-        t = (self.steps * self.cfg.control_dt)[:, None, None, None, None] + ahead[:, None, None]
+        t = (self.clock * self.cfg.control_dt)[:, None, None, None, None] + ahead[:, None, None]
         angle = self.frequency[:, :, None] * t + self.phase[:, :, None]
         position = (self.amplitude[:, :, None] * angle.sin()).sum(-1) + self.places[:, None]
         velocity = ((self.amplitude * self.frequency)[:, :, None] * angle.cos()).sum(-1)
@@ -122,6 +125,7 @@ class Track(DroneTask):
         self._future = (position[:, :, 1:] - position[:, :, :1]).flatten(-2)
 
     def advance(self) -> None:
+        self.clock += 1
         self._refresh()
         self.distance = (self.target - self.drones.bodies.pos).norm(dim=-1)
         counts = (self.steps > self._settle).float()
@@ -130,7 +134,7 @@ class Track(DroneTask):
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         error = self.target - self.drones.bodies.pos
-        return {"drone": {"position_error": error, "reference_ahead": self._future, **self.observe_body()}}
+        return {"drone": self.observe_body(position_error=error, reference_ahead=self._future)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)

@@ -46,8 +46,9 @@ def test_weights_may_be_given_in_part():
 @pytest.mark.parametrize(
     ("name", "given", "wanted"),
     [
-        ("count", "4", 4), ("count", 4.0, 4), ("size", "1e-3", 1e-3), ("size", 2, 2.0), ("on", "true", True), ("on", "False", False),
-        ("on", True, True), ("name", 5, "5"), ("times", ["1", 2], (1.0, 2.0)), ("times", [], ()),
+        ("count", "4", 4), ("count", 4.0, 4), ("size", "1e-3", 1e-3), ("size", 2, 2.0),
+        ("on", "true", True), ("on", "False", False), ("on", True, True),
+        ("name", 5, "5"), ("times", ["1", 2], (1.0, 2.0)), ("times", [], ()),
     ],
 )  # fmt: skip
 def test_values_from_the_command_line(name, given, wanted):

@@ -266,6 +266,12 @@ FIELDS = {
 }
 
 
+DERIVED = (
+    "body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_invweight0", "dof_M0", "actuator_acc0",
+    "geom_friction", "dof_damping", "dof_armature", "actuator_gainprm", "actuator_biasprm",
+)  # fmt: skip
+
+
 def compiled(field: str, values: list) -> mujoco.MjModel:
     """The scene's model as MuJoCo makes it when the numbers stand in its spec: the oracle for derived constants."""
     spec, names = scene().spec(), FIELDS[field][0]
@@ -301,8 +307,7 @@ def test_parameters_are_those_of_a_model_compiled_with_them(field):
         w.step()
     for i in range(3):
         wanted, got = compiled(field, torch.tensor(values[i]).double().tolist()), w.batch.get_model(i)
-        for array in ("body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_invweight0", "dof_M0",
-                      "actuator_acc0", "geom_friction", "dof_damping", "dof_armature", "actuator_gainprm", "actuator_biasprm"):  # fmt: skip
+        for array in DERIVED:
             np.testing.assert_allclose(
                 getattr(got, array), getattr(wanted, array), rtol=1e-9, atol=1e-12, err_msg=array
             )

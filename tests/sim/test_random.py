@@ -105,6 +105,15 @@ def test_drawing_for_some_equals_drawing_for_all():
     assert torch.equal(whole, parts)
 
 
+@pytest.mark.parametrize("ids", [None, torch.tensor([0, 2])])
+@pytest.mark.parametrize("kind", ["uniform", "integers"])
+def test_draws_follow_one_another_without_gap_or_overlap(kind, ids):
+    a, b = Streams(3, 0), Streams(3, 0)
+    parts = torch.cat([draw(kind, a, ids, (k,)) for k in (3, 1, 4)], dim=1)
+    assert torch.equal(parts, draw(kind, b, ids, (8,)))
+    assert len(parts.unique()) > 0.9 * parts.numel()
+
+
 def test_saved_streams_go_on():
     streams = Streams(5, 4)
     draw("normal", streams, torch.tensor([1, 2]))

@@ -19,6 +19,8 @@ ARM = """<mujoco><worldbody><body name="base"><geom size=".1" mass="2"/><site na
     <actuator><motor name="motor" joint="hinge"/></actuator><sensor><jointpos name="angle" joint="hinge"/></sensor></mujoco>"""
 TOOL = '<mujoco><worldbody><body name="hand"><geom name="pad" size=".03" mass=".1"/></body></worldbody></mujoco>'
 
+SAME = mujoco.MjSpec()
+
 
 def xml(text: str):
     return lambda: mujoco.MjSpec.from_string(text)
@@ -144,7 +146,8 @@ def test_geoms_that_weigh_are_kept():
 )
 def test_geoms_that_something_names_are_kept(more):
     geoms = """<geom name="c" size=".1"/><geom name="v" size=".1" contype="0" conaffinity="0" mass="0"/>
-        <geom name="w" size=".1" contype="0" conaffinity="0" mass="0"/><site name="s1" pos="1 0 0"/><site name="s2" pos="-1 0 0"/>"""
+        <geom name="w" size=".1" contype="0" conaffinity="0" mass="0"/>
+        <site name="s1" pos="1 0 0"/><site name="s2" pos="-1 0 0"/>"""
     physics, _ = both(Scene().add(body(geoms, more), "a"))
     assert names(physics, mujoco.mjtObj.mjOBJ_GEOM, physics.ngeom) == ["a/c", "a/v"]
 
@@ -172,7 +175,7 @@ def test_published_inertia_that_no_rigid_body_has():
         (lambda: Scene().add(xml(TOOL), "t", site="t/tip").compile(), "unknown site"),
         (lambda: Scene().add(body(""), "a").compile(), "MuJoCo refuses the scene.*mass and inertia"),
         (lambda: Scene().add(xml("<mujoco><wordlbody/></mujoco>"), "a").compile(), "MuJoCo refuses the scene.*unrecognized"),
-        (lambda: Scene().add(lambda spec=mujoco.MjSpec(): spec, "a", count=2).compile(), "MuJoCo refuses the scene.*attached"),
+        (lambda: Scene().add(lambda: SAME, "a", count=2).compile(), "MuJoCo refuses the scene.*attached"),
     ],
 )  # fmt: skip
 def test_refusals(build, message):

@@ -42,7 +42,10 @@ class Cart(Task):
     def groups(self) -> dict[str, Group]:
         push = ActionSpec("push", ("force",), (-10.0,), (10.0,), ("N",), (0.0,))
         watch = ActionSpec("watch", ("a", "b"), (0, 0), (1, 1), ("1", "1"), (0, 0))
-        return {"push": Group(2, (Term("x", 1), Term("clock", 1)), push), "watch": Group(1, (Term("x", 1, scale=2.0),), watch)}
+        return {
+            "push": Group(2, (Term("x", 1), Term("clock", 1)), push),
+            "watch": Group(1, (Term("x", 1, scale=2.0),), watch),
+        }
 
     def setup(self) -> None:
         self.joint, self.motor = self.world.joints(["x"]), self.world.actuators(["push"])
@@ -129,7 +132,11 @@ def test_the_same_seed_gives_the_same_numbers(randomize, action):
         first, _ = env.reset()
         runs.append([first["drone"], *record(env, random_actions(env, 50))])
     assert same(runs[0], runs[1])
-    assert not any(torch.equal(a, b) for a, b in zip(runs[0][:6], runs[2][:6], strict=True) if a.dtype == torch.float32 and a.dim() > 1)
+    assert not any(
+        torch.equal(a, b)
+        for a, b in zip(runs[0][:6], runs[2][:6], strict=True)
+        if a.dtype == torch.float32 and a.dim() > 1
+    )
 
 
 def test_reset_with_a_seed_starts_anew_whatever_was_before():
@@ -332,7 +339,7 @@ def test_stagger_spreads_the_ends():
     env.stagger()
     ends = [env.step(idle(env))[3].nonzero().flatten().tolist() for _ in range(10)]
     assert [len(e) for e in ends] == [1] * 10
-    assert sorted(sum(ends, [])) == list(range(10))
+    assert sorted(i for e in ends for i in e) == list(range(10))
 
 
 # rewards
@@ -548,7 +555,9 @@ def test_make_refuses(options, message):
 def test_terms_must_be_as_declared():
     class Wrong(Cart):
         def observe(self):
-            return {g: {k: v[..., :0] if k == "clock" else v for k, v in t.items()} for g, t in super().observe().items()}
+            return {
+                g: {k: v[..., :0] if k == "clock" else v for k, v in t.items()} for g, t in super().observe().items()
+            }
 
     task = Wrong()
     with pytest.raises(RookeryError, match=r"'clock' is \(3, 2, 0\), declared \(3, 2, 1\)"):

@@ -1,0 +1,280 @@
+"""What every registered task keeps to, whatever it is about."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from typing import Any
+
+import pytest
+import torch
+
+import rookery
+from rookery.sim.errors import RookeryError
+from rookery.sim.render import Renderer
+from rookery.sim.specs import Weights
+from rookery.sim.vec_env import VecEnv
+from rookery.tasks.registry import TASKS, find
+
+N = 4
+# config with which all of a task's observations have something to say
+LIVELY: dict[str, dict[str, Any]] = {"drone-track": {"path": "random"}}
+
+every_task = pytest.mark.parametrize("task", TASKS)
+
+
+def make(task: str, n: int = N, **options: Any) -> VecEnv:
+    config = options.pop("config", {})
+    return rookery.make(task, n, config={**LIVELY.get(task, {}), **config}, **options)
+
+
+def random_actions(env: VecEnv, generator: torch.Generator, size: float = 1.0) -> dict[str, torch.Tensor]:
+    """Uniform around neutral."""
+    out = {}
+    for g, s in env.groups.items():
+        u = torch.rand(env.num_envs, s.count, s.action.size, generator=generator) * 2 - 1
+        out[g] = torch.tensor(s.action.neutral, dtype=torch.float32) + size * u
+    return out
+
+
+def rollout(env: VecEnv, steps: int, size: float = 0.3, seed: int = 0) -> list[tuple]:
+    rng = torch.Generator().manual_seed(seed)
+    return [env.step(random_actions(env, rng, size)) for _ in range(steps)]
+
+
+def flat(steps: list[tuple]) -> list[torch.Tensor]:
+    out = []
+    for obs, reward, terminated, truncated, info in steps:
+        out += [*obs.values(), *reward.values(), terminated, truncated]
+        if info:
+            out += [*info["episode"]["metrics"].values(), *info["final_observation"].values()]
+    return out
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@every_task
+def test_entry(task):
+    entry = find(task)
+    cls = entry.load()
+    assert entry.summary
+    assert entry.engines[0] == "mujoco"
+    assert inspect.getdoc(cls)
+    assert inspect.getdoc(cls.Config)
+
+
+def test_misspelt_tasks_are_named():
+    with pytest.raises(RookeryError, match="unknown task 'drone-hoover': did you mean 'drone-hover'"):
+        find("drone-hoover")
+
+
+@every_task
+def test_tensors_are_as_declared(task):
+    env = make(task)
+    first, _ = env.reset()
+    steps = rollout(env, 3)
+    assert env.groups
+    for obs in (first, *(s[0] for s in steps)):
+        assert obs.keys() == env.groups.keys()
+        for g, spec in env.groups.items():
+            assert obs[g].shape == (N, spec.count, spec.observation_size)
+            assert obs[g].dtype == torch.float32
+    for _, reward, terminated, truncated, _ in steps:
+        assert {g: tuple(r.shape) for g, r in reward.items()} == {g: (N, s.count) for g, s in env.groups.items()}
+        assert all(r.dtype == torch.float32 for r in reward.values())
+        assert terminated.shape == truncated.shape == (N,)
+    assert env.state.shape == (N, env.state_size)
+    for g, terms in env.task.observe().items():
+        assert terms.keys() == {t.name for t in env.groups[g].observation}
+
+
+@every_task
+def test_declarations_say_units_and_limits(task):
+    for spec in make(task, 1).groups.values():
+        for term in spec.observation:
+            assert term.unit
+            assert term.size > 0
+            assert term.scale != 0
+            assert min(term.noise, term.bias, term.delay) >= 0
+        action = spec.action
+        assert len(set(action.names)) == action.size
+        assert all(action.units)
+        assert all(low < high for low, high in zip(action.low, action.high, strict=True))
+        assert all(-1 <= a <= 1 for a in action.neutral)
+
+
+@every_task
+def test_observations_are_finite_and_each_component_says_something(task):
+    env = make(task, 16)
+    first, _ = env.reset()
+    steps = rollout(env, 60)
+    for g in env.groups:
+        x = torch.cat([first[g], *(s[0][g] for s in steps)]).flatten(0, 1)
+        assert torch.isfinite(x).all()
+        spread = x.std(0)
+        dull = [name for name, at in env.groups[g].slices().items() if (spread[at] < 1e-4).any()]
+        assert dull == []
+        assert x.abs().max() < 100  # of the size that a network likes
+
+
+@every_task
+def test_wild_actions_break_nothing(task):
+    env = make(task, 16, randomize="default")
+    env.reset()
+    for obs, reward, _, _, info in rollout(env, 150, size=2.0):
+        values = [*obs.values(), *reward.values()]
+        if info:
+            episode = info["episode"]
+            values += [*episode["metrics"].values(), *episode["reward_terms"].values(), *episode["return"].values()]
+            values += [*info["final_observation"].values(), info["final_state"]]
+        assert all(torch.isfinite(v).all() for v in values)
+    assert env.world.failures == 0
+
+
+@every_task
+def test_starts_differ_between_worlds_and_episodes(task):
+    env = make(task, 8)
+    a, b = (torch.cat([o.flatten(1) for o in env.reset()[0].values()], 1).clone() for _ in range(2))
+    assert (torch.cdist(a, a) + torch.eye(8)).min() > 1e-2
+    assert torch.cdist(a, b).min() > 1e-2
+
+
+@every_task
+@pytest.mark.parametrize("randomize", ["none", "default"])
+def test_seeds(task, randomize):
+    runs = []
+    for seed in (1, 1, 2):
+        env = make(task, seed=seed, randomize=randomize, config={"episode_s": 0.2})
+        first, _ = env.reset()
+        runs.append([*first.values(), *flat(rollout(env, 50))])
+    assert same(runs[0], runs[1])
+    assert not torch.equal(runs[0][0], runs[2][0])
+
+
+@every_task
+def test_resume_is_bit_exact(task):
+    config = {"episode_s": 0.23}
+    env, other = (make(task, seed=s, randomize="default", config=config) for s in (1, 2))
+    env.reset()
+    rollout(env, 31)
+    other.load_state_dict(env.state_dict())
+    assert torch.equal(env.state, other.state)
+    assert same(flat(rollout(env, 60, seed=1)), flat(rollout(other, 60, seed=1)))
+
+
+@every_task
+def test_episodes_end_at_the_time_limit_and_report(task):
+    env = make(task, config={"episode_s": 0.1})
+    env.reset()
+    assert env.max_episode_steps == round(0.1 / env.control_dt)
+    *_, truncated, info = rollout(env, env.max_episode_steps, size=0.0)[-1]
+    assert truncated.all()
+    episode, weights = info["episode"], env.task.cfg.reward
+    assert episode["length"].tolist() == [env.max_episode_steps] * N
+    named = {term.split("/", 1)[1] for term in episode["reward_terms"]}
+    assert named == set(weights)  # every weight weighs something, every term is weighted
+    for g in env.groups:
+        total = sum(v for k, v in episode["reward_terms"].items() if k.startswith(f"{g}/"))
+        assert torch.allclose(total, episode["return"][g], atol=1e-4)
+    for name, values in episode["metrics"].items():
+        assert values.shape == (N,), name
+        assert values.dtype == torch.float32
+
+
+@every_task
+def test_metrics_at_any_moment(task):
+    env = make(task)
+    env.reset()
+    for _ in range(2):
+        metrics = env.task.metrics()
+        assert "success" in metrics
+        assert env.task.headline in metrics
+        assert all(v.shape == (N,) for v in metrics.values())
+        assert all(torch.isfinite(v).all() for v in metrics.values())
+        assert set(metrics["success"].tolist()) <= {0.0, 1.0}
+        rollout(env, 1)
+    fresh = make(task)
+    fresh.load_state_dict(env.state_dict())
+    assert fresh.task.metrics().keys() == metrics.keys()
+
+
+@every_task
+def test_the_baseline_beats_random_actions(task):
+    """By return, and by far more of its episodes reach their end."""
+    score = {}
+    for who in ("baseline", "random"):
+        env = make(task, 16, seed=3, config={"episode_s": 4.0})
+        pilot, rng = env.task.baseline(), torch.Generator().manual_seed(0)
+        assert pilot is not None
+        obs, _ = env.reset()
+        total, ended = torch.zeros(16), torch.zeros(16, dtype=torch.bool)
+        for _ in range(env.max_episode_steps):
+            actions = pilot(obs) if who == "baseline" else random_actions(env, rng)
+            obs, reward, terminated, _, _ = env.step(actions)
+            total += sum(r.mean(1) for r in reward.values()) * ~ended
+            ended |= terminated
+        score[who] = total.mean().item(), (~ended).float().mean().item()
+    assert score["baseline"][0] > score["random"][0] + 1
+    assert score["baseline"][1] >= 0.9
+    assert score["random"][1] <= 0.5
+
+
+@every_task
+def test_a_picture_of_it_is_not_black(task):
+    env = make(task, 1)
+    env.reset()
+    model = env.task.scene().compile(visual=True)
+    with Renderer(model, width=96, height=64) as renderer:
+        picture = renderer.render(env.world.mj_data(0), env.task.markers(0)).astype(int)
+    assert picture.shape == (64, 96, 3)
+    assert 40 < picture.mean() < 230
+    assert picture.std() > 5
+
+
+@every_task
+def test_unknown_config_values_are_refused(task):
+    with pytest.raises(RookeryError, match="unknown config value 'epsiode_s': did you mean 'episode_s'"):
+        make(task, config={"epsiode_s": 3.0})
+    with pytest.raises(RookeryError, match="unknown reward term"):
+        make(task, config={"reward": {"no such term": 3.0}})
+    with pytest.raises(RookeryError, match="episode_s must be like"):
+        make(task, config={"episode_s": "long"})
+
+
+@every_task
+def test_the_config_is_frozen_and_every_field_documented(task):
+    """By a comment at the field; reward weights are named after the terms that they weigh."""
+    cls = find(task).load().Config
+    cfg = cls()
+    assert {"dt", "control_dt", "episode_s", "reward"} <= {f.name for f in dataclasses.fields(cfg)}
+    assert isinstance(cfg.reward, Weights)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cfg.dt = 1.0
+    missing = []
+    for base in cls.__mro__[:-1]:
+        source = textwrap.dedent(inspect.getsource(base))
+        lines = source.splitlines()
+        for node in ast.parse(source).body[0].body:
+            if isinstance(node, ast.AnnAssign) and node.target.id != "reward":
+                written = lines[node.lineno - 2 : node.end_lineno]
+                if not ("#" in "".join(written[1:]) or written[0].strip().startswith("#")):
+                    missing.append(f"{base.__name__}.{node.target.id}")
+    assert missing == []
+
+
+@every_task
+def test_parameters_are_described_and_can_be_written(task):
+    env = make(task)
+    env.reset()
+    parameters = env.task.parameters()
+    assert {"mass", "gravity_tilt", "observation_noise", "action_delay"} <= env._parameters().keys()
+    for p in parameters.values():
+        assert p.summary
+        assert p.unit
+        assert p.low <= p.nominal <= p.high
+        p.write(torch.tensor([0, 2]), torch.full((2,), p.nominal))
+    rollout(env, 2)
