@@ -24,6 +24,8 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") ->
     """
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
+    if not isinstance(num_envs, int):
+        raise RookeryError(f"num_envs must be a whole number, got {num_envs!r}.")
     if num_envs < 1:
         raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
     if device != "cpu":

@@ -134,10 +134,3 @@ class Randomization(Buffers):
                 self.values[chosen, column] = values
                 self.parameters[name].write(chosen, values)
         self.drawn[ids] = True
-
-    def rewrite(self) -> None:
-        """Write all present values again, after a resume."""
-        ids = torch.nonzero(self.drawn).squeeze(1)
-        for column, name in enumerate(self.names):
-            if len(ids):
-                self.parameters[name].write(ids, self.values[ids, column])

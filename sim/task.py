@@ -33,6 +33,8 @@ class Task(Buffers, abc.ABC):
         world: the engine's copies of `scene()`, from `setup` on.
         rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3].
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
+        given: by group, the actions [N, A, D] of this control step as the agents gave them, before any delay: what an
+            agent can know of its own commands.
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
     """
 
@@ -45,6 +47,7 @@ class Task(Buffers, abc.ABC):
     rng: Streams
     steps: Tensor
     max_steps: int
+    given: dict[str, Tensor]
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__()

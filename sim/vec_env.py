@@ -133,6 +133,7 @@ class VecEnv(Buffers):
         state = self.task.state()
         if state is not None:
             self.state_size = state.shape[1]
+        self.rng.counter.zero_()  # so that make(seed=s) and reset(seed=s) begin with the same numbers
 
     def _parameters(self) -> dict[str, Parameter]:
         down = self.world.params.nominal("gravity").norm()
@@ -225,7 +226,9 @@ class VecEnv(Buffers):
         if isinstance(actions, Tensor):
             actions = dict.fromkeys(self.groups, actions) if len(self.groups) == 1 else {"?": actions}
         self._check(actions)
-        self.task.apply({g: self._delays[g].push(a.detach().float().clamp(-1.0, 1.0)) for g, a in actions.items()})
+        given = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in actions.items()}
+        self.task.given = given
+        self.task.apply({g: self._delays[g].push(a) for g, a in given.items()})
         self.world.step(self._k)
         self.steps += 1
         self.task.advance()

@@ -36,8 +36,9 @@ IRIS = DroneParameters(
     max_rate=(math.pi, math.pi, 1.0),
     max_tilt=math.radians(35.0),
     max_velocity=4.0,
-    # The firmware's roll and pitch gains give this airframe a 15 rad/s rate loop with damping 0.7. A Crazyflie's rotors
-    # turn it 28 times as hard about yaw as these do: the gain is raised, and the share of thrust that yaw may take bounded.
+    # The firmware's gains give this airframe rate loops of 25 rad/s in roll and 12 rad/s in pitch, with damping 0.5 and 0.8.
+    # A Crazyflie's rotors turn it 28 times as hard about yaw as these do: the gain is raised, and the share of thrust that
+    # yaw may take bounded.
     gains=FIRMWARE_GAINS._replace(
         rate_kp=(firmware_rate(250.0), firmware_rate(250.0), firmware_rate(600.0)),
         rate_output_limit=(0.5, 0.5, 0.1),

@@ -144,10 +144,9 @@ class DroneTask(Task):
     crashed: Tensor
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        action = actions["drone"]
         self.previous_action.copy_(self.last_action)
-        self.last_action.copy_(action[:, -1] if action.dim() == 4 else action)
-        self.drones.apply(action)
+        self.last_action.copy_(self.given["drone"])
+        self.drones.apply(actions["drone"])
 
     def body_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion, declared (values from `observe_body`).

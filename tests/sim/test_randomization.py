@@ -58,18 +58,6 @@ def test_startup_is_drawn_once_and_reset_at_every_episode():
     assert torch.equal(r.values[:, 1], log["lag"])
 
 
-def test_rewrite_puts_the_present_values_back():
-    r, log = make(mass=Range(0.5, 2.0), lag=Range(0.0, 1.0, "startup"))
-    r.draw(ALL[:20])
-    before = {k: v.clone() for k, v in log.items()}
-    for v in log.values():
-        v.fill_(math.nan)
-    r.rewrite()
-    for name, v in before.items():
-        assert torch.equal(log[name][:20], v[:20])
-        assert log[name][20:].isnan().all()
-
-
 def test_default_lands_in_the_simulation():
     env = rookery.make("drone-hover", num_envs=N, randomize="default", seed=1)
     env.reset()
