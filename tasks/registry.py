@@ -66,7 +66,7 @@ TASKS: dict[str, TaskEntry] = {
             "drone-hover",
             "rookery.tasks.drones.hover:Hover",
             "each drone flies to its own target and stays there",
-            training=_DRONE_TRAINING | {"total_steps": 2_400_000},
+            training=_DRONE_TRAINING | {"total_steps": 3_200_000},
         ),
         TaskEntry(
             "drone-track",
