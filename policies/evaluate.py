@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
-from rookery.policies.threads import one_thread_each
 from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
     from rookery.sim.vec_env import VecEnv

@@ -6,7 +6,7 @@ a group this is IPPO, and with ``critic="central"`` MAPPO (Yu et al. 2021, arXiv
 
 Gradients of the loss are written out (they are four lines, in `learn`) and handed to networks.MLP.backward; a test
 compares them with autograd. Nothing here waits for the device but one transfer of log figures per iteration. On a CPU
-each minibatch is divided among a few threads, each with memory and gradients of its own (see threads.py).
+each minibatch is divided among a few threads, each with memory and gradients of its own (see sim/threads.py).
 
 Where the time goes, on 2 cores of an AMD EPYC with 1024 worlds, 22 observations, 4 actions, 64x64 tanh, 32 steps and
 4 epochs x 4 minibatches (benchmarks/ppo_vs_sb3.py --task random --epochs 4): 9 ms of 82 ms an iteration are acting and
@@ -30,8 +30,8 @@ from rookery.policies.agents import Agents, Samples, Worker
 from rookery.policies.config import PPOConfig
 from rookery.policies.logging import EpisodeLog, Progress, RunLog
 from rookery.policies.policy import Policy
-from rookery.policies.threads import one_thread_each
 from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
     from rookery.sim.vec_env import VecEnv

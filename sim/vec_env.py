@@ -12,9 +12,8 @@ the first of the new episode and the last of the old one is in ``info["final_obs
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection
-from typing import Any, TypeVar, cast
+from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,28 +27,8 @@ from rookery.sim.parameters import Parameter
 from rookery.sim.random import Streams
 from rookery.sim.randomization import Randomization, Range
 from rookery.sim.task import Task
+from rookery.sim.threads import one_thread_each
 from rookery.sim.world import World
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _one_thread(method: _F) -> _F:
-    """Run a method with one torch thread: its tensors are so small that waking threads costs more than it brings (up to
-    50 us an operation), and threads that wait for work would take the cores from the engine's own."""
-
-    @functools.wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        threads = torch.get_num_threads()
-        if threads == 1:
-            return method(*args, **kwargs)
-        torch.set_num_threads(1)
-        try:
-            return method(*args, **kwargs)
-        finally:
-            torch.set_num_threads(threads)
-
-    return cast(_F, wrapped)
-
 
 GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
@@ -171,7 +150,7 @@ class VecEnv(Buffers):
             "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, action_delay),
         }
 
-    @_one_thread
+    @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Begin new episodes in all worlds.
 
@@ -204,7 +183,7 @@ class VecEnv(Buffers):
         episode of most worlds is then shorter."""
         self.steps.copy_(self._all * self.max_episode_steps // self.num_envs)
 
-    @_one_thread
+    @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> tuple[
         dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]
     ]:  # fmt: skip

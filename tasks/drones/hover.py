@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.base import DroneConfig
+from rookery.tasks.drones.pursuit import Pursuit
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,15 @@ class HoverConfig(DroneConfig):
     )  # fmt: skip
 
 
-class Hover(DroneTask):
+class Hover(Pursuit):
     """Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world."""
 
     Config: ClassVar[type] = HoverConfig
     cfg: HoverConfig
 
-    error_sum: Tensor
-    error_count: Tensor
-
     def setup(self) -> None:
         super().setup()
-        n = self.world.num_envs
-        self.buffer("error_sum", n, self.cfg.num_drones)
-        self.buffer("error_count", n)
-        self._settled_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
+        self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
         own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
@@ -49,42 +43,12 @@ class Hover(DroneTask):
         box, a = self.cfg.target_box_m, self.cfg.num_drones
         self.target[ids] = self.places + self.rng(ids).uniform(-box, box, (a, 3))
         self.place(ids)
-        self.error_sum[ids] = 0.0
-        self.error_count[ids] = 0.0
-
-    def advance(self) -> None:
-        self.error = self.target - self.drones.bodies.pos
-        self.distance = self.error.norm(dim=-1)
-        settled = (self.steps > self._settled_from).float()
-        self.error_sum.addcmul_(self.distance, settled[:, None])
-        self.error_count += settled
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self.observe_body(position_error=self.target - self.drones.bodies.pos)}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        d, b = self.distance, self.drones.bodies
-        return {
-            "drone": {
-                "alive": torch.ones_like(d),
-                "distance": d,
-                "near": (-5.0 * d).exp(),
-                "on_target": (-20.0 * d).exp(),
-                "speed": b.lin_vel.norm(dim=-1),
-                "spin": b.ang_vel.square().sum(-1),
-                "change": (self.last_action - self.previous_action).square().sum(-1),
-                "crash": self.crash(),
-            }
-        }
-
-    def metrics(self) -> dict[str, Tensor]:
-        error = self.error_sum / self.error_count.clamp_min(1.0)[:, None]
-        flown = (self.steps >= self.max_steps) & ~self.crashed.any(1)
-        return {
-            "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(flown, error.mean(1), (self.target - self.drones.bodies.pos).norm(dim=-1).mean(1)),
-            "crash": self.crashed.any(1).float(),
-        }
+        return {"drone": {**self.closeness(), "speed": self.drones.bodies.lin_vel.norm(dim=-1)}}
 
     def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         pilot = self.pilot()

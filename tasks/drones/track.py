@@ -12,7 +12,8 @@ from torch import Tensor
 
 from rookery.sim.errors import unknown
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.base import DroneConfig
+from rookery.tasks.drones.pursuit import Pursuit
 
 PATHS = ("figure-eight", "circle", "random")
 HARMONICS = 3
@@ -33,7 +34,7 @@ class TrackConfig(DroneConfig):
     )
 
 
-class Track(DroneTask):
+class Track(Pursuit):
     """Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
 
     Along each axis the reference is ``sum_j a_j sin(w_j t + p_j)``: every path is a row of amplitudes (m), frequencies
@@ -48,8 +49,6 @@ class Track(DroneTask):
     frequency: Tensor
     phase: Tensor
     velocity: Tensor
-    error_sum: Tensor
-    error_count: Tensor
     clock: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
@@ -63,10 +62,8 @@ class Track(DroneTask):
         for name in ("amplitude", "frequency", "phase"):
             self.buffer(name, n, a, 3, HARMONICS)
         self.buffer("velocity", n, a, 3)
-        self.buffer("error_sum", n, a)
-        self.buffer("error_count", n)
         self.buffer("clock", n, dtype=torch.int64)  # control steps on the path: `steps` may start late (VecEnv.stagger)
-        self._settle = round(self.cfg.settle_s / self.cfg.control_dt)
+        self.counted_from = round(self.cfg.settle_s / self.cfg.control_dt)
         self._ahead = torch.tensor((0.0, *self.cfg.look_ahead_s))
 
     def groups(self) -> dict[str, Group]:
@@ -98,8 +95,6 @@ class Track(DroneTask):
         self.clock[ids] = 0
         self._refresh()
         self.place(ids)
-        self.error_sum[ids] = 0.0
-        self.error_count[ids] = 0.0
 
     def _random_path(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Three harmonics an axis, with amplitudes that fall with frequency, scaled to the wanted rms speed."""
@@ -127,10 +122,7 @@ class Track(DroneTask):
     def advance(self) -> None:
         self.clock += 1
         self._refresh()
-        self.distance = (self.target - self.drones.bodies.pos).norm(dim=-1)
-        counts = (self.steps > self._settle).float()
-        self.error_sum.addcmul_(self.distance, counts[:, None])
-        self.error_count += counts
+        super().advance()
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         error = self.target - self.drones.bodies.pos
@@ -141,30 +133,8 @@ class Track(DroneTask):
         self._refresh()
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        d, b = self.distance, self.drones.bodies
-        return {
-            "drone": {
-                "alive": torch.ones_like(d),
-                "distance": d,
-                "near": (-5.0 * d).exp(),
-                "on_target": (-20.0 * d).exp(),
-                "velocity": (b.lin_vel - self.velocity).norm(dim=-1),
-                "spin": b.ang_vel.square().sum(-1),
-                "change": (self.last_action - self.previous_action).square().sum(-1),
-                "crash": self.crash(),
-            }
-        }
-
-    def metrics(self) -> dict[str, Tensor]:
-        error = self.error_sum / self.error_count.clamp_min(1.0)[:, None]
-        flown = (self.steps >= self.max_steps) & ~self.crashed.any(1)
-        return {
-            "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(
-                self.error_count > 0, error.mean(1), (self.target - self.drones.bodies.pos).norm(dim=-1).mean(1)
-            ),
-            "crash": self.crashed.any(1).float(),
-        }
+        velocity = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
+        return {"drone": {**self.closeness(), "velocity": velocity}}
 
     def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         pilot = self.pilot()
