@@ -43,14 +43,16 @@ class Pursuit(DroneTask):
 
     def closeness(self) -> dict[str, Tensor]:
         """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
-        `alive` outweighs what a far drone loses, or the policy would learn to crash soon."""
-        d = self.distance
+        `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `turning` is linear, so that a
+        slow drift of the heading, which nothing else opposes, does not pay."""
+        d, spin = self.distance, self.drones.bodies.ang_vel
         return {
             "alive": torch.ones_like(d),
             "distance": d,
             "near": (-5.0 * d).exp(),
             "on_target": (-20.0 * d).exp(),
-            "spin": self.drones.bodies.ang_vel.square().sum(-1),
+            "spin": spin.square().sum(-1),
+            "turning": spin[..., 2].abs(),
             "change": (self.last_action - self.previous_action).square().sum(-1),
             "crash": self.crash(),
         }

@@ -30,7 +30,15 @@ class TrackConfig(DroneConfig):
     settle_s: float = 2.0  # s at the start, in which the drone may still be on its way to the path
     success_m: float = 0.1  # m, mean position error after settling that still counts as tracking
     reward: Weights = Weights(
-        alive=1.0, distance=-0.4, near=0.5, on_target=1.0, velocity=-0.05, spin=-0.002, change=-0.02, crash=-20.0
+        alive=1.0,
+        distance=-0.4,
+        near=0.5,
+        on_target=1.0,
+        velocity=-0.05,
+        spin=-0.002,
+        turning=-0.1,
+        change=-0.02,
+        crash=-20.0,
     )
 
 
