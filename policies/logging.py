@@ -46,6 +46,7 @@ class EpisodeLog:
         columns |= {f"return/{k}": v for k, v in episode["return"].items()}
         columns |= {f"metric/{k}": v for k, v in episode["metrics"].items()}
         columns |= {f"reward/{k}": v for k, v in episode.get("reward_terms", {}).items()}
+        columns |= {f"parameter/{k}": v for k, v in episode.get("parameters", {}).items()}
         self._finished.append(columns)
 
     def summarise(self, steps: int) -> dict[str, float]:
