@@ -38,7 +38,7 @@ def row(name: str, result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("task")
+    parser.add_argument("task", nargs="?", default="drone-hover")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--baseline", action="store_true", help="also evaluate the PID cascade")
     parser.add_argument("--pybullet-episodes", type=int, default=64)

@@ -28,3 +28,7 @@ def machine() -> str:
         f"{cpu}, {cores} cores, python {platform.python_version()}, mujoco {mujoco.__version__}, "
         f"torch {torch.__version__}, commit {commit or 'none'}, {datetime.date.today()}"
     )
+
+
+if __name__ == "__main__":
+    print(machine())

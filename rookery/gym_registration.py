@@ -41,9 +41,9 @@ def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> Sin
     return SingleEnv(make(task, 1, **kwargs), render_mode=render_mode)
 
 
-def make_vector(task: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
+def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **kwargs: Any) -> VectorEnv:
     """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`."""
     from rookery import make
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
-    return VectorEnv(make(task, num_envs, **kwargs))
+    return VectorEnv(make(task, num_envs, **kwargs), render_mode=render_mode)

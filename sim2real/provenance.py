@@ -27,7 +27,7 @@ def gather_provenance(steps: int, seed: int, engine: str, randomisation: str) ->
     return {
         "steps": steps,
         "seed": seed,
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
         "commit": _commit(),
         "machine": f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -51,3 +51,9 @@ def _git(*args: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def _program() -> str:
+    """Name of the running program; `python -m rookery` is `rookery`."""
+    path = Path(sys.argv[0])
+    return path.parent.name if path.name == "__main__.py" else path.name

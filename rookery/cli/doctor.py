@@ -149,11 +149,14 @@ def _ffmpeg() -> Finding:
 
 
 def _compiler() -> Finding:
-    for name in ("cc", "gcc", "clang"):
-        version = _first_line(name, "--version")
-        if version:
-            return Finding("c compiler", "`rookery export --check`", "ok", version)
-    return Finding("c compiler", "`rookery export --check`", "missing", "none", "`apt-get install gcc libc6-dev`.")
+    from rookery.sim2real.export.native import find_compiler
+
+    what, need = "c compiler", "`rookery export --check`"
+    try:
+        command = find_compiler()
+    except RookeryError:
+        return Finding(what, need, "missing", "none", "`apt-get install gcc libc6-dev`, or `pip install ziglang`.")
+    return Finding(what, need, "ok", _first_line(*command, "--version") or " ".join(command))
 
 
 def _cortex_m() -> Finding:
