@@ -279,6 +279,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
 
 def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
     run = tmp_path / "run"
+    before = signal.getsignal(signal.SIGINT)  # a job in the background begins with SIGINT ignored
 
     def press(row: dict) -> None:
         if row["iteration"] == 3:
@@ -288,7 +289,7 @@ def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
     with pytest.raises(Interrupted) as stop:
         trainer(slow).train(6 * ITERATION, run, press)
     assert stop.value.folder == checkpoint.newest(run) and stop.value.folder.name == f"{3 * ITERATION:012d}"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
     resumed = trainer(slow)
     resumed.load(run)
     resumed.train(6 * ITERATION, run, quiet)
