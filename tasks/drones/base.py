@@ -176,11 +176,19 @@ class DroneTask(Task):
             **dict(zip(world, others, strict=True)),
         }
 
-    def crash(self) -> Tensor:
-        """[N, A] float32, 1 where a drone has crashed in this step; its own doing, not that of others in its world."""
+    def distances(self) -> Tensor:
+        """[N, A] m from each drone to its target."""
+        return (self.target - self.drones.bodies.pos).norm(dim=-1)
+
+    def crash(self, distance: Tensor) -> Tensor:
+        """[N, A] float32, 1 where a drone has crashed in this step; its own doing, not that of others in its world.
+
+        Args:
+            distance: [N, A] m, `distances` of this step.
+        """
         pos = self.drones.bodies.pos
         self._ground = pos[..., 2] < self.drone.body_height
-        self._astray = (pos - self.target).norm(dim=-1) > self.cfg.bounds_m
+        self._astray = distance > self.cfg.bounds_m
         torch.logical_or(self._ground, self._astray, out=self.crashed)
         if self.cfg.num_drones > 1:
             near = torch.cdist(pos, pos) < 2 * self.drone.body_radius

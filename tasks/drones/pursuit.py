@@ -37,10 +37,6 @@ class Pursuit(DroneTask):
         self.error_sum.addcmul_(self.distance, counts[:, None])
         self.error_count += counts
 
-    def distances(self) -> Tensor:
-        """[N, A] m from each drone to its target."""
-        return (self.target - self.drones.bodies.pos).norm(dim=-1)
-
     def closeness(self) -> dict[str, Tensor]:
         """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
         `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `turning` is linear, so that a
@@ -54,7 +50,7 @@ class Pursuit(DroneTask):
             "spin": spin.square().sum(-1),
             "turning": spin[..., 2].abs(),
             "change": (self.last_action - self.previous_action).square().sum(-1),
-            "crash": self.crash(),
+            "crash": self.crash(d),
         }
 
     def metrics(self) -> dict[str, Tensor]:
