@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from rookery.sim.world import World
 
 ENGINES = {
-    "mujoco": "the default: MuJoCo's batch of C threads, float64, bit-identical at any thread count",
+    "rotor": "multirotors, balls and static shapes, compiled, with rotors, onboard controllers and air inside",
+    "mujoco": "everything: MuJoCo's batch of C threads, float64, bit-identical at any thread count",
     "pybullet": "an independent engine, one client a world: for checking a finished policy",
 }
 
@@ -30,6 +31,10 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") ->
         raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
     if device != "cpu":
         raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
+    if engine == "rotor":
+        from rookery.sim.rotor.world import RotorWorld
+
+        return RotorWorld(scene, num_envs)
     if engine == "mujoco":
         from rookery.sim.mujoco_world import MujocoWorld
 

@@ -16,10 +16,13 @@ import torch
 from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
+from rookery.sim.air import air_of
 from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_params import MujocoParams
+from rookery.sim.mujoco_touches import TouchRecorder
 from rookery.sim.mujoco_views import MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.scene import Scene
+from rookery.sim.touches import SummedTouches, columns_of
 from rookery.sim.world import Ids, World, as_ids
 
 _VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
@@ -54,6 +57,9 @@ class MujocoWorld(World):
         mujoco.set_mju_user_warning(_quiet)
         self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
         self._params = MujocoParams(self)
+        self._air, self.rotor_lag = air_of(scene, self.model, num_envs), scene.effects.rotor_lag
+        self._watched = scene.watched
+        self._touching: TouchRecorder | None = None  # made by the first view of contacts
         self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
@@ -80,6 +86,13 @@ class MujocoWorld(World):
         self._flags &= ~_NO_SENSORS
         return MujocoSensor(self, name)
 
+    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
+        columns = columns_of(self._watched, geom, others)
+        if self._touching is None:
+            self._flags &= ~_NO_SENSORS
+            self._touching = TouchRecorder(self, self._watched)
+        return SummedTouches(self._touching, geom, others, columns)
+
     @property
     def params(self) -> MujocoParams:
         return self._params
@@ -103,15 +116,18 @@ class MujocoWorld(World):
 
     def step(self, k: int = 1) -> None:
         self._params.flush()
-        if self.inner_loop is not None:
-            for i in range(k):
-                self.inner_loop(i)
-                self._call(self._last_stage if i == k - 1 else _NONE)
-                self.version += 1
-        elif self._rows_pending:
-            self._step_rows(k)
+        if self._touching is not None:
+            self._touching.clear()
+        rows = self._take_rows(k)
+        if self.inner_loops:
+            self._step_loops(k, rows)
         else:
-            self._call(self._last_stage, k)
+            held = self._press(rows)
+            if rows is not None or self._touching is not None:
+                self._rollout(k, rows)
+            else:
+                self._call(self._last_stage, k)
+            self._ease(held)
         self.version += 1
         self._collect_failures()
 
@@ -119,30 +135,75 @@ class MujocoWorld(World):
     def _last_stage(self) -> int:
         return _VEL if self.needs_derived else _NONE
 
+    def _take_rows(self, k: int) -> np.ndarray | None:
+        """The rows of controls [N, k, nu] that wait for this step."""
+        if not self._rows_pending:
+            return None
+        assert self._rows is not None
+        if self._rows.shape[1] != k:
+            raise RookeryError(
+                f"controls were given for {self._rows.shape[1]} physics steps, but step({k}) was called: give one row each."
+            )
+        self._rows_pending = False
+        return self._rows.numpy()
+
+    def _step_loops(self, k: int, rows: np.ndarray | None) -> None:
+        """k steps with the inner loops before each; they have the last word over rows of controls."""
+        held = None
+        for i in range(k):
+            if rows is not None:
+                self.batch.bind("ctrl")[:] = rows[:, i]
+            for loop in self.inner_loops:
+                loop(i)
+            if i == 0:
+                held = self._press(None)
+            self._call(self._last_stage if i == k - 1 else _NONE)
+            if self._touching is not None:
+                self._touching.take(self._touching.now[:, None], i)
+            self.version += 1
+        self._ease(held)
+
+    def _press(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_ease`."""
+        if self._air is None:
+            return None
+        batch, bodies = self.batch, self._air.bodies
+        self._air.update(batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl") if rows is None else rows[:, 0])
+        wrench = batch.bind("xfrc_applied")
+        held = wrench[:, bodies]
+        wrench[:, bodies] = held + self._air.wrench
+        return held
+
+    def _ease(self, held: np.ndarray | None) -> None:
+        """Leave the user's wrenches alone again: between steps the state holds no others."""
+        if self._air is not None and held is not None:
+            self.batch.bind("xfrc_applied")[:, self._air.bodies] = held
+
     def _call(self, stage: int, nstep: int = 1) -> None:
         try:
             self.batch.step(nstep=nstep, stage=stage)
         except SimulationError as e:
             self._put_back(e.ids)
 
-    def _step_rows(self, k: int) -> None:
-        assert self._rows is not None
-        if self._rows.shape[1] != k:
-            raise RookeryError(
-                f"controls were given for {self._rows.shape[1]} physics steps, but step({k}) was called: give one row each."
-            )
-        rows = self._rows.numpy()
-        self._rows_pending = False
+    def _rollout(self, k: int, rows: np.ndarray | None) -> None:
+        """k steps with rows of controls [N, k, nu], or with those held, whose contacts are recorded one by one."""
         # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
         head = k - 1 if self.needs_derived else k
+        touching = self._touching
         if head:
+            out = {} if touching is None else {"sensordata": touching.out(head)}
             try:
-                self.batch.rollout(head, rows[:, :head], record=())
+                self.batch.rollout(head, None if rows is None else rows[:, :head], record=tuple(out), out=out)
             except SimulationError as e:
                 self._put_back(e.ids)
+            if touching is not None:
+                touching.take(out["sensordata"], 0)
         if self.needs_derived:
-            self.batch.bind("ctrl")[:] = rows[:, -1]
+            if rows is not None:
+                self.batch.bind("ctrl")[:] = rows[:, -1]
             self._call(_VEL)
+            if touching is not None:
+                touching.take(touching.now[:, None], head)
 
     def _put_back(self, ids: np.ndarray) -> None:
         """MuJoCo raised in these copies and left their state: count and reset them."""
@@ -157,6 +218,8 @@ class MujocoWorld(World):
         bad = np.flatnonzero((counts != self._seen).any(axis=1))
         self._failed = torch.from_numpy(bad.astype(np.int64))
         self.failures += len(bad)
+        if self._touching is not None:
+            self._touching.clear(self._failed)
         self.reset(self._failed)
         # mj_step's own reset begins to count anew: from zero here too, or the next failure would look like the last one
         self.batch.warning[bad] = 0
@@ -212,4 +275,4 @@ class MujocoWorld(World):
         return data
 
     def close(self) -> None:
-        self.inner_loop = None
+        self.inner_loops = ()

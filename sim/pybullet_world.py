@@ -24,13 +24,16 @@ from torch import Tensor
 
 from rookery.sim import pybullet_build as bullet
 from rookery.sim import pybullet_client, pybullet_model
+from rookery.sim.air import air_of
 from rookery.sim.errors import RookeryError
 from rookery.sim.pybullet_actuation import Actuation, substeps
 from rookery.sim.pybullet_model import rotate
 from rookery.sim.pybullet_params import PyBulletParams
 from rookery.sim.pybullet_sensors import PyBulletSensor
+from rookery.sim.pybullet_touches import TouchReader
 from rookery.sim.pybullet_views import PyBulletActuators, PyBulletBodies, PyBulletJoints
 from rookery.sim.scene import Scene
+from rookery.sim.touches import SummedTouches, columns_of
 from rookery.sim.world import Ids, World
 
 _MAX_WORLDS = 256
@@ -68,6 +71,9 @@ class PyBulletWorld(World):
         self.control, self.wrench = np.zeros((num_envs, model.nu)), np.zeros((num_envs, model.nbody, 6))
         self.time = np.zeros(num_envs)  # s
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
+        self._air, self.rotor_lag = air_of(scene, model, num_envs), scene.effects.rotor_lag
+        self._watched = scene.watched
+        self._touching: TouchReader | None = None  # made by the first view of contacts
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_previous = False  # set by accelerometers
@@ -121,6 +127,12 @@ class PyBulletWorld(World):
     def sensors(self, name: str) -> PyBulletSensor:
         return PyBulletSensor(self, name)
 
+    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
+        columns = columns_of(self._watched, geom, others)
+        if self._touching is None:
+            self._touching = TouchReader(self, self._watched)
+        return SummedTouches(self._touching, geom, others, columns)
+
     @property
     def params(self) -> PyBulletParams:
         return self._params
@@ -141,12 +153,20 @@ class PyBulletWorld(World):
             )
         self._flush()
         bad = np.zeros(self.num_envs, dtype=bool)
+        if self._touching is not None:
+            self._touching.clear()
         for i in range(k):
-            if self.inner_loop is not None:
-                self.inner_loop(i)
+            for loop in self.inner_loops:
+                loop(i)
             control = self.control if self.rows is None else self.rows[:, i]
-            for _ in range(self._substeps):
+            if i == 0 and self._air is not None:
+                self.read()
+                self._air.update(self.qpos, self.qvel, control)
+            for s in range(self._substeps):
                 self._bullet_step(control, bad)
+                if self._touching is not None:
+                    dt = self.dt / self._substeps
+                    self._touching.take(i * self.dt + s * dt, dt)
         if self.rows is not None:
             self.control[:] = self.rows[:, -1]
             self.rows = None
@@ -187,11 +207,13 @@ class PyBulletWorld(World):
         self.version += 1
 
     def _wrenches(self) -> np.ndarray:
-        """[N, nbody, 6] world-frame forces and torques at the centres of mass: the user's, gravity compensation, and
-        the damping of floating bodies. Only of bodies that can move."""
+        """[N, nbody, 6] world-frame forces and torques at the centres of mass: the user's, the air's, gravity compensation,
+        and the damping of floating bodies. Only of bodies that can move."""
         out, m, params = np.zeros_like(self.wrench), self.model, self._params.arrays
         movable = list(self.plan.at)
         out[:, movable] = self.wrench[:, movable]
+        if self._air is not None:
+            out[:, self._air.bodies] += self._air.wrench
         for b in self._held_up:
             out[:, b, 0:3] -= params["gravity"] * (params["mass"][:, b] * m.body_gravcomp[b])[:, None]
         for b in self._damped:
@@ -324,6 +346,8 @@ class PyBulletWorld(World):
         self._failed = torch.from_numpy(rows.astype(np.int64))
         if len(rows):
             self.failures += len(rows)
+            if self._touching is not None:
+                self._touching.clear(self._failed)
             for i in rows:  # anew, since NaN can stay in Bullet's broad phase and caches
                 self.built[i] = self._build(int(i))
             self.reset(self._failed)
@@ -419,5 +443,5 @@ class PyBulletWorld(World):
         return data
 
     def close(self) -> None:
-        self.inner_loop = None
+        self.inner_loops = ()
         self._release()

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import mujoco
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.rotor.effects import PRESETS, Effects
+from rookery.sim.rotor.parameters import DroneParameters
+from rookery.sim.touches import add_sensors
 
 SpecFactory = Callable[[], mujoco.MjSpec]
 
@@ -44,6 +47,12 @@ class Scene:
         self.inertia: dict[str, tuple[float, float, float]] = {}
         """Principal moments (kg m^2) written after compiling, by body name: some published airframes break the triangle
         inequality, which MuJoCo's compiler insists on although a free body flies well without it."""
+        self.multirotors: dict[str, DroneParameters] = {}
+        """Constants of the parts that fly, by name: what engines with rotors, controllers and air inside need to know."""
+        self.effects: Effects = PRESETS["none"]
+        """Which effects of the air, the rotors and the battery there are."""
+        self.watched: list[tuple[str, str]] = []
+        """Pairs of geoms whose contacts `World.touches` can give."""
 
     def add(
         self,
@@ -80,6 +89,18 @@ class Scene:
             self.placements.append(Placement(full, part, (x + i * spacing, y, z), (w, a, b, c), site))
         return self
 
+    def watch(self, geom: str, others: Sequence[str]) -> Scene:
+        """Let `World.touches(geom, others)` see contacts of a geom with others; returns the scene.
+
+        Args:
+            geom, others: full names, such as ``ball/ball`` and ``["ground", "drone_0/racket"]``. Names that the scene does
+                not have are an error when it is compiled.
+        """
+        for other in others:
+            if (geom, other) not in self.watched and (other, geom) not in self.watched:
+                self.watched.append((geom, other))
+        return self
+
     def spec(self) -> mujoco.MjSpec:
         """A fresh MjSpec of the whole scene."""
         root = self.base() if self.base is not None else mujoco.MjSpec()
@@ -93,6 +114,7 @@ class Scene:
                 if site is None:
                     raise unknown("site", p.site, [s.name for s in root.sites])
                 root.attach(child, site=site, prefix=p.name + "/")
+        add_sensors(root, self.watched)
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
         return root

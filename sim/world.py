@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from rookery.sim.rotor.views import Multirotors
 
 Ids = Tensor | None
 """World indices, int64 [n], sorted and unique; None means all worlds."""
@@ -113,6 +117,26 @@ class Sensor(abc.ABC):
         """[N, d], current after `step`, `forward` and `reset`."""
 
 
+class Touches(abc.ABC):
+    """Contacts of one geom with B others in the last `step(k)`, its K physics steps taken together.
+
+    Engines with soft contacts (mujoco) take several steps for a bounce, which may then go on in the next `step(k)`.
+    """
+
+    geom: str
+    names: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def impulse(self) -> Tensor:
+        """[N, B] N s: sum of the normal impulses; above 0 where they touched."""
+
+    @property
+    @abc.abstractmethod
+    def when(self) -> Tensor:
+        """[N, B] s since the beginning of that step(k) at which the first of these contacts happened, inf where none."""
+
+
 class Params(abc.ABC):
     """Per-world physical parameters. A field is shared by all worlds until it is first written.
 
@@ -151,9 +175,13 @@ class World(abc.ABC):
     device: torch.device
     model: mujoco.MjModel
 
-    inner_loop: Callable[[int], None] | None = None
-    """Called with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the
-    state and have no native form; it makes the engine return to Python at every physics step."""
+    rotor_lag: bool = True
+    """Whether the scene's effects give rotors their lag. Of other effects, gusts and the battery's sag are inside the engine
+    `rotor` alone; on others the air acts from outside (see rookery.sim.air), the wind by its mean."""
+
+    inner_loops: tuple[Callable[[int], None], ...] = ()
+    """Called in turn with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the
+    state and have no native form; they make the engine return to Python at every physics step."""
 
     @abc.abstractmethod
     def bodies(self, names: Sequence[str]) -> Bodies:
@@ -168,6 +196,14 @@ class World(abc.ABC):
     @abc.abstractmethod
     def sensors(self, name: str) -> Sensor: ...
 
+    @abc.abstractmethod
+    def touches(self, geom: str, others: Sequence[str]) -> Touches:
+        """Contacts of one geom with others, which the scene must watch (`Scene.watch`). Full names of geoms."""
+
+    def multirotors(self, names: Sequence[str]) -> Multirotors | None:
+        """Rotors and onboard controllers of the drones with these prefixes, on an engine that has them inside."""
+        return None
+
     @property
     @abc.abstractmethod
     def params(self) -> Params: ...
@@ -175,6 +211,9 @@ class World(abc.ABC):
     @abc.abstractmethod
     def step(self, k: int = 1) -> None:
         """Advance all worlds by k physics steps; afterwards all views are current."""
+
+    def seed(self, seed: int) -> None:
+        """Start the engine's own random streams anew, where it has any (gusts)."""
 
     @abc.abstractmethod
     def reset(self, ids: Ids = None) -> None:

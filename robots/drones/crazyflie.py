@@ -4,17 +4,30 @@ Mass, inertia, thrust curve, torque ratio and rotor lags: the identified set of 
 (include/rl_tools/rl/environments/l2f/parameters/dynamics/crazyflie.h), as recorded in facts/drones.md 7.1. Rotor places
 (+-0.028 m) and propeller radius: Learning to Fly (arXiv 2311.13081) and gym-pybullet-drones' cf2x.urdf (arm 0.0397 m,
 prop_radius 0.0231348 m), facts 7.1 and 3.1. Collision cylinder: cf2x.urdf. Gains: crazyflie-firmware 2a18fc29, facts 7.3.
+
+Aerodynamics: rotor drag from RotorPy (k_d, k_z: facts 6.3). crazyflow identified the drag of the whole vehicle, 0.01495 kg/s
+across and 0.0139 kg/s along z (cf2x_L250, facts 4.2); what the rotors give in hover is taken off it and the rest is the
+body's. Full speed 21702 rpm (facts 7.1). Ground effect and downwash constants: gym-pybullet-drones' cf2x (facts 3.1).
+Rotor inertia: our own estimate, a propeller of 0.2 g and 45 mm taken as a rod.
+
+Battery: 250 mAh, one cell (Bitcraze's data sheet). Resistance (0.12 ohm, cell, plug and switches) and what the electronics
+draw (0.5 W) are our own estimates. The efficiency of the motors is then what the stated flight time of up to 7 minutes asks
+for: 7.8 W in hover, for 6.8 minutes. Full speed needs 3.75 V: a full pack has 3.86 V in hover and 3.65 V at full throttle.
 """
 
 from __future__ import annotations
 
 import math
 
-from rookery.robots.drones.parameters import CascadeGains, DroneParameters, firmware_rate
+from rookery.sim.rotor.parameters import Battery, CascadeGains, DroneParameters, firmware_rate
 
 _TORQUE_RATIO = 0.004665  # m, reaction torque over thrust
 _THRUST = (0.003525, 0.014373, 0.092230)  # N
 _ARM = 0.028  # m
+_MAX_SPEED = 21702 * math.pi / 30  # rad/s
+_ROTOR_DRAG = (10.2506e-7, 10.2506e-7, 7.553e-7)  # kg
+_DRAG = (0.01495, 0.01495, 0.0139)  # kg/s, all of it in hover
+_HOVER_SPEEDS = 4 * 0.80613 * _MAX_SPEED  # rad/s, sum over rotors at the hover_speed that follows from what is below
 
 FIRMWARE_GAINS = CascadeGains(
     rate_kp=(firmware_rate(250.0), firmware_rate(250.0), firmware_rate(120.0)),
@@ -54,4 +67,14 @@ CRAZYFLIE_21 = DroneParameters(
     max_velocity=2.0,
     gains=FIRMWARE_GAINS,
     look="crazyflie",
+    max_rotor_speed=_MAX_SPEED,
+    rotor_inertia=3.4e-8,
+    body_drag=(
+        _DRAG[0] - _ROTOR_DRAG[0] * _HOVER_SPEEDS,
+        _DRAG[1] - _ROTOR_DRAG[1] * _HOVER_SPEEDS,
+        _DRAG[2] - _ROTOR_DRAG[2] * _HOVER_SPEEDS,
+    ),
+    rotor_drag=_ROTOR_DRAG,
+    ground_effect_gain=11.36859,
+    battery=Battery(capacity=900.0, cells=1, resistance=0.12, efficiency=0.35, idle=0.5, reference=3.75),
 )

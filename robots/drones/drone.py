@@ -10,10 +10,11 @@ from torch import Tensor
 
 from rookery.robots.drones import kernels
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
-from rookery.robots.drones.parameters import GRAVITY, DroneParameters
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import unknown
 from rookery.sim.parameters import Parameter
+from rookery.sim.rotor.layout import type_row
+from rookery.sim.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
@@ -61,6 +62,9 @@ def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
 class Drones(Buffers):
     """A drones of one type in each of N worlds.
 
+    On an engine with multirotors inside (`rotor`), onboard controllers and rotors run there. On others they run here:
+    between physics steps, or ahead for all K of them where they do not depend on the state (rotor_thrust).
+
     Args:
         world: the engine's copies of the scene.
         names: prefixes of the drones in the scene, such as ("drone_0", "drone_1").
@@ -70,13 +74,15 @@ class Drones(Buffers):
 
     Attributes:
         bodies: view of the drones' base bodies.
-        rotor_speed: [N, A, 4] normalised rotor speeds u.
+        spec: the action's declaration.
+        level: of the cascade at which actions enter.
+        constants: [layout.TYPE] of the drone, as kernels take them.
     """
 
-    rotor_speed: Tensor
     memory: Tensor
     setpoint: Tensor
     rotor_params: Tensor
+    speeds: Tensor
 
     def __init__(
         self, world: World, names: Sequence[str], drone: DroneParameters, kind: str, integrated_yaw: bool = False
@@ -84,32 +90,36 @@ class Drones(Buffers):
         super().__init__()
         self.world, self.drone, self.names, self.integrated_yaw = world, drone, tuple(names), integrated_yaw
         self.spec, self.level = action_spec(drone, kind), LEVELS[kind]
+        self.constants = np.array(type_row(drone, integrated_yaw))
         self.bodies = world.bodies([f"{n}/base" for n in names])
+        low, high = torch.tensor(self.spec.low), torch.tensor(self.spec.high)
+        self._half = (high - low) / 2
+        self._mid = low + self._half
+        self.native = world.multirotors(names)
+        if self.native is not None:
+            self.native.integrate_yaw(integrated_yaw)
+            return
         parts = ("rotor_1", "rotor_2", "rotor_3", "rotor_4", "reaction")
         self.actuators = world.actuators([f"{n}/{p}" for n in names for p in parts])
         n, a = world.num_envs, len(names)
-        self._low, half = torch.tensor(self.spec.low), torch.tensor(self.spec.high) - torch.tensor(self.spec.low)
-        self._half = half / 2
-        self._mid = self._low + self._half
-        self.buffer("rotor_speed", n, a, 4)
+        self.buffer("speeds", n, a, 4)
         self.buffer("memory", n, a, MEMORY_SIZE)
         self.buffer("setpoint", n, a, 4)
         self.buffer("rotor_params", n, a, 4)
         self._nominal_rotor = torch.tensor([1.0, 1.0, drone.tau_up, drone.tau_down])
+        if not world.rotor_lag:
+            self._nominal_rotor[2:] = 0.0
         self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4))
         self._rows: Tensor | None = None  # [N, K, A, 4] setpoints of the K physics steps, when they differ
         self._out = torch.zeros(n, a, 5)
         self._schedule = torch.zeros(n, 1, a, 5)
-        self._constants()
         if self.level != MOTORS:
-            world.inner_loop = self._fly
+            world.inner_loops += (self._fly,)
 
-    def _constants(self) -> None:
-        d = self.drone
-        xy = np.sign(np.array(d.rotor_positions)[:, :2])
-        self._mix = np.stack((0.5 * xy[:, 1], -0.5 * xy[:, 0], np.array(d.directions, float)), axis=1)
-        self._thrust_curve, self._torque_curve = np.array(d.thrust_curve), np.array(d.torque_curve)
-        self._directions = np.array(d.directions, float)
+    @property
+    def rotor_speed(self) -> Tensor:
+        """[N, A, 4] normalised rotor speeds u."""
+        return self.speeds if self.native is None else self.native.rotor_speed
 
     def physical(self, action: Tensor) -> Tensor:
         """Commands in the units of the action spec for normalised actions in [-1, 1], any shape [..., 4]."""
@@ -126,7 +136,9 @@ class Drones(Buffers):
             action: [N, A, 4] in [-1, 1], held; or [N, K, A, 4], one row a physics step.
         """
         command = self.physical(action)
-        if self.level == MOTORS:
+        if self.native is not None:
+            self.native.command(self.level, command)
+        elif self.level == MOTORS:
             self._schedule_rotors(command if command.dim() == 4 else command[:, None])
         elif command.dim() == 4:
             self._rows = command
@@ -140,8 +152,8 @@ class Drones(Buffers):
         if self._schedule.shape[1] != k:
             self._schedule = torch.zeros(n, k, a, 5)
         kernels.rotor_schedule(
-            thrust.numpy(), self.world.dt, self._thrust_curve, self._torque_curve, self._directions,
-            self.rotor_speed.numpy(), self.rotor_params.numpy(), self._schedule.numpy(),
+            thrust.numpy(), self.world.dt, self.constants, self.speeds.numpy(), self.rotor_params.numpy(),
+            self._schedule.numpy(),
         )  # fmt: skip
         self.actuators.set_control(self._schedule.view(n, k, a * 5))
 
@@ -154,16 +166,18 @@ class Drones(Buffers):
             self.setpoint.copy_(self._rows[:, i])
         kernels.fly(
             self.level, self.bodies.state.view(-1, 13).numpy(), self.setpoint.view(-1, 4).numpy(),
-            self.memory.view(-1, MEMORY_SIZE).numpy(), self.drone.gains, self.world.dt, self._mix, self._thrust_curve,
-            self._torque_curve, self._directions, self.drone.mass, self.integrated_yaw,
-            self.rotor_speed.view(-1, 4).numpy(), self.rotor_params.view(-1, 4).numpy(), self._out.view(-1, 5).numpy(),
+            self.memory.view(-1, MEMORY_SIZE).numpy(), self.constants, self.world.dt, self.speeds.view(-1, 4).numpy(),
+            self.rotor_params.view(-1, 4).numpy(), self._out.view(-1, 5).numpy(),
         )  # fmt: skip
         self.actuators.set_control(self._out.view(self.world.num_envs, -1))
 
     def reset(self, ids: Tensor, state: Tensor) -> None:
         """Put drones at `state` [n, A, 13] (see Bodies.state) with rotors at hover speed and an empty controller."""
         self.bodies.set_state(ids, state)
-        self.rotor_speed[ids] = self.drone.hover_speed
+        if self.native is not None:
+            self.native.start(ids, torch.full((len(ids), len(self.names), 4), self.drone.hover_speed))
+            return
+        self.speeds[ids] = self.drone.hover_speed
         self.memory[ids] = 0.0
         self.setpoint[ids] = 0.0
 
@@ -178,16 +192,19 @@ class Drones(Buffers):
         def write_inertia(ids: Tensor, v: Tensor) -> None:
             w.params.set("inertia", bases, inertia * v[:, None, None], ids)
 
-        def rotor(*columns: int):  # type: ignore[no-untyped-def]
+        def rotor(name: str, *columns: int):  # type: ignore[no-untyped-def]
             def write(ids: Tensor, v: Tensor) -> None:
+                if self.native is not None:
+                    self.native.vary(ids, **{name: v})
+                    return
                 for c in columns:
                     self.rotor_params[ids, :, c] = v[:, None] * self._nominal_rotor[c]
 
             return write
 
-        thrust, torque = rotor(kernels.THRUST_SCALE), rotor(kernels.TORQUE_SCALE)
-        lag = rotor(kernels.TAU_UP, kernels.TAU_DOWN)
-        return {
+        thrust, torque = rotor("thrust", kernels.THRUST_SCALE), rotor("torque", kernels.TORQUE_SCALE)
+        lag = rotor("lag", kernels.TAU_UP, kernels.TAU_DOWN)
+        out = {
             "mass": Parameter("mass of each drone", "1", 1.0, 0.1, 3.0, write_mass),
             "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write_inertia),
             "thrust_coefficient": Parameter("thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, thrust),
@@ -196,3 +213,6 @@ class Drones(Buffers):
             ),
             "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, lag),
         }
+        if self.native is not None:
+            out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, rotor("drag"))
+        return out

@@ -60,6 +60,5 @@ class Pilot(Buffers):
         d = self.drones
         kernels.cascade(
             level, to, d.bodies.state.view(-1, 13).numpy(), setpoint.view(-1, 4).numpy(),
-            self.memory.view(-1, MEMORY_SIZE).numpy(), d.drone.gains, self.control_dt, d._mix, d._thrust_curve,
-            d.drone.mass, d.integrated_yaw,
+            self.memory.view(-1, MEMORY_SIZE).numpy(), d.constants, self.control_dt,
         )  # fmt: skip

@@ -13,14 +13,18 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.transform import Rotation
 
 from rookery.robots.drones import kernels
+from rookery.robots.drones.air import AIR
+from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
+from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
-from rookery.robots.drones.parameters import DroneParameters
+from rookery.sim.rotor.layout import type_row
+from rookery.sim.rotor.parameters import DroneParameters
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
 DT = 0.002
-DRONES = (CRAZYFLIE_21, IRIS)
+DRONES = (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)
 drone_types = pytest.mark.parametrize("drone", DRONES, ids=lambda d: d.name)
 
 
@@ -29,10 +33,8 @@ class Airframe:
 
     def __init__(self, drone: DroneParameters) -> None:
         self.drone = drone
-        xy = np.sign(np.array(drone.rotor_positions)[:, :2])
         self.directions = np.array(drone.directions, float)
-        self.mix = np.stack((0.5 * xy[:, 1], -0.5 * xy[:, 0], self.directions), axis=1)
-        self.thrust, self.torque = np.array(drone.thrust_curve), np.array(drone.torque_curve)
+        self.constants = {yaw: np.array(type_row(drone, yaw)) for yaw in (False, True)}
         self.u = np.full((1, 4), drone.hover_speed, np.float32)
         self.memory = np.zeros((1, MEMORY_SIZE), np.float32)
         self.rotor = np.array([[1, 1, drone.tau_up, drone.tau_down]], np.float32)
@@ -42,26 +44,28 @@ class Airframe:
         """Thrusts and reaction torque [5] after one step."""
         kernels.fly(
             level, np.asarray(state, np.float32).reshape(1, 13), np.array([setpoint], np.float32), self.memory,
-            self.drone.gains, dt, self.mix, self.thrust, self.torque, self.directions, self.drone.mass, yaw, self.u,
-            self.rotor, self.out,
+            self.constants[yaw], dt, self.u, self.rotor, self.out,
         )  # fmt: skip
         return self.out[0].copy()
 
     def cascade(self, level: int, to: int, state: np.ndarray, setpoint, yaw: bool = False) -> np.ndarray:
         sp = np.array([setpoint], np.float32)
         kernels.cascade(
-            level, to, np.asarray(state, np.float32).reshape(1, 13), sp, self.memory, self.drone.gains, DT, self.mix,
-            self.thrust, self.drone.mass, yaw,
-        )  # fmt: skip
+            level, to, np.asarray(state, np.float32).reshape(1, 13), sp, self.memory, self.constants[yaw], DT
+        )
         return sp[0]
 
     def schedule(self, thrust: np.ndarray, steps: int) -> np.ndarray:
         """[K, 5] for thrust commands [R, 4]."""
         out = np.zeros((1, steps, 1, 5), np.float32)
         kernels.rotor_schedule(
-            np.asarray(thrust, np.float32)[None, :, None], DT, self.thrust, self.torque, self.directions, self.u[None],
-            self.rotor[None], out,
-        )  # fmt: skip
+            np.asarray(thrust, np.float32)[None, :, None],
+            DT,
+            self.constants[False],
+            self.u[None],
+            self.rotor[None],
+            out,
+        )
         return out[0, :, 0]
 
     def thrust_of(self, u):
@@ -116,7 +120,8 @@ def test_thrust_curve_and_its_inverse(drone):
     assert drone.speed_for_thrust(-1.0) == 0.0
     assert drone.speed_for_thrust(2 * drone.max_thrust) == 1.0
     assert 4 * Airframe(drone).thrust_of(drone.hover_speed) == pytest.approx(9.81 * drone.mass)
-    assert 1.4 < drone.thrust_to_weight < 2
+    ratios = {"crazyflie21": 1.468, "iris": 1.610, "hummingbird": 3.419, "cf2x": 2.248, "air": 4.262}
+    assert drone.thrust_to_weight == pytest.approx(ratios[drone.name], abs=1e-3)
 
 
 @drone_types
@@ -353,7 +358,7 @@ def test_drones_do_not_touch_one_another():
     )
     sp = np.array([[0, 0, 2, 0], [5, 5, 5, 1], [0, 0, 2, 0]], np.float32)
     memory = np.zeros((3, MEMORY_SIZE), np.float32)
-    kernels.cascade(POSITION, MOTORS, states, sp, memory, a.drone.gains, DT, a.mix, a.thrust, a.drone.mass, False)
+    kernels.cascade(POSITION, MOTORS, states, sp, memory, a.constants[False], DT)
     np.testing.assert_array_equal(sp[0], one)
     np.testing.assert_array_equal(sp[2], one)
     assert not np.array_equal(sp[1], one)

@@ -1,0 +1,1 @@
+"""The `rotor` engine: a compiled batch of worlds of multirotors, balls and static shapes."""

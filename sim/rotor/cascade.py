@@ -1,0 +1,211 @@
+"""The cascaded flight controller of one drone, compiled: the single source of its onboard behaviour on every engine.
+
+Levels of the cascade, from the outside in, with the four numbers of a setpoint at each:
+
+    4 position    x, y, z (m, world), yaw (rad)
+    3 velocity    vx, vy, vz (m/s, world), yaw rate (rad/s)
+    2 attitude    roll, pitch (rad), yaw rate (rad/s), collective thrust (N)
+    1 rates       wx, wy, wz (rad/s, body), collective thrust (N)
+    0 motors      normalised rotor speed commands u1..u4 in [0, 1]
+
+The rate loop, its mixer and its saturation are the Crazyflie firmware's (facts/drones.md 7.3), in SI units and in the
+body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicle, here at every physics step.
+
+Arguments of all functions: `x`, `m`, `c` are flat arrays with a drone's state (see World.Bodies.state), controller memory
+and setpoint; number f of each stands at ``x[xi + f * n]``: the `rotor` engine keeps lanes side by side (n = LANES), others
+rows (n = 1). `k` is the row of constants (layout.type_row). Only the outer loops take sines: inner ones become vector
+instructions.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from the arrays that they are given; annotations would say less.
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from rookery.sim.rotor import layout as at
+from rookery.sim.rotor.layout import POS, QUAT, RATE, VEL
+
+POSITION, VELOCITY, ATTITUDE, RATES, MOTORS = 4, 3, 2, 1, 0
+DIRECT = -1
+"""Below the motors: the four thrusts (N) and the reaction torque (N m) themselves, without rotors."""
+
+# places in a drone's controller memory
+RATE_SUM, RATE_BEFORE, ATTITUDE_SUM, VELOCITY_SUM, YAW_WANTED, STARTED, YAW_BEFORE = 0, 3, 6, 9, 12, 13, 14
+MEMORY = 15
+
+GRAVITY = 9.81  # m/s^2, what the controller believes
+
+FAST = {"contract", "nsz", "arcp", "reassoc"}
+"""Freedoms of the compiler that keep NaN and infinity what they are: diverged worlds are found by them."""
+
+scalar = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)
+
+
+@scalar
+def clip(x, low, high):
+    return min(max(x, low), high)
+
+
+@scalar
+def wrap(a):
+    """An angle in [-pi, pi)."""
+    return a - 2.0 * math.pi * math.floor((a + math.pi) / (2.0 * math.pi))
+
+
+@scalar
+def speed_for_thrust(thrust, c0, c1, c2):
+    """Normalised rotor speed for a thrust in N: the thrust curve solved for u, within [0, 1]."""
+    root = math.sqrt(max(c1 * c1 + 4.0 * c2 * (thrust - c0), 0.0))
+    return clip((root - c1) / (2.0 * c2), 0.0, 1.0)
+
+
+@scalar
+def yaw_of(x, xi, n):
+    w, i, j, k = x[xi + QUAT * n], x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n], x[xi + (QUAT + 3) * n]
+    return math.atan2(2.0 * (w * k + i * j), 1.0 - 2.0 * (j * j + k * k))
+
+
+@scalar
+def position_to_velocity(x, xi, c, ci, n, k):
+    """Proportional on position with a bounded speed; yaw error becomes a yaw rate."""
+    vx = k[at.POSITION_KP] * (c[ci] - x[xi + POS * n])
+    vy = k[at.POSITION_KP + 1] * (c[ci + n] - x[xi + (POS + 1) * n])
+    vz = k[at.POSITION_KP + 2] * (c[ci + 2 * n] - x[xi + (POS + 2) * n])
+    speed = math.sqrt(vx * vx + vy * vy + vz * vz)
+    share = k[at.MAX_VELOCITY] / max(speed, k[at.MAX_VELOCITY])
+    c[ci], c[ci + n], c[ci + 2 * n] = share * vx, share * vy, share * vz
+    c[ci + 3 * n] = 2.0 * wrap(c[ci + 3 * n] - yaw_of(x, xi, n))
+
+
+@scalar
+def _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, i):
+    e = c[ci + i * n] - x[xi + (VEL + i) * n]
+    limit = k[at.VELOCITY_INTEGRAL + i]
+    total = clip(m[mi + (VELOCITY_SUM + i) * n] + e * dt, -limit, limit)
+    m[mi + (VELOCITY_SUM + i) * n] = total
+    return k[at.VELOCITY_KP + i] * e + k[at.VELOCITY_KI + i] * total
+
+
+@scalar
+def velocity_to_attitude(x, xi, m, mi, c, ci, n, k, dt):
+    """PI on velocity gives a wanted acceleration; thrust has to supply it and carry the weight."""
+    ax = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 0)
+    ay = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 1)
+    az = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 2)
+    up = max(az + GRAVITY, 0.3 * GRAVITY)  # never ask to fall freely: attitude needs thrust to act on
+    most = math.tan(k[at.MAX_TILT]) * up
+    lateral = math.sqrt(ax * ax + ay * ay)
+    share = most / max(lateral, most)
+    yaw = yaw_of(x, xi, n)
+    forward = share * (math.cos(yaw) * ax + math.sin(yaw) * ay)
+    left = share * (-math.sin(yaw) * ax + math.cos(yaw) * ay)
+    pitch = math.atan2(forward, up)
+    c[ci] = math.atan2(-left * math.cos(pitch), up)
+    c[ci + n] = pitch
+    # thrust acts along the body's z as it is now; the tilt still to come is the attitude loop's affair
+    qx, qy = x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n]
+    cos_tilt = max(1.0 - 2.0 * (qx * qx + qy * qy), 0.5)
+    highest = 4.0 * (k[at.THRUST_CURVE] + k[at.THRUST_CURVE + 1] + k[at.THRUST_CURVE + 2])
+    c[ci + 2 * n] = c[ci + 3 * n]  # the yaw rate keeps its value and moves to its place at the attitude level
+    c[ci + 3 * n] = clip(k[at.NOMINAL_MASS] * up / cos_tilt, 0.0, highest)
+
+
+@scalar
+def attitude_to_rates(x, xi, m, mi, c, ci, n, k, dt):
+    """PI on the tilt error, taken as twice the vector part of the error quaternion at the present yaw."""
+    qw, qx, qy, qz = x[xi + QUAT * n], x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n], x[xi + (QUAT + 3) * n]
+    # half the yaw angle without trigonometry: yaw = atan2(s, g)
+    s, g = 2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz)
+    cosine = g / math.sqrt(max(s * s + g * g, 1e-24))
+    cy = math.sqrt(max(0.5 + 0.5 * cosine, 0.0))
+    sy = math.copysign(math.sqrt(max(0.5 - 0.5 * cosine, 0.0)), s)
+    roll, pitch = 0.5 * c[ci], 0.5 * c[ci + n]
+    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+    dw, dx = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
+    dy, dz = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
+    ew = qw * dw + qx * dx + qy * dy + qz * dz
+    ex = qw * dx - qx * dw - qy * dz + qz * dy
+    ey = qw * dy - qy * dw - qz * dx + qx * dz
+    sign = math.copysign(2.0, ew)
+    ex, ey = sign * ex, sign * ey
+    limit = k[at.ATTITUDE_INTEGRAL]
+    total_x = clip(m[mi + ATTITUDE_SUM * n] + ex * dt, -limit, limit)
+    limit = k[at.ATTITUDE_INTEGRAL + 1]
+    total_y = clip(m[mi + (ATTITUDE_SUM + 1) * n] + ey * dt, -limit, limit)
+    m[mi + ATTITUDE_SUM * n], m[mi + (ATTITUDE_SUM + 1) * n] = total_x, total_y
+    c[ci] = k[at.ATTITUDE_KP] * ex + k[at.ATTITUDE_KI] * total_x
+    c[ci + n] = k[at.ATTITUDE_KP + 1] * ey + k[at.ATTITUDE_KI + 1] * total_y
+
+
+@scalar
+def integrate_yaw(x, xi, m, mi, c, ci, n, k, dt):
+    """The firmware's PID controller does not track a yaw rate: it moves a yaw angle by it and tracks that angle."""
+    yaw = yaw_of(x, xi, n)
+    if m[mi + STARTED * n] == 0.0:
+        m[mi + YAW_WANTED * n] = yaw
+        m[mi + YAW_BEFORE * n] = yaw
+    wanted = wrap(m[mi + YAW_WANTED * n] + c[ci + 2 * n] * dt)
+    e = wrap(wanted - yaw)
+    limit = k[at.ATTITUDE_INTEGRAL + 2]
+    total = clip(m[mi + (ATTITUDE_SUM + 2) * n] + e * dt, -limit, limit)
+    slope = -wrap(yaw - m[mi + YAW_BEFORE * n]) / dt
+    m[mi + YAW_WANTED * n], m[mi + (ATTITUDE_SUM + 2) * n], m[mi + YAW_BEFORE * n] = wanted, total, yaw
+    kp, ki, kd = k[at.ATTITUDE_KP + 2], k[at.ATTITUDE_KI + 2], k[at.ATTITUDE_KD + 2]
+    c[ci + 2 * n] = kp * e + ki * total + kd * slope
+
+
+@scalar
+def _rate_axis(x, xi, m, mi, c, ci, n, k, dt, i):
+    w = x[xi + (RATE + i) * n]
+    e = c[ci + i * n] - w
+    limit = k[at.RATE_INTEGRAL + i]
+    total = clip(m[mi + (RATE_SUM + i) * n] + e * dt, -limit, limit)
+    started = m[mi + STARTED * n]
+    slope = started * (w - m[mi + (RATE_BEFORE + i) * n]) / dt
+    m[mi + (RATE_SUM + i) * n], m[mi + (RATE_BEFORE + i) * n] = total, w
+    limit = k[at.RATE_OUTPUT + i]
+    return clip(k[at.RATE_KP + i] * e + k[at.RATE_KI + i] * total - k[at.RATE_KD + i] * slope, -limit, limit)
+
+
+@scalar
+def rates_to_motors(x, xi, m, mi, c, ci, n, k, dt):
+    """The firmware's rate PID, X mixer and saturation: attitude before altitude, thrust gives way to the differences."""
+    roll = _rate_axis(x, xi, m, mi, c, ci, n, k, dt, 0)
+    pitch = _rate_axis(x, xi, m, mi, c, ci, n, k, dt, 1)
+    yaw = _rate_axis(x, xi, m, mi, c, ci, n, k, dt, 2)
+    m[mi + STARTED * n] = 1.0
+    base = speed_for_thrust(0.25 * c[ci + 3 * n], k[at.THRUST_CURVE], k[at.THRUST_CURVE + 1], k[at.THRUST_CURVE + 2])
+    b = at.MIX
+    u0 = base + k[b] * roll + k[b + 1] * pitch + k[b + 2] * yaw
+    u1 = base + k[b + 3] * roll + k[b + 4] * pitch + k[b + 5] * yaw
+    u2 = base + k[b + 6] * roll + k[b + 7] * pitch + k[b + 8] * yaw
+    u3 = base + k[b + 9] * roll + k[b + 10] * pitch + k[b + 11] * yaw
+    excess = max(max(max(u0, u1), max(u2, u3)) - 1.0, 0.0)
+    c[ci] = clip(u0 - excess, 0.0, 1.0)
+    c[ci + n] = clip(u1 - excess, 0.0, 1.0)
+    c[ci + 2 * n] = clip(u2 - excess, 0.0, 1.0)
+    c[ci + 3 * n] = clip(u3 - excess, 0.0, 1.0)
+
+
+@scalar
+def cascade(level, to, x, xi, m, mi, c, ci, n, k, dt):
+    """Take one drone's setpoint from one level to another, in place; levels are the same for all who call together."""
+    if level >= POSITION and to < POSITION:
+        position_to_velocity(x, xi, c, ci, n, k)
+    if level >= VELOCITY and to < VELOCITY:
+        velocity_to_attitude(x, xi, m, mi, c, ci, n, k, dt)
+    if level >= ATTITUDE and to < ATTITUDE:
+        attitude_to_rates(x, xi, m, mi, c, ci, n, k, dt)
+    if level >= RATES and to < RATES:
+        if k[at.YAW_INTEGRATED] > 0.0:
+            integrate_yaw(x, xi, m, mi, c, ci, n, k, dt)
+        rates_to_motors(x, xi, m, mi, c, ci, n, k, dt)
+
+
+@scalar
+def follow(u, command, rise, fall):
+    """A rotor's speed after a step: what is left of the distance to its command is `rise` or `fall` of it."""
+    return command + (u - command) * (rise if command > u else fall)

@@ -1,0 +1,183 @@
+"""K physics steps of a range of blocks of worlds, compiled: control, rotors, wakes, flight, contacts.
+
+Blocks do not touch each other's memory, so ranges run on threads side by side, and results do not depend on how many.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from the arrays that they are given; annotations would say less.
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rookery.sim.rotor import aero, flight, wind
+from rookery.sim.rotor import layout as at
+from rookery.sim.rotor.cascade import (
+    ATTITUDE,
+    DIRECT,
+    FAST,
+    POSITION,
+    RATES,
+    VELOCITY,
+    attitude_to_rates,
+    integrate_yaw,
+    position_to_velocity,
+    rates_to_motors,
+    velocity_to_attitude,
+)
+from rookery.sim.rotor.contacts import collide, near_something
+from rookery.sim.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
+
+_kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+_inline = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)
+
+NO_WAKE, VOLLEYBOTS, PYBULLET_DRONES, JET = 0, 1, 2, 3
+WAKES = {"none": NO_WAKE, "volleybots": VOLLEYBOTS, "gym-pybullet-drones": PYBULLET_DRONES, "realistic": JET}
+
+
+@_kernel
+def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching):
+    """Advance the blocks start ... stop - 1 by `steps` physics steps of dt s, in place.
+
+    Args:
+        bodies, varied, worlds, types: see layout.
+        drones: A, how many of the bodies are drones.
+        pilot: (levels [A], rows [A], commands [K, blocks, A, 5 * LANES], memory [blocks, A, MEMORY * LANES]): of each drone the
+            level of the cascade at which it is commanded and how many rows of commands it has, 1 (held) or `steps`.
+        air: (wake model, whether batteries sag, whether gusts blow, gust states [blocks * LANES, wind.STATE], their
+            coefficients [wind.COEFFICIENTS], keys and counters of random streams [blocks * LANES]).
+        touching: what `contacts.collide` takes.
+    """
+    levels, rows, commands, memory = pilot
+    wake, sag, gusty, gust, filters, keys, counters = air
+    count = bodies.shape[1]
+    limit = np.ones((max(drones, 1), LANES))
+    before, hot = np.empty((count, 10 * LANES)), np.empty(LANES, np.int64)
+    for block in range(start, stop):
+        state, p, w = bodies[block], varied[block], worlds[block]
+        if sag:
+            for a in range(drones):
+                _drain(state[a], types[a], steps * dt, limit[a])
+        for step in range(steps):
+            if gusty:
+                _blow(w, gust, filters, keys, counters, block)
+            if wake != NO_WAKE:
+                _wakes(wake, state, types, drones)
+            for b in range(count):
+                for i in range(10 * LANES):
+                    before[b, i] = state[b, i]
+            for a in range(drones):
+                row = min(step, rows[a] - 1)
+                _steer(levels[a], state[a], commands[row, block, a], memory[block, a], types[a], dt)
+                if levels[a] != DIRECT:
+                    for i in range(LANES):
+                        flight.rotors(state[a], i, p[a], i, types[a], limit[a], i)
+                for i in range(LANES):
+                    flight.rigid(state[a], i, p[a], i, w, i, types[a], dt)
+            for b in range(drones, count):
+                for i in range(LANES):
+                    flight.ball(state[b], i, p[b], i, w, i, dt)
+            if near_something(before, state, p, types, drones, touching, hot):
+                collide(block, step, dt, before, state, p, types, drones, touching, hot)
+
+
+@_inline
+def _steer(level, d, c, m, k, dt):
+    """Motor commands of one drone in a block from its setpoint; DIRECT commands are thrusts themselves."""
+    if level == DIRECT:
+        for f in range(5 * LANES):
+            d[THRUST * LANES + f] = c[f]
+        return
+    for f in range(4 * LANES):
+        d[MOTOR * LANES + f] = c[f]
+    if level < RATES:
+        return
+    if level >= POSITION:
+        for i in range(LANES):
+            position_to_velocity(d, i, d, MOTOR * LANES + i, LANES, k)
+    if level >= VELOCITY:
+        for i in range(LANES):
+            velocity_to_attitude(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
+    if level >= ATTITUDE:
+        for i in range(LANES):
+            attitude_to_rates(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
+    if k[at.YAW_INTEGRATED] > 0.0:
+        for i in range(LANES):
+            integrate_yaw(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
+    for i in range(LANES):
+        rates_to_motors(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
+
+
+@_kernel
+def _drain(d, k, seconds, limit):
+    """Charge used in the coming control step, and how far the voltage lets rotors follow their commands in it."""
+    if k[at.REFERENCE] <= 0.0:
+        return
+    q = at.TORQUE_CURVE
+    for i in range(LANES):
+        power = k[at.IDLE]
+        for m in range(4):
+            u = d[(SPEED + m) * LANES + i]
+            power += abs(k[q] + u * (k[q + 1] + u * k[q + 2])) * u * k[at.TOP_SPEED] / k[at.EFFICIENCY]
+        charge, factor = aero.battery(
+            d[CHARGE * LANES + i], power, seconds, k[at.CAPACITY], k[at.CELLS], k[at.RESISTANCE], k[at.REFERENCE]
+        )
+        d[CHARGE * LANES + i] = charge
+        limit[i] = factor
+
+
+@_kernel
+def _blow(w, gust, filters, keys, counters, block):
+    """Air velocity of each world after one step of turbulence around the mean wind."""
+    for i in range(LANES):
+        n = block * LANES + i
+        counters[n] = wind.blow(gust[n], filters, keys[n], counters[n])
+        along, across, up = wind.gust(gust[n], filters)
+        mx, my = w[at.MEAN_WIND * LANES + i], w[(at.MEAN_WIND + 1) * LANES + i]
+        speed = (mx * mx + my * my) ** 0.5
+        cx, cy = (mx / speed, my / speed) if speed > 0.0 else (1.0, 0.0)
+        w[at.AIR * LANES + i] = mx + along * cx - across * cy
+        w[(at.AIR + 1) * LANES + i] = my + along * cy + across * cx
+        w[(at.AIR + 2) * LANES + i] = w[(at.MEAN_WIND + 2) * LANES + i] + up
+
+
+@_kernel
+def _wakes(model, state, types, drones):
+    """Force of every drone's wake on every other, world axes."""
+    n = LANES
+    for b in range(drones):
+        state[b, WAKE * n : (WAKE + 3) * n] = 0.0
+    for a in range(drones):
+        up, k = state[a], types[a]
+        for b in range(drones):
+            if a == b:
+                continue
+            low = state[b]
+            for i in range(n):
+                qw, qx, qy, qz = (
+                    up[QUAT * n + i],
+                    up[(QUAT + 1) * n + i],
+                    up[(QUAT + 2) * n + i],
+                    up[(QUAT + 3) * n + i],
+                )
+                ax, ay = 2.0 * (qx * qz + qw * qy), 2.0 * (qy * qz - qw * qx)
+                az = 1.0 - 2.0 * (qx * qx + qy * qy)
+                dx, dy = low[POS * n + i] - up[POS * n + i], low[(POS + 1) * n + i] - up[(POS + 1) * n + i]
+                dz = low[(POS + 2) * n + i] - up[(POS + 2) * n + i]
+                if dx * ax + dy * ay + dz * az >= 0.0:
+                    continue
+                t = THRUST * n + i
+                thrust = up[t] + up[t + n] + up[t + 2 * n] + up[t + 3 * n]
+                if model == VOLLEYBOTS:
+                    f = aero.downwash_volleybots(dx, dy, dz, ax, ay, az, thrust)
+                elif model == PYBULLET_DRONES:
+                    c = at.DOWNWASH
+                    f = aero.downwash_pybullet_drones(
+                        dx, dy, dz, ax, ay, az, thrust, k[at.PROPELLER_RADIUS], k[c], k[c + 1], k[c + 2]
+                    )
+                else:
+                    widths = k[at.WAKE_WIDTH], types[b, at.WAKE_WIDTH]
+                    f = aero.downwash_jet(dx, dy, dz, ax, ay, az, thrust, widths[0], widths[1])
+                low[WAKE * n + i] -= f * ax
+                low[(WAKE + 1) * n + i] -= f * ay
+                low[(WAKE + 2) * n + i] -= f * az

@@ -1,0 +1,202 @@
+"""Views of the `rotor` engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.rotor import layout as at
+from rookery.sim.rotor import rows
+from rookery.sim.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.world import Actuators, Bodies, Ids, Sensor, Touches
+
+if TYPE_CHECKING:
+    from rookery.sim.rotor.world import RotorWorld
+
+
+class RotorBodies(Bodies):
+    """See Bodies."""
+
+    def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
+        self.names, self._world = tuple(names), world
+        self._members = np.array(world.members(names))
+        self._state = torch.zeros(world.num_envs, len(names), at.STATE)
+        self._out = self._state.numpy()
+        self._version = -1
+
+    @property
+    def state(self) -> Tensor:
+        if self._version != self._world.version:
+            rows.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
+            self._version = self._world.version
+        return self._state
+
+    def set_state(self, ids: Ids, state: Tensor) -> None:
+        w = self._world
+        where = w.rows(ids)
+        rows.expect(state, (len(where), len(self.names), at.STATE), "states")
+        rows.put_state(w.bodies_lanes, self._members, where, state.detach().double().contiguous().numpy())
+        w.version += 1
+
+    def set_wrench(self, wrench: Tensor) -> None:
+        w = self._world
+        rows.expect(wrench, (w.num_envs, len(self.names), 6), "wrenches")
+        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), wrench.detach().double().numpy())
+
+
+class RotorActuators(Actuators):
+    """See Actuators: thrusts (N) and reaction torques (N m) themselves. Commanding them bypasses the engine's rotors;
+    `Multirotors` commands those."""
+
+    def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
+        self.names, self._world = tuple(names), world
+        table = {world.model.actuator(u).name: place for u, place in world.parts.actuators.items()}
+        for name in names:
+            if name not in table:
+                raise unknown("actuator", name, table)
+        self._drone = torch.tensor([table[n][0] for n in names])
+        self._column = torch.tensor([table[n][1] for n in names])
+        self._drones = np.arange(len(world.parts.drones))
+
+    @property
+    def force(self) -> Tensor:
+        out = np.zeros((self._world.num_envs, len(self._drones), 5), np.float32)
+        rows.gather(self._world.bodies_lanes, self._drones, at.THRUST, out)
+        return torch.from_numpy(out)[:, self._drone, self._column]
+
+    @property
+    def control(self) -> Tensor:
+        w = self._world
+        out = np.zeros((w.num_envs, len(self._drones), 5), np.float32)
+        rows.gather(w.commands[0], self._drones, 0, out)
+        out[:, w.levels != DIRECT] = 0.0
+        return torch.from_numpy(out)[:, self._drone, self._column]
+
+    def set_control(self, control: Tensor) -> None:
+        w, u = self._world, len(self.names)
+        if control.shape == (w.num_envs, u):
+            control = control[:, None]
+        if control.dim() != 3 or control.shape[0] != w.num_envs or control.shape[2] != u:
+            raise RookeryError(
+                f"controls must be [{w.num_envs}, {u}] or [{w.num_envs}, K, {u}], got {tuple(control.shape)}."
+            )
+        drones = self._drone.unique().numpy()
+        full = torch.from_numpy(self._held(control.shape[1]))
+        if control.shape[1] == 1:
+            control = control.expand(-1, full.shape[1], -1)
+        full[:, :, self._drone, self._column] = control.double()
+        w.command(DIRECT, drones, full[:, :, drones])
+
+    def _held(self, k: int) -> np.ndarray:
+        """[N, K, A, 5] N, N m: what the next step would apply, in as many rows as were given before, or in k others."""
+        w = self._world
+        given = int(w.command_rows.max())
+        out = np.zeros((w.num_envs, given if k == 1 else k, len(self._drones), 5))
+        row = np.zeros((w.num_envs, len(self._drones), 5))
+        for r in range(out.shape[1]):
+            if r == 0 or given == out.shape[1]:
+                rows.gather(w.commands[r], self._drones, 0, row)
+            out[:, r] = row
+        out[:, 1:, w.command_rows == 1] = out[:, :1, w.command_rows == 1]
+        out[:, :, w.levels != DIRECT] = 0.0
+        return out
+
+
+class RotorSensor(Sensor):
+    """See Sensor: gyroscope, accelerometer and attitude at the origin of a drone's body."""
+
+    _FIELDS: ClassVar = {
+        int(mujoco.mjtSensor.mjSENS_GYRO): (at.RATE, 3),
+        int(mujoco.mjtSensor.mjSENS_ACCELEROMETER): (at.FELT, 3),
+        int(mujoco.mjtSensor.mjSENS_FRAMEQUAT): (at.QUAT, 4),
+    }
+
+    def __init__(self, world: RotorWorld, name: str) -> None:
+        self.name, self._world = name, world
+        model = world.model
+        table = {model.sensor(s).name: s for s in range(model.nsensor)}
+        if name not in table:
+            raise unknown("sensor", name, table)
+        s = table[name]
+        body = model.body(model.site_bodyid[model.sensor_objid[s]]).name
+        kind = int(model.sensor_type[s])
+        if kind not in self._FIELDS or body not in world.parts.bodies[: len(world.parts.drones)]:
+            raise RookeryError(
+                f"engine 'rotor' has gyroscopes, accelerometers and attitudes of drones, and {name!r} is none: use engine "
+                "'mujoco'."
+            )
+        self._first, size = self._FIELDS[kind]
+        self._members = np.array(world.members([body]))
+        self._data = torch.zeros(world.num_envs, 1, size)
+
+    @property
+    def data(self) -> Tensor:
+        rows.gather(self._world.bodies_lanes, self._members, self._first, self._data.numpy())
+        return self._data[:, 0]
+
+
+class RotorTouches(Touches):
+    """See Touches."""
+
+    def __init__(self, world: RotorWorld, geom: str, others: Sequence[str]) -> None:
+        self.geom, self.names, self._world = geom, tuple(others), world
+        columns = world.watch(geom, others)
+        self._columns: slice | list[int] = columns
+        if columns == list(range(columns[0], columns[0] + len(columns))):
+            self._columns = slice(columns[0], columns[0] + len(columns))
+
+    @property
+    def impulse(self) -> Tensor:
+        return self._world.impulse[:, self._columns]
+
+    @property
+    def when(self) -> Tensor:
+        return self._world.when[:, self._columns]
+
+
+class Multirotors:
+    """Some of the multirotors of a `rotor` world: their rotors and onboard controllers, which the engine has inside."""
+
+    def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
+        self._world = world
+        self.members = np.array(world.members([f"{n}/base" for n in names]))
+        self._speed = torch.zeros(world.num_envs, len(names), 4)
+        self._version = -1
+
+    def command(self, level: int, setpoint: Tensor) -> None:
+        """Setpoints [N, A, 4] (held) or [N, K, A, 4] (one row a physics step) at a level of the cascade; at MOTORS they are
+        thrusts in N."""
+        rows_ = setpoint if setpoint.dim() == 4 else setpoint[:, None]
+        self._world.command(level, self.members, rows_)
+
+    def integrate_yaw(self, on: bool) -> None:
+        """Whether yaw rate setpoints move a yaw angle that is tracked, as in the Crazyflie firmware."""
+        self._world.types[self.members, at.YAW_INTEGRATED] = float(on)
+
+    @property
+    def rotor_speed(self) -> Tensor:
+        """[N, A, 4] normalised rotor speeds. Valid until the next step or write."""
+        if self._version != self._world.version:
+            rows.gather(self._world.bodies_lanes, self.members, at.SPEED, self._speed.numpy())
+            self._version = self._world.version
+        return self._speed
+
+    def start(self, ids: Ids, speed: Tensor) -> None:
+        """New flights: rotors at normalised speeds [n, A, 4], an empty controller and a full battery."""
+        w = self._world
+        where = w.rows(ids)
+        rows.expect(speed, (len(where), len(self.members), 4), "rotor speeds")
+        rows.scatter(w.bodies_lanes, self.members, at.SPEED, where, speed.double().numpy())
+        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
+        rows.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
+        w.version += 1
+
+    def vary(self, ids: Ids, **factors: Tensor) -> None:
+        """Factors [n] on thrust, torque, lag and drag of all these drones in the worlds `ids`."""
+        self._world.vary(self.members, self._world.rows(ids), {k: v.double().numpy() for k, v in factors.items()})

@@ -1,0 +1,8 @@
+"""Let tests in this folder import `rotor_scenes` from beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
