@@ -203,7 +203,8 @@ class Agents:
         if reward.shape != roll.reward[t].shape:
             raise RookeryError(
                 f"group {self.name!r} has rewards of shape {tuple(reward.shape)}, and PPO takes "
-                f"{tuple(roll.reward[t].shape)}: sum the terms with weights in the task instead of a vector reward."
+                f"{tuple(roll.reward[t].shape)}: give a vector reward's weights to "
+                "rookery.sim.scalarize.LinearScalarization, or sum its terms in the task."
             )
         roll.reward[t].copy_(reward)
         roll.terminated[t].copy_(terminated)

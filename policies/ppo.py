@@ -62,6 +62,12 @@ class PPO:
     def __init__(self, env: VecEnv, config: PPOConfig | None = None, extra: dict[str, Any] | None = None) -> None:
         self.env, self.config, self.extra = env, config or PPOConfig(), dict(extra or {})
         self.device = torch.device(env.device)
+        objectives = getattr(env, "objectives", ())
+        if objectives:
+            raise RookeryError(
+                f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
+                f"environment in rookery.sim.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
+            )
         self._generator = torch.Generator(self.device).manual_seed(self.config.seed)
         initial = torch.Generator().manual_seed(self.config.seed)
         for name in self.config.separate:

@@ -13,7 +13,8 @@ from rookery.policies import checkpoint
 from rookery.policies.config import PPOConfig
 from rookery.policies.logging import Terminal
 from rookery.policies.ppo import PPO, Interrupted
-from rookery.runs import find_run, merge, new_run, write_json
+from rookery.policies.warm_start import warm_start
+from rookery.runs import find_run, merge, new_run, open_run, write_json
 from rookery.sim.config import from_dict, to_dict
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
@@ -32,10 +33,11 @@ class Settings:
     Args:
         task: registered name.
         steps: control steps over all worlds.
-        num_envs, seed, engine, randomize, fixed, config: as in `rookery.make`.
+        num_envs, seed, engine, randomize, fixed, config, weights: as in `rookery.make`.
         practice: config values of the training episodes alone, such as a shorter `episode_s`, which shows more starts;
             the contract, and with it every evaluation, keeps `config`.
         ppo: PPOConfig values.
+        init: run or zoo folder of the policy to start from (see rookery.policies.warm_start); "" starts afresh.
     """
 
     task: str
@@ -47,7 +49,9 @@ class Settings:
     fixed: dict[str, float] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     practice: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
     ppo: dict[str, Any] = field(default_factory=dict)
+    init: str = ""
 
     @classmethod
     def of_task(cls, task: str, ppo: dict[str, Any] | None = None, **given: Any) -> Settings:
@@ -60,6 +64,7 @@ class Settings:
         own |= {k: v for k, v in given.items() if v is not None}
         names = {f.name for f in dataclasses.fields(cls)}
         values = {"steps": own.pop("total_steps", DEFAULT_STEPS), "num_envs": DEFAULT_NUM_ENVS}
+        values["engine"] = find(task).engines[0]
         values |= {k: own.pop(k) for k in list(own) if k in names}
         return cls(task, ppo=own | (ppo or {}), **values)
 
@@ -147,6 +152,8 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     )
     extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
     ppo = PPO(env, config, extra)
+    if settings.init:
+        warm_start(ppo, *open_run(Path(settings.init)))
     folder = new_run(settings.task, out)
     if settings.randomize not in ("none", "default"):
         shutil.copyfile(settings.randomize, folder / RANGES)
@@ -211,4 +218,5 @@ def _make(settings: Settings, randomize: str) -> VecEnv:
         randomize=randomize,
         fixed=settings.fixed,
         config=merge(settings.practice, settings.config),
+        weights=settings.weights or None,
     )

@@ -43,7 +43,7 @@ def film(
     fps: int = 30,
     width: int = 640,
     height: int = 480,
-    camera: Camera = "chase",
+    camera: Camera | None = None,
     world: int = 0,
     trail: bool = True,
     overlay: bool = True,
@@ -62,7 +62,7 @@ def film(
         fps: frames a second.
         width: pixels, even.
         height: pixels, even.
-        camera: "chase", "fixed", a camera of the scene, or (eye, target) in m; see `Renderer`.
+        camera: "chase", "fixed", a camera of the scene, or (eye, target) in m, see `Renderer`; None is the task's own.
         world: which of the env's worlds.
         trail: draw the paths of all free bodies with actuators.
         overlay: write task, time, episode and metrics into the picture.
@@ -76,6 +76,7 @@ def film(
     if not 0 <= world < env.num_envs:
         raise RookeryError(f"there is no world {world} to film: this environment has 0 to {env.num_envs - 1}.")
     model = env.task.scene().compile(visual=True)
+    camera = env.task.camera if camera is None else camera
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
     total = max(1, round(seconds * fps))
     renderer = Renderer(model, width=width, height=height, camera=camera, trails=trails, backend=backend)

@@ -42,6 +42,12 @@ class Task(Buffers, abc.ABC):
     causes: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
+    camera: Any = "chase"
+    """What films are taken from, see Renderer: a name, or (eye, target) in m."""
+    objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """A vector reward: its M objectives by name, each the weighted sum of the reward terms named here. Every term counts
+    in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
+    terms."""
 
     world: World
     rng: Streams
@@ -94,7 +100,8 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """By group and term, unweighted, each [N, A]."""
+        """By group and term, unweighted, each [N, A]. The environment weighs them (``cfg.reward``) and adds them up: to
+        one number, or to the vector of `objectives`."""
 
     @abc.abstractmethod
     def terminated(self) -> Tensor:
@@ -112,6 +119,10 @@ class Task(Buffers, abc.ABC):
         """A classical controller as a function from observations to actions, where the task has one. It may read the
         true state."""
         return None
+
+    def story(self, i: int) -> list[str]:
+        """What happened of late in world i, as readable lines, where the task keeps a log."""
+        return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """What a film shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""

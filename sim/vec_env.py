@@ -46,6 +46,7 @@ class VecEnv(Buffers):
 
     Attributes:
         groups: agent groups by name.
+        objectives: names of the M components of a vector reward; empty for a reward of one number.
         num_envs, device, control_dt (s), max_episode_steps (control steps), state_size (S).
         randomization: the values drawn for each world.
     """
@@ -70,10 +71,12 @@ class VecEnv(Buffers):
             )
         self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
         self.rng = Streams(self.num_envs, seed, self.device)
+        world.seed(seed)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         task.world, task.rng, task.steps, task.max_steps = world, self.rng, self.steps, self.max_episode_steps
         task.setup()
         self.groups = task.groups()
+        self.objectives = tuple(task.objectives)
         n = self.num_envs
         self._pipelines = {g: ObservationPipeline(s, n, self.control_dt, self.rng) for g, s in self.groups.items()}
         self._delays = {
@@ -162,6 +165,7 @@ class VecEnv(Buffers):
         """
         if seed is not None:
             self.rng.seed(seed)
+            self.world.seed(seed)
             self.randomization.drawn.zero_()
         self._begin(self._all)
         self._terms = self.task.observe()
@@ -193,9 +197,9 @@ class VecEnv(Buffers):
             actions: by group, [N, A, D] float32, clipped to [-1, 1]; the tensor alone where there is one group.
 
         Returns:
-            observation {group: [N, A, O]}, reward {group: [N, A]}, terminated [N] bool, truncated [N] bool, info.
-            When an episode ended, info has "final_observation" {group: [N, A, O]} and "final_state" [N, S], with
-            meaning in the rows that ended, and "episode" (see EpisodeLog.finish).
+            observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N]
+            bool, truncated [N] bool, info. When an episode ended, info has "final_observation" {group: [N, A, O]} and
+            "final_state" [N, S], with meaning in the rows that ended, and "episode" (see EpisodeLog.finish).
 
         Raises:
             RookeryError: `reset` was not called, or actions of wrong groups, shape, type, or with NaN.

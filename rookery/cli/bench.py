@@ -19,6 +19,7 @@ from rookery.cli.options import (
     Engine,
     Json,
     NumEnvs,
+    Obs,
     Randomize,
     Seed,
     Task,
@@ -56,8 +57,9 @@ class Args:
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help="What to measure: env.")]
     task: Task
-    engine: Engine = "mujoco"
+    engine: Engine = None
     action: Action = None
+    obs: Obs = None
     num_envs: NumEnvs = 1024
     seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
     randomize: Randomize = "none"
@@ -73,9 +75,9 @@ def run(args: Args) -> int:
     positive("--seconds", args.seconds)
     from rookery import make
 
-    config = task_config(args.config, args.action)
+    config = task_config(args.config, args.action, args.obs)
     env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
-    result = {"task": args.task, "engine": args.engine} | measure(env, args.seconds)
+    result = {"task": args.task, "engine": env.world.engine} | measure(env, args.seconds)
     env.close()
     if args.json:
         print_json(result)

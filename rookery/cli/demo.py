@@ -29,7 +29,7 @@ TASK = "drone-hover"
 
 @dataclass(frozen=True)
 class Args:
-    """Train drone-hover, evaluate it on two engines, film it, export it and check the export."""
+    """Train drone-hover, evaluate it on three engines, film it, export it and check the export."""
 
     train_s: Annotated[
         float, tyro.conf.arg(metavar="S", help="Longest training; it ends sooner when it has learned.")
@@ -76,7 +76,7 @@ def run(args: Args) -> int:
         return 130
     folder = training.folder
     story.tell("evaluating on MuJoCo, and on PyBullet, which it has never seen")
-    results = {engine: _evaluate(folder, engine, args) for engine in ("mujoco", "pybullet")}
+    results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     story.tell("filming")
     from rookery.runs import open_env, open_run
     from rookery.sim.film import contact_sheet, film
@@ -101,8 +101,8 @@ def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
     from rookery.runs import open_env
 
-    episodes = args.episodes if engine == "mujoco" else max(1, args.episodes // 4)
-    env, act = open_env(folder, min(episodes, 256 if engine == "mujoco" else 16), engine=engine, seed=args.seed)
+    episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 4)
+    env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)
     result = measure(env, act, episodes, args.seed)
     env.close()
     return result

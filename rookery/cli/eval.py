@@ -35,7 +35,7 @@ class Args:
 
     run: Run
     episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes to average over.")] = 256
-    engine: Engine = "mujoco"
+    engine: Engine = None
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(
@@ -58,7 +58,7 @@ def run(args: Args) -> int:
 
     worlds = args.num_envs
     if worlds is None:
-        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine, MOST_WORLDS))
+        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
     fixed = numbers(args.set, "--set")
     env, act = open_env(
         args.run,
@@ -74,7 +74,7 @@ def run(args: Args) -> int:
         result = measure(env, act, args.episodes, args.seed)
     finally:
         env.close()
-    result |= {"controller": args.controller, "engine": args.engine, "randomize": args.randomize}
+    result |= {"controller": args.controller, "engine": env.world.engine, "randomize": args.randomize}
     result |= {"seed": args.seed, "set": fixed}
     if args.json:
         print_json(result)

@@ -24,7 +24,9 @@ Run = Annotated[
     tyro.conf.Positional[Path],
     tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
 ]
-Engine = Annotated[str, tyro.conf.arg(metavar="NAME", help="Engine of the physics: mujoco or pybullet.")]
+Engine = Annotated[
+    str | None, tyro.conf.arg(metavar="NAME", help="Engine of the physics: rotor, mujoco or pybullet; the task's own by default.")
+]
 NumEnvs = Annotated[int, tyro.conf.arg(metavar="N", help="Worlds stepped together.")]
 Seed = Annotated[int, tyro.conf.arg(metavar="N", help="Seed of all random streams.")]
 Randomize = Annotated[
@@ -35,6 +37,10 @@ Config = Annotated[
     tyro.conf.arg(metavar="NAME=VALUE", help="Value in place of one of the task's config; may be repeated."),
 ]
 Action = Annotated[str | None, tyro.conf.arg(metavar="KIND", help="Action kind in place of the task's own.")]
+Obs = Annotated[
+    str | None,
+    tyro.conf.arg(metavar="KIND", help="What agents see: state, or pictures of an onboard camera: depth, rgb, segmentation."),
+]
 Controller = Annotated[
     str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")
 ]
@@ -164,9 +170,9 @@ def values(words: Sequence[str], option: str) -> dict[str, Any]:
     return out
 
 
-def task_config(words: Sequence[str], action: str | None) -> dict[str, Any]:
-    """``--config`` and ``--action`` together, as `rookery.make` takes them."""
-    return values(words, "--config") | ({"action": action} if action else {})
+def task_config(words: Sequence[str], action: str | None, obs: str | None = None) -> dict[str, Any]:
+    """``--config``, ``--action`` and ``--obs`` together, as `rookery.make` takes them."""
+    return values(words, "--config") | ({"action": action} if action else {}) | ({"obs": obs} if obs else {})
 
 
 def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:

@@ -40,14 +40,15 @@ class Args:
     ] = None
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help="Simulated time; one episode if left out.")] = None
     camera: Annotated[
-        str, tyro.conf.arg(metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard.")
-    ] = "chase"
+        str | None,
+        tyro.conf.arg(metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard; the task's own."),
+    ] = None
     size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (
         640,
         480,
     )
     sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the film as well, .png.")] = None
-    engine: Engine = "mujoco"
+    engine: Engine = None
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
@@ -86,9 +87,12 @@ def run(args: Args) -> int:
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
     if args.json:
-        print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None})
+        story = {"story": env.task.story(0)}
+        print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None} | story)
         return 0
     print(f"filmed {made.seconds:.1f} s with {made.backend}: {made.path}")
     if args.sheet is not None:
         print(f"contact sheet: {args.sheet}")
+    for line in env.task.story(0):
+        print(line)
     return 0

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from rookery.cli.options import Action, Config, Json, numbers, positive, print_json, task_config, values
+from rookery.cli.options import Action, Config, Json, Obs, numbers, positive, print_json, task_config, values
 from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
@@ -45,17 +45,26 @@ class Args:
         tyro.conf.arg(metavar="SPREAD", help="Spread of the physics: none, default or a TOML file of ranges."),
     ] = None
     action: Action = None
+    obs: Obs = None
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
     ] = ()
     config: Config = ()
+    weights: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(metavar="NAME=VALUE", help="Weight of one objective of a vector reward; may be repeated."),
+    ] = ()
     ppo: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(metavar="NAME=VALUE", help="Setting of PPO, such as learning_rate=5e-4; may be repeated."),
     ] = ()
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/TASK/<time> if left out, linked as `latest`.")
+    ] = None
+    init: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="RUN", help="Start from the policy of this run; observation terms are matched by name."),
     ] = None
     resume: Annotated[
         Path | None, tyro.conf.arg(metavar="RUN", help="Go on with this run, as if it had not stopped.")
@@ -87,8 +96,10 @@ def run(args: Args) -> int:
             engine=args.engine,
             randomize=args.randomize,
             fixed=numbers(args.set, "--set"),
-            config=task_config(args.config, args.action),
+            config=task_config(args.config, args.action, args.obs),
+            weights=numbers(args.weights, "--weights") or None,
             ppo=values(args.ppo, "--ppo"),
+            init=str(args.init) if args.init else None,
         )
         training = start(settings, args.out)
     result = training.run()

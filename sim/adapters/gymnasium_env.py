@@ -16,6 +16,7 @@ from rookery.sim.adapters.spaces import (
     array,
     episode_summary,
     observation_space,
+    one_number,
     only_group,
 )
 from rookery.sim.errors import RookeryError
@@ -34,12 +35,14 @@ class SingleEnv(gymnasium.Env):
         render_mode: None or "rgb_array".
 
     Raises:
-        RookeryError: more than one world, several groups, several agents without `joint`, or an unknown render mode.
+        RookeryError: more than one world, several groups, several agents without `joint`, a vector reward, or
+            an unknown render mode.
     """
 
     def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
         if env.num_envs != 1:
             raise RookeryError(f"gymnasium.Env holds one world, got num_envs={env.num_envs}: use VectorEnv.")
+        one_number(env)
         self.env = env
         self._name, self.group = only_group(env, joint)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}

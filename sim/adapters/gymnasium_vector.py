@@ -18,6 +18,7 @@ from rookery.sim.adapters.spaces import (
     array,
     episode_summary,
     observation_space,
+    one_number,
     only_group,
 )
 from rookery.sim.errors import RookeryError
@@ -40,10 +41,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         render_mode: None or "rgb_array": `render` then gives N pictures.
 
     Raises:
-        RookeryError: several groups, or several agents without `joint`, or an unknown render mode.
+        RookeryError: several groups, or several agents without `joint`, a vector reward, or an unknown render mode.
     """
 
     def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
+        one_number(env)
         self.env, self.num_envs = env, env.num_envs
         self._name, self.group = only_group(env, joint)
         self.metadata = {

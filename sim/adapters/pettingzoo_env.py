@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
-from rookery.sim.adapters.spaces import Array, action_space, action_tensor, array, episode_summary, observation_space
+from rookery.sim.adapters.spaces import (
+    Array,
+    action_space,
+    action_tensor,
+    array,
+    episode_summary,
+    observation_space,
+    reward_space,
+)
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
 
@@ -24,6 +32,9 @@ class ParallelEnv(pettingzoo.ParallelEnv):
 
     An episode ends for all agents together; an agent that drops out earlier (see `VecEnv.active`) is terminated then,
     gets its last observation, and the task's neutral action is taken for it until the end.
+
+    A vector reward stays one: each agent's is an array [M], with `reward_space` as in MOMAland's multi-objective
+    environments.
 
     Args:
         env: what is wrapped, with num_envs == 1.
@@ -50,6 +61,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         self.agents: list[str] = []
         self.observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
         self.action_spaces = {name: action_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self.reward_spaces = {name: reward_space(env) for name in self._where}
         self.state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32)
         self._state = np.zeros(env.state_size, dtype=np.float32)
         self._frames = Frames(env)
@@ -61,6 +73,10 @@ class ParallelEnv(pettingzoo.ParallelEnv):
     def action_space(self, agent: str) -> Box:
         """The agent's action space, always the same object."""
         return self.action_spaces[agent]
+
+    def reward_space(self, agent: str) -> Box:
+        """The space of the agent's reward, always the same object: [M], or [1] for a reward of one number."""
+        return self.reward_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin a new episode with all agents.
@@ -85,8 +101,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
             actions: by agent, each [D] in [-1, 1], for all live agents.
 
         Returns:
-            By agent that was live: observation, reward, terminated, truncated, info. When the episode ends, info has
-            its return (mean over agents), length, cause and metrics.
+            By agent that was live: observation, reward (a number, or [M]), terminated, truncated, info. When the episode
+            ends, info has its return (mean over agents), length, cause and metrics.
 
         Raises:
             RookeryError: no episode is running, or an agent's action is missing, of another shape or with NaN.
@@ -101,7 +117,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         gone = self._gone()
         over = {name: bool(terminated[0]) or (name in gone and not ended) for name in self.agents}
         late = {name: bool(truncated[0]) for name in self.agents}
-        rewards = {name: float(reward[g][0, i]) for name, (g, i) in self._live().items()}
+        given = array if self.env.objectives else float
+        rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
         observations, infos = self._by_agent(seen), {name: dict(told) for name in self.agents}
         self.agents = [name for name in self.agents if not (over[name] or late[name])]
         return observations, rewards, over, late, infos

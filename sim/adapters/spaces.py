@@ -29,6 +29,24 @@ def action_space(group: Group, agents: int = 1) -> Box:
     return Box(-1.0, 1.0, (agents * group.action.size,), dtype=np.float32)
 
 
+def reward_space(env: VecEnv) -> Box:
+    """[M] float32 of a vector reward, [1] of a single number; without bounds, since tasks declare none."""
+    return Box(-np.inf, np.inf, (max(len(env.objectives), 1),), dtype=np.float32)
+
+
+def one_number(env: VecEnv) -> None:
+    """Refuse a vector reward, for interfaces that know rewards of one number only.
+
+    Raises:
+        RookeryError: it has objectives.
+    """
+    if env.objectives:
+        raise RookeryError(
+            f"{env.task_id!r} has a vector reward ({', '.join(env.objectives)}) and Gymnasium's interface takes one number: "
+            "wrap it in rookery.sim.scalarize.LinearScalarization, or use rookery.sim.adapters.pettingzoo_env.ParallelEnv."
+        )
+
+
 def only_group(env: VecEnv, joint: bool) -> tuple[str, Group]:
     """The environment's one group, for adapters that know a single agent.
 
@@ -71,13 +89,19 @@ def array(tensor: Tensor) -> Array:
 
 
 def episode_summary(env: VecEnv, info: dict[str, Any], row: int) -> dict[str, Any]:
-    """What is known of the episode in row `row` of ``info["episode"]``: return (mean over agents and groups), length in
-    control steps, cause ("time limit", one of the task's causes, or "diverged"), and the task's metrics."""
+    """What is known of the episode in row `row` of ``info["episode"]``: return (mean over agents and groups; [M] of a
+    vector reward), length in control steps, cause ("time limit", one of the task's causes, or "diverged"), and the task's
+    metrics."""
     episode = info["episode"]
     cause = int(episode["cause"][row])
     causes = ("time limit", *env.task.causes, "diverged")
+    returns = torch.stack([r[row] for r in episode["return"].values()])
+    if env.objectives:  # by group, then by objective
+        total: Any = array(returns.view(len(env.groups), -1).mean(0))
+    else:
+        total = float(returns.mean())
     out = {
-        "return": float(torch.stack([r[row] for r in episode["return"].values()]).mean()),
+        "return": total,
         "length": int(episode["length"][row]),
         "cause": causes[cause],
     }

@@ -1,0 +1,59 @@
+"""Start a training from a policy that has learned another task, or the same one under other settings.
+
+Only the policy is taken over, as exact as its observation allows: terms are matched by name, and what the other task did
+not have begins without influence. The critic and the exploration begin afresh.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+    from rookery.policies.ppo import PPO
+
+
+@torch.no_grad()
+def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
+    """Put stored policies into a trainer that has not begun.
+
+    Args:
+        policies: by group.
+        contract: that came with them; its terms say which input is which.
+
+    Raises:
+        RookeryError: a group, an action kind or a network of another shape.
+    """
+    for name, agents in ppo.agents.items():
+        policy, theirs = policies.get(name), contract["groups"].get(name)
+        if policy is None or theirs is None:
+            raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
+        kind = agents.spec.action.kind
+        if theirs["action"]["kind"] != kind:
+            raise RookeryError(f"the policy to start from acts by {theirs['action']['kind']!r}, and this task by {kind!r}.")
+        if (policy.hidden, policy.activation) != (tuple(ppo.config.hidden), ppo.config.activation):
+            raise RookeryError(
+                f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
+                f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --ppo hidden and activation as there."
+            )
+        first, *rest = policy.layers
+        weight = first.weight / policy.std  # the normaliser goes into the first layer
+        bias = first.bias - weight @ policy.mean
+        fresh = torch.zeros(agents.spec.observation_size, weight.shape[0])
+        old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
+        scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
+        for term in agents.spec.observation:
+            here = agents.spec.slices()[term.name]
+            there = old.get(term.name)
+            if there is not None and there.stop - there.start == term.size:
+                fresh[here] = weight[:, there].T * (scales[term.name] / term.scale)
+        for g in range(agents.sets):
+            agents.actor.weights[0][g].copy_(fresh)
+            agents.actor.biases[0][g, 0].copy_(bias)
+            for k, layer in enumerate(rest, start=1):
+                agents.actor.weights[k][g].copy_(layer.weight.T)
+                agents.actor.biases[k][g, 0].copy_(layer.bias)
