@@ -11,28 +11,35 @@ from torch import Tensor
 
 from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
+from rookery.robots.drones.air import AIR
+from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import Drones, action_spec
+from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
-from rookery.robots.drones.parameters import DroneParameters
 from rookery.robots.drones.pilot import Pilot
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
+from rookery.sim.rotor.effects import effects
+from rookery.sim.rotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
+from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 
 _UP = torch.tensor([0.0, 0.0, 1.0])
-DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS)}
+CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
+DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)}
 
 
 @dataclass(frozen=True)
-class DroneConfig:
+class DroneConfig(VisionConfig):
     """Values that every drone task has."""
 
-    drone: str = "crazyflie21"  # or "iris"
+    drone: str = "crazyflie21"  # one of DRONES
     num_drones: int = 1  # in each world
+    effects: str = "realistic"  # of air, rotors and battery: none, volleybots, gym-pybullet-drones or realistic
     action: str = "ctbr"  # rotor_thrust, ctbr, attitude, velocity or position
     integrated_yaw: bool = False  # track the integral of yaw rate commands, as the Crazyflie firmware does
     dt: float = 0.002  # s, physics step
@@ -62,6 +69,8 @@ class DroneTask(Task):
             raise unknown("drone", self.cfg.drone, DRONES)
         if self.cfg.num_drones < 1:
             raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
+        effects(self.cfg.effects)
+        image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
         self.drone: DroneParameters = DRONES[self.cfg.drone]
 
     def scene(self) -> Scene:
@@ -75,9 +84,11 @@ class DroneTask(Task):
             )  # fmt: skip
 
         scene = Scene(ground, dt=cfg.dt, integrator="euler")
+        scene.effects = effects(cfg.effects)
         for i, name in enumerate(self.names):
             scene.add(part, name, pos=(i * cfg.spacing_m, 0.0, cfg.height_m))
             scene.inertia[f"{name}/base"] = d.inertia
+            scene.multirotors[name] = d
         return scene
 
     @property
@@ -110,6 +121,7 @@ class DroneTask(Task):
         self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
+        self.vision = Vision(self.world, self.names, cfg)
         self.buffer("target", n, a, 3)
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
@@ -128,7 +140,9 @@ class DroneTask(Task):
         box, speed, spin, turn = r.uniform(-1.0, 1.0, (a, 12)).split(3, dim=-1)
         state = torch.empty(len(ids), a, 13)
         state[..., 0:3] = self.target[ids] + cfg.start_box_m * box
-        heading, around = math.pi * turn[..., 0], math.pi * turn[..., 1]
+        # with a camera a drone starts with what it looks for in view
+        heading = (math.pi if cfg.obs == "state" else CAMERA_HEADING) * turn[..., 0]
+        around = math.pi * turn[..., 1]
         axis = torch.stack((around.cos(), around.sin(), torch.zeros_like(around)), dim=-1)
         tilt = from_axis_angle(axis, cfg.start_tilt * turn[..., 2].abs())
         state[..., 3:7] = multiply(tilt, from_axis_angle(_UP, heading))

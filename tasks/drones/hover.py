@@ -11,6 +11,7 @@ from torch import Tensor
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
+from rookery.tasks.drones.vision import BEACON_RADIUS, beacon, image_terms
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,10 @@ class Hover(Pursuit):
 
     def groups(self) -> dict[str, Group]:
         own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
-        return {"drone": Group(self.cfg.num_drones, (own, *self.body_terms()), self.action)}
+        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its pictures tell where the target is
+        return {
+            "drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)
+        }
 
     def reset(self, ids: Tensor) -> None:
         box, a = self.cfg.target_box_m, self.cfg.num_drones
@@ -45,6 +49,9 @@ class Hover(Pursuit):
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
+        if self.vision.on:
+            seen = self.vision.observe(beacon(self.target), BEACON_RADIUS)
+            return {"drone": {**self.observe_body(), **seen}}
         return {"drone": self.observe_body(position_error=self.target - self.drones.bodies.pos)}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:

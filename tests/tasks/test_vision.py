@@ -1,0 +1,185 @@
+"""Onboard pictures as observations: a hovering task that sees, wired as every drone task is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from rookery.sim.cameras import CLASSES, Cameras
+from rookery.sim.engines import make_world
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group, Term
+from rookery.sim.vec_env import VecEnv
+from rookery.tasks.drones.hover import Hover, HoverConfig
+from rookery.tasks.drones.vision import BEACON_RADIUS, Vision, VisionConfig, beacon, image_terms
+
+TARGET = CLASSES.index("target")
+WIDTH, HEIGHT = 24, 18
+KINDS = ("depth", "rgb", "segmentation")
+
+
+@dataclass(frozen=True)
+class SeeingConfig(HoverConfig, VisionConfig):
+    """Hover with pictures."""
+
+    image_width: int = WIDTH
+    image_height: int = HEIGHT
+
+
+class SeeingHover(Hover):
+    """Hover before a beacon that is only to be seen."""
+
+    Config: ClassVar[type] = SeeingConfig
+    cfg: Any
+
+    def setup(self) -> None:
+        super().setup()
+        self.vision = Vision(self.world, self.names, self.cfg)
+
+    def groups(self) -> dict[str, Group]:
+        place = () if self.vision.on else (Term("position_error", 3, "m", "body"),)
+        return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        if not self.vision.on:
+            return super().observe()
+        return {"drone": {**self.observe_body(), **self.vision.observe(beacon(self.target), BEACON_RADIUS)}}
+
+
+def make(obs: str, n: int = 3, engine: str = "mujoco", **config: Any) -> VecEnv:
+    task = SeeingHover(SeeingConfig(obs=obs, **config))
+    env = VecEnv(task, make_world(engine, task.scene(), n))
+    env.reset(seed=3)
+    return env
+
+
+def neutral(env: VecEnv) -> Tensor:
+    group = env.groups["drone"]
+    return torch.tensor(group.action.neutral, dtype=torch.float32).expand(env.num_envs, group.count, 4)
+
+
+def put(env: VecEnv, pos: Tensor, quat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)) -> None:
+    """Teleport all drones to pos [N, A, 3], at rest."""
+    state = torch.zeros(*pos.shape[:2], 13)
+    state[..., :3], state[..., 3:7] = pos, torch.tensor(quat)
+    env.task.drones.bodies.set_state(None, state)
+    env.world.forward()
+
+
+def picture(env: VecEnv, obs: Tensor) -> Tensor:
+    """The picture's part of observations [N, A, O]."""
+    name = env.task.cfg.obs
+    return obs[..., env.groups["drone"].slices()[name]]
+
+
+def test_state_stays_as_it_was():
+    assert image_terms(VisionConfig()) == ()
+    seeing, plain = make("state"), VecEnv(Hover(), make_world("mujoco", Hover().scene(), 3))
+    assert seeing.task.vision.observe() == {}
+    assert torch.equal(seeing.reset(seed=1)[0]["drone"], plain.reset(seed=1)[0]["drone"])
+
+
+@pytest.mark.parametrize("obs", KINDS)
+def test_the_policy_gets_every_pixel_between_0_and_1(obs):
+    env = make(obs)
+    pixels = WIDTH * HEIGHT * (3 if obs == "rgb" else 1)
+    assert env.groups["drone"].observation_size == 13 + pixels
+    seen = picture(env, env.step(neutral(env))[0]["drone"])
+    assert seen.shape == (3, 1, pixels)
+    assert seen.min() >= 0.0
+    assert seen.max() <= 1.0
+    assert seen.std() > 0.05
+    camera = Cameras(env.world, ["drone_0/onboard"], WIDTH, HEIGHT, obs, 10.0)
+    camera.spheres(beacon(env.task.target), BEACON_RADIUS)
+    whole = {"depth": 10.0, "rgb": 255.0, "segmentation": len(CLASSES) - 1}[obs]
+    assert torch.allclose(seen, camera.read().flatten(2) / whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("obs", KINDS)
+def test_every_engine_shows_the_same(obs):
+    pictures, pos = [], torch.tensor([[[0.2, -0.1, 2.1], [-0.5, 0.4, 1.5]]]).expand(2, 2, 3)
+    for engine in ("mujoco", "rotor", "pybullet"):
+        env = make(obs, 2, engine, num_drones=2)
+        put(env, pos, (0.96, 0.0, 0.0, 0.28))
+        env.task.target.copy_(torch.tensor([0.5, 0.5, 2.0]))
+        pictures.append(env.task.observe()["drone"][obs].clone())
+        env.close()
+    for other in pictures[1:]:
+        assert ((other - pictures[0]).abs() > 1e-3).float().mean() < 2e-3
+
+
+def test_at_its_target_a_drone_sees_all_of_its_beacon():
+    env = make("segmentation", 1, image_width=80, image_height=60)
+    put(env, env.task.target)
+    seen = env.task.observe()["drone"]["segmentation"].view(60, 80) == TARGET
+    columns, rows = seen.any(0).nonzero().flatten(), seen.any(1).nonzero().flatten()
+    assert columns[0] > 0
+    assert columns[-1] < 79
+    assert rows[0] > 0
+    left, middle, right = seen[:, :32], seen[:, 32:48], seen[:, 48:]
+    assert left.any()
+    assert right.any()
+    assert middle[: 60 // 2].any()  # the third ball stands above
+    assert torch.equal(seen, seen.flip(1))  # straight ahead: the picture is its own mirror image
+
+
+def test_the_beacon_grows_as_a_drone_nears_it_and_leaves_the_picture_when_it_turns_away():
+    env = make("segmentation", 1)
+    sizes = []
+    for ahead in (-0.8, 0.0, 0.6):
+        put(env, env.task.target + torch.tensor([ahead, 0.0, 0.0]))
+        sizes.append(int((env.task.observe()["drone"]["segmentation"] == TARGET).sum()))
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+    put(env, env.task.target, (0.0, 0.0, 0.0, 1.0))
+    assert not (env.task.observe()["drone"]["segmentation"] == TARGET).any()
+
+
+def test_drones_see_each_other_and_only_their_own_marks():
+    env = make("segmentation", 1, num_drones=2)
+    target = torch.tensor([[[0.0, 0.0, 2.0], [0.0, 8.0, 2.0]]])
+    env.task.target.copy_(target)
+    put(env, torch.tensor([[[0.0, 0.0, 2.0], [0.25, 0.0, 1.97]]]))
+    first, second = env.task.observe()["drone"]["segmentation"][0]
+    assert (first == TARGET).any()
+    assert (first == CLASSES.index("drone")).any()
+    assert not (second == TARGET).any()
+    assert not (second == CLASSES.index("drone")).any()
+    shared = env.task.vision.observe(beacon(target), BEACON_RADIUS, own=False)["segmentation"][0, 1]
+    assert (shared == TARGET).any()
+
+
+def test_a_new_episode_begins_with_its_own_picture():
+    env = make("depth", 4, episode_s=0.05)
+    for _ in range(4):
+        env.step(neutral(env))
+    obs, _, _, truncated, info = env.step(neutral(env))
+    assert truncated.all()
+    first, last = picture(env, obs["drone"]), picture(env, info["final_observation"]["drone"])
+    assert (first - last).abs().amax(dim=(1, 2)).min() > 0.05
+    assert torch.equal(first, env.task.observe()["drone"]["depth"] * env.groups["drone"].observation[-1].scale)
+
+
+def test_seed_and_resume_give_the_same_pictures():
+    env, other = make("rgb"), make("rgb")
+    env.step(neutral(env))
+    saved = env.state_dict()
+    expected = env.step(neutral(env))[0]["drone"]
+    other.load_state_dict(saved)
+    assert torch.equal(other.step(neutral(other))[0]["drone"], expected)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"obs": "dept"}, "did you mean 'depth'"),
+        ({"obs": "rgb", "image_width": 0}, "must be positive"),
+        ({"obs": "depth", "image_range_m": 0.0}, "must be positive"),
+    ],
+)
+def test_refusals(config, message):
+    with pytest.raises(RookeryError, match=message):
+        image_terms(VisionConfig(**config))
