@@ -12,6 +12,7 @@ from rookery.assets.geometry import add_visual_mesh
 
 LOOKS = {"crazyflie": airframes.crazyflie, "iris": airframes.iris}
 VISUAL_GROUP, COLLISION_GROUP = 2, 3
+RACKET_THICKNESS = 0.006  # m
 
 
 def quadrotor_spec(
@@ -25,13 +26,16 @@ def quadrotor_spec(
     body_height: float,
     look: str = "crazyflie",
     visual: bool = True,
+    racket_radius: float = 0.0,
+    racket_height: float | None = None,
 ) -> mujoco.MjSpec:
     """A free-flying quadrotor with its centre of mass at the origin; x forward, y left, z up.
 
     Names: body `base` with free joint `root` and collision cylinder `collision` (group 3); sites `base` and
     `rotor_1` ... `rotor_4`; actuators `rotor_1` ... `rotor_4` (N, along body z at the rotor's site) and `reaction`
     (N m, about body z); sensors `imu_gyro` (rad/s, body), `imu_acc` (m/s^2, body) and `imu_quat` (wxyz, body to world);
-    cameras `chase` and `onboard`. Visual geoms are in group 2, do not collide and weigh nothing.
+    cameras `chase` and `onboard`. Visual geoms are in group 2, do not collide and weigh nothing. With a racket there is also
+    the collision disc `racket`, drawn as it is.
 
     Args:
         mass: kg.
@@ -43,10 +47,12 @@ def quadrotor_spec(
         body_height: m, of the collision cylinder.
         look: which airframe to draw, "crazyflie" or "iris".
         visual: False leaves the visual geoms and meshes out.
+        racket_radius: m, of a flat disc on top of the body to play balls with; 0 for none. It weighs nothing.
+        racket_height: m, of the disc's upper face above the centre of mass; None lays the disc on the body.
 
     Raises:
-        ValueError: no rigid body has such an inertia (the largest moment exceeds the sum of the other two), or
-            the look is unknown.
+        ValueError: no rigid body has such an inertia (the largest moment exceeds the sum of the other two), the look is
+            unknown, or the racket has a negative radius or reaches into the body.
     """
     if look not in LOOKS:
         raise ValueError(f"unknown look {look!r} of a quadrotor: known are {', '.join(LOOKS)}")
@@ -70,12 +76,34 @@ def quadrotor_spec(
         conaffinity=1,
         rgba=[0.5, 0.5, 0.5, 0.3],
     )
+    if racket_radius != 0.0:
+        _add_racket(base, racket_radius, racket_height, 0.5 * body_height)
     _add_actuation(spec, base, rotor_positions, propeller_radius)
     _add_sensors(spec)
     _add_cameras(base, body_radius)
     if visual:
         _add_looks(spec, base, look, rotor_positions, rotor_directions, propeller_radius, body_height)
     return spec
+
+
+def _add_racket(base: mujoco.MjsBody, radius: float, height: float | None, body_top: float) -> None:
+    top = body_top + RACKET_THICKNESS if height is None else height
+    if radius < 0 or top < body_top + RACKET_THICKNESS - 1e-9:
+        raise ValueError(
+            f"a racket needs a positive radius and an upper face at {body_top + RACKET_THICKNESS:.4g} m or more, above the "
+            f"body; got radius {radius} m and height {top} m."
+        )
+    base.add_geom(
+        name="racket",
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+        size=[radius, 0.5 * RACKET_THICKNESS, 0],
+        pos=[0, 0, top - 0.5 * RACKET_THICKNESS],
+        rgba=[0.20, 0.55, 0.85, 0.55],
+        group=VISUAL_GROUP,
+        contype=1,
+        conaffinity=1,
+        mass=0,
+    )
 
 
 def _add_actuation(

@@ -6,7 +6,8 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rookery.sim.errors import unknown
+from rookery.sim.engines import ENGINES
+from rookery.sim.errors import RookeryError, unknown
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -27,8 +28,14 @@ class TaskEntry:
     id: str
     cls: str
     summary: str
-    engines: tuple[str, ...] = ("mujoco", "pybullet")
+    engines: tuple[str, ...] = ("rotor", "mujoco", "pybullet")
     training: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, engine: str) -> str:
+        """The engine's name. Raises RookeryError where the task does not run on it; unknown names are make_world's to refuse."""
+        if engine in ENGINES and engine not in self.engines:
+            raise RookeryError(f"{self.id} does not run on engine {engine!r}: use {' or '.join(self.engines)}.")
+        return engine
 
     def load(self) -> type[Task]:
         """The task's class."""
@@ -59,6 +66,26 @@ _DRONE_TRAINING: dict[str, Any] = {
     "normalize_observations": False,
 }
 
+_FLOCK_TRAINING: dict[str, Any] = _DRONE_TRAINING | {"practice": {}}
+_SWARM_TRAINING: dict[str, Any] = _DRONE_TRAINING | {
+    "weights": {"closeness": 1.0, "spread": 0.5},
+    "practice": {"reward": {"apart": 0.0, "shell": 1.0, "around": 1.0}},
+}
+_VOLLEY_TRAINING: dict[str, Any] = {
+    "num_envs": 1024,
+    "total_steps": 100_000_000,
+    "epochs": 4,
+    "minibatches": 8,
+    "learning_rate": 2e-3,
+    "schedule": "linear",
+    "initial_std": 0.4,
+    "gamma": 0.99,
+    "normalize_observations": False,
+}
+
+# what each of two drones can do by itself; the published terms are shared and rare
+_ALONE = {"below": 0.2, "home": 0.1, "aloft": 0.05}
+
 TASKS: dict[str, TaskEntry] = {
     e.id: e
     for e in (
@@ -73,6 +100,110 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference",
             training=_DRONE_TRAINING | {"total_steps": 6_000_000, "practice": _PRACTICE | {"path": "mixed"}},
+        ),
+        TaskEntry(
+            "drone-formation",
+            "rookery.tasks.swarm.formation:Formation",
+            "drones form a polygon around a point, nobody told where to be",
+            training=_FLOCK_TRAINING,
+        ),
+        TaskEntry(
+            "drone-swap",
+            "rookery.tasks.swarm.swap:Swap",
+            "drones exchange their places without touching each other",
+            training=_FLOCK_TRAINING,
+        ),
+        TaskEntry(
+            "drone-race",
+            "rookery.tasks.swarm.race:Race",
+            "drones race through the gates of a course",
+            training=_FLOCK_TRAINING,
+        ),
+        TaskEntry(
+            "drone-downwash",
+            "rookery.tasks.swarm.downwash:Downwash",
+            "drones keep their places below others",
+            training=_FLOCK_TRAINING,
+        ),
+        TaskEntry(
+            "swarm-surround",
+            "rookery.tasks.swarm.surround:Surround",
+            "a swarm closes in on a target from all sides",
+            training=_SWARM_TRAINING,
+        ),
+        TaskEntry(
+            "swarm-escort",
+            "rookery.tasks.swarm.escort:Escort",
+            "a swarm surrounds a target that travels",
+            training=_SWARM_TRAINING,
+        ),
+        TaskEntry(
+            "swarm-catch",
+            "rookery.tasks.swarm.catch:Catch",
+            "a swarm corners an evader",
+            training=_SWARM_TRAINING,
+        ),
+        TaskEntry(
+            "uav-coverage",
+            "rookery.tasks.swarm.coverage:Coverage",
+            "UAV base stations serve users on the ground",
+            training=_DRONE_TRAINING | {"weights": {"rate": 1.0, "fairness": 1.0, "energy": 0.3}, "practice": {}},
+        ),
+        TaskEntry(
+            "volley-back-and-forth",
+            "rookery.tasks.volleyball.back_and_forth:VolleyBackAndForth",
+            "one drone flies to and fro between two places, as often as it can",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING,
+        ),
+        TaskEntry(
+            "volley-hit",
+            "rookery.tasks.volleyball.hit:VolleyHit",
+            "one drone hits the ball once, as far as it can",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING,
+        ),
+        TaskEntry(
+            "volley-solo-bump",
+            "rookery.tasks.volleyball.solo_bump:VolleySoloBump",
+            "one drone bumps the ball up, again and again",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING | {"practice": {"reward": {"high_hit": 20.0}}},
+        ),
+        TaskEntry(
+            "volley-bump-and-pass",
+            "rookery.tasks.volleyball.bump_and_pass:VolleyBumpAndPass",
+            "two drones pass the ball to each other, again and again",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.6, "reward": _ALONE | {"hit": 5.0, "passed": 10.0, "direction": 5.0}}},
+        ),
+        TaskEntry(
+            "volley-set-and-spike-easy",
+            "rookery.tasks.volleyball.set_and_spike:VolleySetAndSpikeEasy",
+            "one drone sets the ball, the other spikes it over the net",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.5, "reward": {"below": 0.2, "home": 0.1}}},
+        ),
+        TaskEntry(
+            "volley-1v1",
+            "rookery.tasks.volleyball.competitive:Volley1v1",
+            "one drone against one",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING,
+        ),
+        TaskEntry(
+            "volley-3v3",
+            "rookery.tasks.volleyball.competitive:Volley3v3",
+            "three drones against three",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING,
+        ),
+        TaskEntry(
+            "volley-6v6",
+            "rookery.tasks.volleyball.competitive:Volley6v6",
+            "six drones against six",
+            engines=("rotor", "mujoco"),
+            training=_VOLLEY_TRAINING,
         ),
     )
 }

@@ -248,10 +248,42 @@ def test_inner_loop_sees_the_state_of_every_physics_step(make: Make) -> None:
         seen.append((i, drone.lin_vel[0, 0, 2].item()))
         rotors.set_control(torch.full((1, 4), 0.8 * G / 4 if i >= 2 else 0.0))
 
-    world.inner_loop = loop
+    world.inner_loops = (loop,)
     world.step(4)
     assert [i for i, _ in seen] == [0, 1, 2, 3]
     assert [v for _, v in seen] == pytest.approx([0, -G * world.dt, -2 * G * world.dt, -2 * G * world.dt], abs=1e-3)
+
+
+def test_inner_loops_work_side_by_side_and_beside_rows(make: Make) -> None:
+    """Two loops for a rotor each and rows for the other two: as when all four are set before every physics step."""
+    controls = 4.0 * torch.rand(2, 6, 4, generator=torch.Generator().manual_seed(0))
+    names = ["r1", "r2", "r3", "r4"]
+    together, apart = make(DRONE, ROTORS, n=2), make(DRONE, ROTORS, n=2)
+    called: list[tuple[str, int]] = []
+
+    def loop_of(name: str, column: int) -> Callable[[int], None]:
+        rotor = together.actuators([name])
+
+        def loop(i: int) -> None:
+            called.append((name, i))
+            rotor.set_control(controls[:, i, column, None])
+
+        return loop
+
+    rows, every = together.actuators(names[2:]), apart.actuators(names)
+    together.inner_loops = (loop_of("r1", 0), loop_of("r2", 1))
+    for again in range(2):
+        rows.set_control(controls[:, :, 2:])
+        together.step(6)
+        for i in range(6):
+            every.set_control(controls[:, i])
+            apart.step()
+        assert torch.equal(together.bodies(["drone"]).state, apart.bodies(["drone"]).state)
+        assert torch.equal(together.actuators(names).control, controls[:, -1])
+        assert called[12 * again :] == [(name, i) for i in range(6) for name in ("r1", "r2")]
+    rows.set_control(controls[:, :, 2:])
+    with pytest.raises(RookeryError, match="one row each"):
+        together.step(3)
 
 
 def test_wrench_pushes_at_the_centre_of_mass(make: Make) -> None:

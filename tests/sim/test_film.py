@@ -64,7 +64,7 @@ class FlyingCircle:
     def __init__(self):
         self.model = scene().compile()
         self.steps = 0
-        self.task = SimpleNamespace(scene=scene, markers=self.markers, metrics=self.metrics)
+        self.task = SimpleNamespace(camera="chase", scene=scene, markers=self.markers, metrics=self.metrics)
         self.world = SimpleNamespace(mj_data=self.mj_data)
 
     def reset(self, seed=None):

@@ -496,7 +496,7 @@ def test_inner_loop_runs_before_every_physics_step():
         seen.append(box.pos[0, 0, 2].item())
         u.set_control(c[i])
 
-    w.inner_loop = inner
+    w.inner_loops = (inner,)
     w.step(5)
     for i, row in enumerate(c):
         assert seen[i] == plain_world.bodies(["box"]).pos[0, 0, 2].item()

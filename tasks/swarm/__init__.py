@@ -1,0 +1,1 @@
+"""Tasks of many drones together."""

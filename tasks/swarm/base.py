@@ -1,0 +1,167 @@
+"""Flocks: what the tasks of several drones that see their nearest neighbours share.
+
+What a drone observes of the others has the same size however many there are: the `neighbours` nearest ones in sight, nearest
+first, as relative positions and velocities in its own body frame, with a flag that tells an absent one from one at the same
+place. A policy shared by all drones therefore runs with any number of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.robots.drones.pilot import Pilot
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Term
+from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.swarm import kernels
+
+
+@dataclass(frozen=True)
+class FlockConfig(DroneConfig):
+    """Values that all flocks have."""
+
+    num_drones: int = 6  # in each world
+    neighbours: int = 3  # nearest others that a drone sees, however many there are
+    sight_m: float = 3.0  # m, others farther away are not seen
+    safe_m: float = 0.4  # m between two drones' middles; less costs reward, less than two body radii is a crash
+    spacing_m: float = 0.8  # m, between the places of which starts are drawn
+    start_box_m: float = 0.2  # m, half-width of the box of starts around each of them
+    start_speed: float = 0.3  # m/s, half-width per axis
+    start_tilt: float = math.radians(20.0)  # rad, at most
+    start_spin: float = 0.5  # rad/s, half-width per axis
+    bounds_m: float = 4.0  # m, from where a drone belongs; farther is a crash
+
+
+class Flock(DroneTask):
+    """Base of the tasks. Subclasses set ``self.target`` to the places of the starts before `place`."""
+
+    least_drones = 1
+    cfg: Any
+
+    before: Tensor
+    gap: Tensor
+    closest: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        c = self.cfg
+        self.diameter = 2 * self.drone.body_radius  # m, distance at which two drones collide
+        if c.num_drones < self.least_drones:
+            raise RookeryError(f"this task needs at least {self.least_drones} drones, got num_drones={c.num_drones}.")
+        if c.neighbours < 1:
+            raise RookeryError(f"a drone must be able to see at least 1 neighbour, got neighbours={c.neighbours}.")
+        if c.safe_m < self.diameter or c.sight_m < c.safe_m:
+            raise RookeryError(
+                f"safe_m must lie between these drones' diameter, {self.diameter:.3g} m, and sight_m, {c.sight_m} m, got "
+                f"{c.safe_m} m."
+            )
+
+    def check_gap(self, distance: float, what: str) -> None:
+        """Raise RookeryError unless start boxes with middles `distance` m apart, as `what` says, keep the drones apart."""
+        gap = distance - 2 * self.cfg.start_box_m
+        if gap <= self.diameter:
+            raise RookeryError(
+                f"drones would start in collision: {what} {distance:.3g} m apart with start boxes of "
+                f"+-{self.cfg.start_box_m} m leave {gap:.3g} m, and these drones need more than {self.diameter:.3g} m: move "
+                "the places farther apart or lower start_box_m."
+            )
+
+    def setup(self) -> None:
+        super().setup()
+        n, a, k = self.world.num_envs, self.cfg.num_drones, self.cfg.neighbours
+        self.buffer("before", n, a, 3)
+        self.buffer("gap", n, a)
+        self.buffer("closest", n)
+        self._offset, self._velocity = torch.zeros(n, a, 3 * k), torch.zeros(n, a, 3 * k)
+        self._closeness = torch.zeros(n, a, k)
+
+    def place(self, ids: Tensor) -> None:
+        super().place(ids)
+        self.before[ids] = self.drones.bodies.pos[ids]
+        self.gap[ids] = self.closest[ids] = self.cfg.sight_m
+
+    def keep_apart(self) -> None:
+        """Update `gap` [N, A] (m, least distance to another drone during this control step, at most `sight_m`) and
+        `closest` [N] (m, its least value in the episode). Called once in `advance`."""
+        state = self.drones.bodies.state
+        kernels.gaps(self.before.numpy(), state.numpy(), self.cfg.sight_m, self.gap.numpy())
+        self.before.copy_(state[..., :3])
+        torch.minimum(self.closest, self.gap.amin(1), out=self.closest)
+
+    def crash(self, distance: Tensor) -> Tensor:
+        """As in DroneTask, but no drones pass through each other between two control steps."""
+        height = self.drones.bodies.pos[..., 2]
+        self._ground = height < self.drone.body_height
+        self._astray = distance > self.cfg.bounds_m
+        self._hit = self.gap < self.diameter
+        torch.logical_or(self._ground, self._astray, out=self.crashed)
+        self.crashed |= self._hit
+        return self.crashed.float()
+
+    def terminated(self) -> Tensor:
+        cause = torch.zeros(self.world.num_envs, dtype=torch.int64)
+        if self.crashed.any():
+            cause[self._astray.any(1)] = 3
+            cause[self._ground.any(1)] = 1
+            cause[self._hit.any(1)] = 2
+        return cause
+
+    def manners(self, distance: Tensor) -> dict[str, Tensor]:
+        """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0.
+
+        Args:
+            distance: [N, A] m from where each drone belongs; more than `bounds_m` is a crash.
+        """
+        spin = self.drones.bodies.ang_vel
+        return {
+            "alive": torch.ones_like(distance),
+            "proximity": (1.0 - self.gap / self.cfg.safe_m).clamp_min(0.0).square(),
+            "spin": spin.square().sum(-1),
+            "turning": spin[..., 2].abs(),
+            "change": (self.last_action - self.previous_action).square().sum(-1),
+            "crash": self.crash(distance),
+        }
+
+    def flock_terms(self) -> tuple[Term, ...]:
+        """The observation of a drone's own motion and of its neighbours, declared (values from `observe_flock`)."""
+        k = self.cfg.neighbours
+        return (
+            *self.body_terms(),
+            Term("neighbour_offset", 3 * k, "m", "body, nearest first", noise=0.005),
+            Term("neighbour_velocity", 3 * k, "m/s", "body, relative", scale=0.5, noise=0.02),
+            Term("neighbour_closeness", k, "1", "1 - distance / sight_m, 0 for none"),
+        )
+
+    def observe_flock(self, **world: Tensor) -> dict[str, Tensor]:
+        """The values of `flock_terms`, and the given vectors [N, A, 3 k], in world axes, turned into the body frame."""
+        kernels.nearest(
+            self.drones.bodies.state.numpy(), self.cfg.sight_m, self._offset.numpy(), self._velocity.numpy(),
+            self._closeness.numpy(),
+        )  # fmt: skip
+        seen = self.observe_body(neighbour_offset=self._offset, neighbour_velocity=self._velocity, **world)
+        return {**seen, "neighbour_closeness": self._closeness}
+
+    def fly_apart(self, pilot: Pilot, velocity: Tensor, reach: float, swirl: float = 0.0, gain: float = 0.8) -> Tensor:
+        """Actions of a classical controller that keeps apart from others by a potential field, see kernels.avoid.
+
+        Args:
+            pilot: from `self.pilot()`.
+            velocity: [N, A, 3] m/s, world, wanted where nobody is in the way; overwritten.
+            reach: m, distance of others at which to begin to evade.
+            swirl: m/s, how strongly to turn right before others.
+            gain: m/s, how strongly to retreat.
+        """
+        kernels.avoid(self.drones.bodies.state.numpy(), reach, 2.0 * self.diameter, gain, swirl, velocity.numpy())
+        place = self.drones.bodies.pos + velocity / self.drone.gains.position_kp[0]
+        place[..., 2].clamp_(min=0.3)
+        return pilot.act(place)
+
+    def towards(self, goal: Tensor, speed: float) -> Tensor:
+        """[N, A, 3] m/s, world: velocities towards goals [N, A, 3] m, slower near them and at most `speed` m/s."""
+        wanted = self.drone.gains.position_kp[0] * (goal - self.drones.bodies.pos)
+        return wanted * (speed / wanted.norm(dim=-1, keepdim=True).clamp_min(1e-6)).clamp_max(1.0)

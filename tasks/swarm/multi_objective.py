@@ -1,0 +1,293 @@
+"""Swarms around one target: what swarm-surround, swarm-escort and swarm-catch share.
+
+The goals are those of MOMAland's CrazyRL environments (facts/drones.md 5): come close to a target, keep away from each
+other, touch nothing. Arena, 20 Hz control, episode length, starts on request, the rule by which an evader moves and the
+vector reward are theirs; the drones are not points that jump by up to 20 cm but bodies that have to tilt to move. Two more
+things differ: nobody is clipped to the arena, so leaving it by more than a metre ends the episode, and unless
+``starts="published"`` every episode starts elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.swarm import multi_objective_kernels as kernels
+from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
+
+PUBLISHED_STARTS = ((0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 1.0), (2.0, 2.0, 1.0))  # m
+PUBLISHED_TARGET = (1.0, 1.0, 2.5)  # m
+STARTS = ("random", "published")
+_TARGET_PLACES = ((-1.5, 1.5), (-1.5, 1.5), (1.3, 1.8))  # m, so that a shell around it fits into the arena
+_WORLD_AXES = ("velocity", "position")
+
+
+@dataclass(frozen=True)
+class SwarmConfig(DroneConfig):
+    """Values that the three swarm tasks have. The reward weights are MOMAland's; `shell` and `around`, which are 0 there,
+    are for training: the sum of the published two is largest for drones in the corners of the arena."""
+
+    num_drones: int = 4  # in each world, at least 2
+    action: str = "velocity"  # the published action kind; rotor_thrust, ctbr, attitude and position fly too
+    dt: float = 0.005  # s, physics step
+    control_dt: float = 0.05  # s, policy step: the published 20 frames/s
+    episode_s: float = 10.0  # s, the published 200 steps
+    arena_m: float = 3.0  # m, half-width of the arena in x and y
+    ceiling_m: float = 3.0  # m, its height
+    bounds_m: float = 1.0  # m, outside the arena; farther is a crash
+    floor_m: float = 0.1  # m, height below which a drone has hit the ground
+    collision_m: float = 0.1  # m, between two drones' middles, if their bodies are not wider
+    touch_m: float = 0.1  # m, between a drone and the target
+    starts: str = "random"  # or "published": MOMAland's places, for 4 drones
+    spacing_m: float = 1.0  # m, between the places of which random starts are drawn
+    start_box_m: float = 0.3  # m, half-width of the box of starts around each of them
+    start_speed: float = 0.2  # m/s, half-width per axis
+    start_tilt: float = math.radians(10.0)  # rad, at most
+    start_spin: float = 0.2  # rad/s, half-width per axis
+    sight_m: float = 3.5  # m, neighbours farther away are not seen
+    neighbours: int = 3  # nearest ones that a drone sees, however many there are
+    shell_m: float = 0.8  # m, radius around the target at which the drones should be
+    shell_width_m: float = 0.4  # m, deviation from it that still counts
+    hold_s: float = 1.0  # s at the end of the episode, over which the goal has to be met
+    reward: Weights = Weights(approach=1.0, apart=1.0, shell=0.0, around=0.0, crash=-10.0)
+
+
+class Swarm(DroneTask):
+    """Base of the three tasks. Subclasses move ``self.goal`` [N, 3] in `move_goal` and say in `met` when all is well.
+
+    The two objectives per drone, as published: `closeness`, how much nearer it came to where the target was (m a step),
+    and `spread`, its mean distance to the others (m). A drone that crashes gets -10 in both, and nothing else.
+    """
+
+    causes: ClassVar[tuple[str, ...]] = CAUSES
+    objectives: ClassVar[dict[str, tuple[str, ...]]] = {
+        "closeness": ("approach", "shell", "crash"),
+        "spread": ("apart", "around", "crash"),
+    }
+    cfg: Any
+
+    goal: Tensor
+    goal_velocity: Tensor
+    goal_before: Tensor
+    before: Tensor
+    terms: Tensor
+    figures: Tensor
+    cause: Tensor
+    held: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        c = self.cfg
+        self.near = max(c.collision_m, 2 * self.drone.body_radius)  # m
+        if c.num_drones < 2:
+            raise RookeryError(f"a swarm has at least 2 drones, got num_drones={c.num_drones}.")
+        if c.starts not in STARTS:
+            raise unknown("value of starts", c.starts, STARTS)
+        if c.neighbours < 1:
+            raise RookeryError(f"a drone must see at least 1 neighbour, got neighbours={c.neighbours}.")
+        if not 0 < c.shell_width_m < c.shell_m:
+            raise RookeryError(
+                f"shell_width_m must lie between 0 and shell_m {c.shell_m} m, got {c.shell_width_m} m: the drones would "
+                "have to be inside the target."
+            )
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        c = self.cfg
+        if c.starts == "published":
+            if c.num_drones != len(PUBLISHED_STARTS):
+                raise RookeryError(
+                    f"the published starts are for {len(PUBLISHED_STARTS)} drones, got num_drones={c.num_drones}: use "
+                    "starts='random'."
+                )
+            return
+        gap = c.spacing_m - 2 * c.start_box_m
+        if gap <= self.near:
+            raise RookeryError(
+                f"drones would start in collision: places {c.spacing_m} m apart with start boxes of +-{c.start_box_m} m leave "
+                f"{gap:.3g} m and these drones need more than {self.near:.3g} m: raise spacing_m or lower start_box_m."
+            )
+        free = len(self._grid()) - 27  # the target takes one place and those around it
+        if c.num_drones > free:
+            raise RookeryError(
+                f"{c.num_drones} drones do not fit into the arena, which has {max(free, 0)} places {c.spacing_m} m apart: "
+                "raise arena_m or lower spacing_m (and start_box_m)."
+            )
+
+    def _grid(self) -> Tensor:
+        """[P, 3] m: the places of which random starts are drawn."""
+        c = self.cfg
+        lowest = c.start_box_m + 4 * max(c.floor_m, self.drone.body_height)
+        axes = []
+        for low, high in ((-c.arena_m, c.arena_m), (-c.arena_m, c.arena_m), (lowest - c.start_box_m, c.ceiling_m)):
+            count = int((high - low - 2 * c.start_box_m) / c.spacing_m + 1e-6) + 1
+            axes.append((torch.arange(count) - 0.5 * (count - 1)) * c.spacing_m + 0.5 * (low + high))
+        return torch.cartesian_prod(*axes)
+
+    def setup(self) -> None:
+        super().setup()
+        c, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
+        for name in ("goal", "goal_velocity", "goal_before"):
+            self.buffer(name, n, 3)
+        self.buffer("before", n, a, 3)
+        self.buffer("terms", len(TERMS), n, a)
+        self.buffer("figures", n, len(FIGURES))
+        self.buffer("cause", n, dtype=torch.int64)
+        self.buffer("held", n, dtype=torch.int64)
+        self._in_body = c.action not in _WORLD_AXES
+        self._seen = torch.zeros(n, a, 18 + 7 * c.neighbours)
+        self._all = torch.arange(n)
+        self._stale: Tensor | None = None  # worlds whose observation is out of date; None: all of them
+        self._looked = False
+        self._near = np.array((self.near, c.touch_m))
+        self._middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))
+        self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
+        self._places = self._grid()
+        low, high = torch.tensor(_TARGET_PLACES).T
+        self._target_low, self._target_size = low, high - low
+
+    def groups(self) -> dict[str, Group]:
+        k = self.cfg.neighbours
+        axes = "world" if self.cfg.action in _WORLD_AXES else "body"
+        terms = (
+            Term("target_offset", 3, "m", axes, noise=0.005),
+            Term("target_velocity", 3, "m/s", f"{axes}, relative", scale=0.5, noise=0.02),
+            Term("middle_offset", 3, "m", f"{axes}, to the arena's middle", scale=0.5, noise=0.005),
+            Term("up", 3, "1", "body, the world's z axis", noise=0.005),
+            Term("linear_velocity", 3, "m/s", axes, scale=0.5, noise=0.01),
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02),
+            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005),
+            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02),
+            Term("neighbour_seen", k, "1"),
+        )
+        self._widths = [t.size for t in terms]
+        self._term_names = [t.name for t in terms]
+        return {"drone": Group(self.cfg.num_drones, (*terms, Term("last_action", 4, "1")), self.action)}
+
+    def reset(self, ids: Tensor) -> None:
+        """Starts on random places of a grid, away from the target; or the published ones."""
+        if self.cfg.starts == "published":
+            goal = torch.tensor(PUBLISHED_TARGET).repeat(len(ids), 1)
+            self.target[ids] = torch.tensor(PUBLISHED_STARTS)
+        else:
+            draw = self.rng(ids).uniform(0.0, 1.0, (3 + len(self._places),))
+            goal, lot = self._target_low + self._target_size * draw[:, :3], draw[:, 3:]
+            lot += ((self._places - goal[:, None]).abs() < 1.5 * self.cfg.spacing_m).all(-1)  # not beside the target
+            self.target[ids] = self._places[lot.topk(self.cfg.num_drones, dim=1, largest=False).indices]
+        self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
+        kernels.begin(
+            ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_before.numpy(),
+            self.goal_velocity.numpy(), self.target.numpy(), self.before.numpy(), self.figures.numpy(), self.held.numpy(),
+        )  # fmt: skip
+        self._judge(ids)
+        self._stale = ids if self._looked else None
+        self._looked = False
+
+    def move_goal(self) -> None:
+        """Move ``self.goal`` on by one control step and set ``self.goal_velocity``; a goal at rest needs nothing."""
+
+    def met(self) -> Tensor:
+        """[N] bool: the drones are where they should be, now.
+
+        All of them on the shell around the target, no two seen from it under less than half the angle that n drones can
+        have to each other (the side of an equal share of the sphere), and not all of them on one side.
+        """
+        f = self.figures
+        return (f[:, 2] < self.cfg.shell_width_m) & (f[:, 3] > 0.5) & (f[:, 4] < 0.4)
+
+    def advance(self) -> None:
+        self.goal_before.copy_(self.goal)
+        self.move_goal()
+        self._judge(self._all)
+        self.held.add_(1).mul_(self.met())
+        self._stale, self._looked = None, False
+
+    def _judge(self, ids: Tensor) -> None:
+        c = self.cfg
+        kernels.judge(
+            ids.numpy(), self.drones.bodies.state.numpy(), self.before.numpy(), self.goal.numpy(), self.goal_before.numpy(),
+            c.shell_m, self._near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m, self.terms.numpy(),
+            self.cause.numpy(), self.figures.numpy(),
+        )  # fmt: skip
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        c, ids = self.cfg, self._all if self._stale is None else self._stale
+        kernels.look(
+            ids.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(), self._middle,
+            c.sight_m, c.neighbours, self._in_body, self._seen.numpy(),
+        )  # fmt: skip
+        self._stale, self._looked = None, True
+        parts = dict(zip(self._term_names, self._seen.split(self._widths, dim=-1), strict=True))
+        return {"drone": {**parts, "last_action": self.last_action}}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._stale = None
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": dict(zip(TERMS, self.terms.unbind(0), strict=True))}
+
+    def terminated(self) -> Tensor:
+        """A crash of one drone ends the episode of its world."""
+        return self.cause.clone()
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Success: the goal was met all through the last second. The rest is of the present moment, but `gap_m`, the least
+        distance between two drones in the episode."""
+        f, intact = self.figures, self.cause == 0
+        return {
+            "success": (intact & (self.held >= self._hold_steps)).float(),
+            "held_s": self.held * self.cfg.control_dt,
+            "distance_m": f[:, 0].clone(),
+            "nearest_m": f[:, 1].clone(),
+            "around": f[:, 3].clone(),
+            "gap_m": f[:, 5].clone(),
+            "crash": (~intact).float(),
+        }
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """Each drone flies to the shell and there away from the others, as charges on a sphere spread out."""
+        pilot, radius, lowest = self.pilot(), self.cfg.shell_m, 4 * self.cfg.floor_m
+
+        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            direction = normalize(self.drones.bodies.pos - self.goal[:, None], dim=-1)
+            apart = direction[:, :, None] - direction[:, None]
+            push = (apart / apart.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(3)).sum(2)
+            aim = direction + 0.5 * push / push.norm(dim=-1, keepdim=True).clamp_min(1.0)
+            place = self.goal[:, None] + radius * normalize(aim, dim=-1) + self.dodge()
+            place[..., 2].clamp_(min=lowest)
+            return {"drone": pilot.act(place, self.goal_velocity[:, None].expand_as(place))}
+
+        return act
+
+    def dodge(self) -> Tensor:
+        """[N, A, 3] m: how far a classical controller shifts each drone's aim away from those that are near it."""
+        pos = self.drones.bodies.pos
+        away = pos[:, :, None] - pos[:, None]
+        return 0.01 * (away / away.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(4)).sum(2).clamp(-50.0, 50.0)
+
+    @property
+    def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Where the policy has learned to fly; a runtime takes over outside."""
+        c = self.cfg
+        side = c.arena_m + c.bounds_m
+        return {
+            "drone": {
+                "height": {"low": c.floor_m, "high": c.ceiling_m + c.bounds_m, "unit": "m"},
+                "x": {"low": -side, "high": side, "unit": "m"},
+                "y": {"low": -side, "high": side, "unit": "m"},
+            }
+        }
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return [{"pos": self.goal[i].tolist(), "size": 0.1, "rgba": [0.95, 0.25, 0.2, 1.0], "trail": True}]

@@ -1,0 +1,1 @@
+"""Volleyball with drones: nine tasks on one referee."""

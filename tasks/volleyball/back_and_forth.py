@@ -1,0 +1,115 @@
+"""Back-and-forth: one drone flies to and fro between two places. No ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.volleyball import plays, rally
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+
+
+@dataclass(frozen=True)
+class BackAndForthConfig(VolleyConfig):
+    """Values of volley-back-and-forth (facts/drones.md 1.4)."""
+
+    start_box_m: tuple[float, ...] = (0.0, 0.0, 0.0)  # m: it starts at its first place
+    near_m: float = 0.6  # m, distance that counts as being there
+    stay_steps: int = 5  # control steps in a row that it has to be there
+    low_m: float = 0.4  # m, height that ends the episode
+    high_m: float = 5.0  # m, likewise
+    far_m: float = 7.5  # m, distance from the target that ends it
+    success_targets: int = 10  # targets in an episode that count as a success
+    reward: Weights = Weights(staying=2.5, closeness=0.01, drone_fault=-10.0)
+
+
+class VolleyBackAndForth(VolleyTask):
+    """Success: 10 targets reached, each held for 5 control steps. Headline: targets reached in 16 s.
+
+    With c steps in a row within 0.6 m and distance d the published reward is ``2.5 c + 0.02 (50 - c) 0.5 / (1 + d^2)``.
+    """
+
+    Config: ClassVar[type] = BackAndForthConfig
+    headline: ClassVar[str] = "targets"
+    ends: ClassVar[tuple[tuple[float, float, float], ...]] = ((9.0, 4.5, 2.0), (4.5, 0.0, 2.0))
+    """m, world: the targets, in turns; the drone starts at the second."""
+    has_ball: ClassVar[bool] = False
+    cfg: BackAndForthConfig
+
+    stayed: Tensor
+    targets: Tensor
+    clock: Tensor
+    fault: Tensor
+
+    def setup(self) -> None:
+        super().setup()
+        n = self.world.num_envs
+        for name in ("stayed", "targets", "clock", "fault"):
+            self.buffer(name, n, dtype=torch.int64)
+        self._ends = torch.tensor(self.ends)
+
+    def groups(self) -> dict[str, Group]:
+        target = Term("to_target", 3, "m", "world, target minus drone", scale=0.25)
+        return {"drone": Group(1, (*self.state_terms(), target), self.action)}
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        for t in (self.stayed, self.targets, self.clock, self.fault):
+            t[ids] = 0
+        where = self.drones.bodies.pos[ids, 0]
+        self.log.note(ids, torch.zeros(len(ids)), rally.TAKE_OFF, 0, where)
+
+    @property
+    def target(self) -> Tensor:
+        """[N, 3] m, world: where to fly now."""
+        return self._ends[self.targets % 2]
+
+    def advance(self) -> None:
+        self.clock += 1
+        pos = self.drones.bodies.pos[:, 0]
+        self.distance = (self.target - pos).norm(dim=-1)
+        near = self.distance < self.cfg.near_m
+        self.stayed.add_(1).mul_(near)
+        self.in_row = self.stayed.float()  # c of the reward, before the target changes
+        reached = self.stayed >= self.cfg.stay_steps
+        if reached.any():
+            self._note(reached, rally.TARGET, pos)
+            self.targets += reached
+            self.stayed.masked_fill_(reached, 0)
+        z = pos[:, 2]
+        self.fault.copy_((z < self.cfg.low_m) * rally.DRONE_TOO_LOW + (z > self.cfg.high_m) * rally.DRONE_TOO_HIGH)
+        self.fault.masked_fill_((self.fault == 0) & (self.distance > self.cfg.far_m), rally.DRONE_ASTRAY)
+        for code in self.fault.unique().tolist():
+            if code:
+                self._note(self.fault == code, rally.FAULT + code, pos)
+
+    def _note(self, where: Tensor, event: int, pos: Tensor) -> None:
+        ids = where.nonzero().squeeze(1)
+        self.log.note(ids, self.clock[ids] * self.cfg.control_dt, event, 0, pos[ids])
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        to_target = self.target[:, None] - self.drones.bodies.pos
+        return {"drone": {**self.observe_state(), "to_target": to_target}}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        closeness = (50.0 - self.in_row) / (1.0 + self.distance.square())
+        terms = {"staying": self.in_row, "closeness": closeness, "drone_fault": (self.fault > 0).float()}
+        return {"drone": {name: value[:, None] for name, value in terms.items()}}
+
+    def terminated(self) -> Tensor:
+        return self.fault.clone()
+
+    def metrics(self) -> dict[str, Tensor]:
+        targets = self.targets.float()
+        return {"success": (targets >= self.cfg.success_targets).float(), "targets": targets}
+
+    def baseline(self) -> plays.Act:
+        return plays.WayPoints(self)
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        pos = self.target[i].tolist()
+        return [{"pos": pos, "size": self.cfg.near_m, "rgba": [0.1, 0.9, 0.2, 0.25], "trail": False}]

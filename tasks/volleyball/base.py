@@ -1,0 +1,353 @@
+"""What all volleyball tasks share: court, drones with rackets, ball, starts, the state that a drone sees, the referee.
+
+A control step: `apply` commands the rotors, the engine flies K physics steps, `advance` shows the referee what touched the
+ball and where everything is, and rewards, ends of episodes and observations follow from the referee's sheet.
+
+Rules, courts, places, starts, observations and rewards are VolleyBots' (facts/drones.md 1.1 to 1.6). Physics steps are
+shorter than its 0.02 s; contacts are exact in time. Restitution 0.8 holds for the ball against everything, as on its
+drones; what it would be on the ground (there 0, averaged by PhysX) does not matter, since a landed ball ends the rally.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.court import check_court, court
+from rookery.assets.drones import quadrotor_spec
+from rookery.assets.scenery import ball as ball_spec
+from rookery.robots.drones.crazyflie import CRAZYFLIE_21
+from rookery.robots.drones.drone import Drones, action_spec
+from rookery.robots.drones.iris import IRIS
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.parameters import Parameter
+from rookery.sim.rotor.effects import effects
+from rookery.sim.rotor.parameters import DroneParameters
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec, Term, Weights
+from rookery.sim.task import Task
+from rookery.sim.world import Bodies
+from rookery.tasks.volleyball.rally import BALL_FAULTS, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
+from rookery.tasks.volleyball.referee import Referee
+from rookery.tasks.volleyball.rules import Rules
+from rookery.tasks.volleyball.state import STATE, TERMS, drone_state
+
+DRONES = {d.name: d for d in (IRIS, CRAZYFLIE_21)}
+CTBR_RATE = math.radians(0.8 * 180.0)  # rad/s on all axes, of a ctbr action of 1 (facts/drones.md 1.3)
+
+
+class Ball(NamedTuple):
+    """A ball, and the air that it flies through."""
+
+    mass: float  # kg
+    radius: float  # m
+    restitution: float
+    friction: float  # sliding
+    effects: str  # preset of effects that goes with it
+
+
+BALLS = {
+    # facts/drones.md 1.2: a material without friction, no air
+    "volleybots": Ball(0.005, 0.1, 0.8, 0.0, "volleybots"),
+    # facts/drones.md 1.12: JuggleRL's, in air; its restitution lies between 0.7 and 0.95; the friction is our guess
+    "realistic": Ball(0.0472, 0.04, 0.8, 0.3, "realistic"),
+}
+
+
+@dataclass(frozen=True)
+class VolleyConfig:
+    """Values that every volleyball task has."""
+
+    drone: str = "iris"  # or "crazyflie21"
+    racket_radius_m: float = 0.2  # m
+    action: str = (
+        "rotor_thrust"  # VolleyBots' PRT: linear in each rotor's thrust; or ctbr, attitude, velocity, position
+    )
+    integrated_yaw: bool = False  # track the integral of yaw rate commands, as the Crazyflie firmware does
+    ball: str = "volleybots"  # "volleybots": 5 g, radius 0.1 m, no air; or "realistic": 47.2 g, 0.04 m, in air
+    effects: str = ""  # preset of aerodynamic effects; empty: the one that goes with the ball
+    solid_net: bool = False  # whether ball and drones bounce off the net; it is a matter of rules either way
+    court_length_m: float = 18.0  # m
+    court_width_m: float = 9.0  # m
+    net_height_m: float = 2.43  # m
+    net_band_m: float = 1.0  # m, height of the net's mesh: looks only
+    dt: float = 0.005  # s, physics step
+    control_dt: float = 0.02  # s, policy step
+    episode_s: float = 16.0  # s
+    start_box_m: tuple[float, ...] = (0.5, 0.5, 0.2)  # m, half-widths of the box of starts around each drone's place
+    start_tilt: float = 0.1 * math.pi  # rad, half-width of roll and of pitch
+    start_yaw: float = math.pi  # rad, half-width of the heading
+    ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
+    reward: Weights = Weights()
+
+
+class VolleyTask(Task):
+    """Base of volleyball tasks. A subclass sets `anchors` and gives `rules`, groups, rewards and metrics.
+
+    Attributes:
+        referee: judges the rallies; see Referee and Sheet for what it tells.
+        drones: of all agents, [N, A].
+        ball: view of the ball, one body; None in a task without.
+        log: of the rallies; the referee writes it.
+    """
+
+    causes: ClassVar[tuple[str, ...]] = FAULTS
+    anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, 0.0, 2.0),)
+    """[A] m, world: the drones' places. Those with x < 0 are of the far side."""
+    turned: ClassVar[bool] = False
+    """Whether drones of the far side see the court turned, so that one policy can play either side."""
+    has_ball: ClassVar[bool] = True
+    over_net: ClassVar[bool] = False
+    """Whether the ball goes over the net although all drones stand on one side: films then show both halves."""
+
+    cfg: Any
+    log: RallyLog
+    referee: Referee
+    ball: Bodies | None
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        c = self.cfg
+        if c.drone not in DRONES:
+            raise unknown("drone", c.drone, DRONES)
+        if c.ball not in BALLS:
+            raise unknown("ball", c.ball, BALLS)
+        self.ball_kind = BALLS[c.ball]
+        self.air = effects(c.effects or self.ball_kind.effects)
+        self.drone: DroneParameters = replace(DRONES[c.drone], max_rate=(CTBR_RATE,) * 3)
+        try:
+            check_court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, self.anchors)
+        except ValueError as e:
+            raise RookeryError(f"the court does not fit: {e}") from e
+        if c.racket_radius_m <= 0:
+            raise RookeryError(f"racket_radius_m must be positive, got {c.racket_radius_m} m.")
+        if len(c.start_box_m) != 3:
+            raise RookeryError(f"start_box_m must have three values (x, y, z), got {c.start_box_m}.")
+        if self.has_ball and c.ball_above_m < self.ball_kind.radius + self.drone.body_height:
+            raise RookeryError(f"ball_above_m {c.ball_above_m} m puts the ball into the drone: start it higher.")
+
+    @property
+    def num_drones(self) -> int:
+        """A, of both sides."""
+        return len(self.anchors)
+
+    @property
+    def camera(self) -> Any:  # type: ignore[override]
+        """Beside the court, high enough to see balls; on one half of it where only that one is played on."""
+        c, both = self.cfg, any(x < 0 for x, _, _ in self.anchors) or self.over_net
+        middle, width = (0.0, c.court_length_m) if both else (0.25 * c.court_length_m, 0.5 * c.court_length_m)
+        return (middle + 0.2 * width, -0.5 * c.court_width_m - 0.4 * width, 2.0 + 0.12 * width), (middle, 0.0, 2.0)
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """[A] 0 for the near side (x > 0), 1 for the far one."""
+        return tuple(int(x < 0) for x, _, _ in self.anchors)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Prefixes of the drones in the scene."""
+        return tuple(f"drone_{i}" for i in range(self.num_drones))
+
+    @property
+    def touched(self) -> list[str]:
+        """Geoms whose contacts with the ball the referee is told: rackets, bodies, ground and a solid net."""
+        drones = [f"{d}/{g}" for g in ("racket", "collision") for d in self.names]
+        return [*drones, "ground", *["net"] * self.cfg.solid_net]
+
+    def rules(self) -> Rules:
+        """The rules of this task."""
+        raise NotImplementedError(f"{type(self).__name__} has no rules.")
+
+    def court_rules(self, **others: Any) -> Rules:
+        """Rules with this task's court and ball, and `others`."""
+        c = self.cfg
+        return Rules(0.5 * c.court_length_m, 0.5 * c.court_width_m, c.net_height_m, self.ball_kind.radius, **others)
+
+    def scene(self) -> Scene:
+        c, d, b = self.cfg, self.drone, self.ball_kind
+
+        def base() -> mujoco.MjSpec:
+            return court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, solid_net=c.solid_net)
+
+        def drone() -> mujoco.MjSpec:
+            x, y, z = d.inertia
+            return quadrotor_spec(
+                mass=d.mass, inertia=(x, y, min(z, x + y)), rotor_positions=d.rotor_positions, rotor_directions=d.directions,
+                propeller_radius=d.propeller_radius, body_radius=d.body_radius, body_height=d.body_height, look=d.look,
+                racket_radius=c.racket_radius_m if self.has_ball else 0.0,
+            )  # fmt: skip
+
+        def ball() -> mujoco.MjSpec:
+            return ball_spec(b.radius, b.mass, restitution=b.restitution, friction=(b.friction, 0.0, 0.0))
+
+        scene = Scene(base, dt=c.dt, integrator="euler")
+        scene.effects = self.air
+        for name, anchor in zip(self.names, self.anchors, strict=True):
+            scene.add(drone, name, pos=anchor)
+            scene.inertia[f"{name}/base"] = d.inertia
+            scene.multirotors[name] = d
+        if self.has_ball:
+            x, y, z = self.anchors[0]
+            scene.add(ball, "ball", pos=(x, y, z + c.ball_above_m))
+            scene.watch("ball/ball", self.touched)
+        return scene
+
+    @property
+    def action(self) -> ActionSpec:
+        """The configured action kind of this drone."""
+        return action_spec(self.drone, self.cfg.action)
+
+    @property
+    def actuator_order(self) -> dict[str, list[str]]:
+        """Rotors in the order of the action, for the contract."""
+        return {"drone": ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]}
+
+    @property
+    def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Where the policy has learned to fly; a runtime takes over outside."""
+        return {"drone": {"height": {"low": 0.4, "high": None, "unit": "m"}}}
+
+    def setup(self) -> None:
+        n = self.world.num_envs
+        self.drones = Drones(self.world, self.names, self.drone, self.cfg.action, self.cfg.integrated_yaw)
+        self.drones.physics_steps = self.physics_steps
+        self.child("drones", self.drones)
+        self.places = torch.tensor(self.anchors)  # [A, 3] m, world
+        self._numbers, self._no_fault = torch.arange(self.num_drones), torch.zeros(n, self.num_drones)
+        self._fault_kinds = torch.zeros(len(FAULTS) + 1, 3)
+        for column, kind in enumerate((HIT_FAULTS, DRONE_FAULTS, BALL_FAULTS)):
+            self._fault_kinds[list(kind), column] = 1.0
+        self._turned = torch.tensor([self.turned and side == 1 for side in self.sides])
+        self.mirror = torch.where(self._turned[:, None], torch.tensor([-1.0, -1.0, 1.0]), torch.ones(3))
+        """[A, 3] what a world vector is multiplied by for each drone to see it; -1 where the court is turned."""
+        self._heading = math.pi * torch.tensor(self.sides)
+        self.ball = None
+        if not self.has_ball:
+            self.log = RallyLog(n)
+            self.child("log", self.log)
+        else:
+            self.ball = self.world.bodies(["ball/base"])
+            self.touches = self.world.touches("ball/ball", self.touched)
+            self._when = torch.full((n, len(self.touched)), math.inf)
+            self._ball_mass = self.world.params.nominal("mass", ["ball/base"])
+            self.referee = Referee(n, self.rules(), self.sides, self.cfg.control_dt, self.cfg.dt)
+            self.child("referee", self.referee)
+            self.log = self.referee.log
+
+    def parameters(self) -> dict[str, Parameter]:
+        out = self.drones.parameters()
+        if self.has_ball:
+
+            def write(ids: Tensor, v: Tensor) -> None:
+                self.world.params.set("mass", ["ball/base"], self._ball_mass * v[:, None], ids)
+
+            out["ball_mass"] = Parameter("mass of the ball", "1", 1.0, 0.1, 10.0, write)
+        return out
+
+    def servers(self, ids: Tensor) -> Tensor:
+        """[n] int64: the drones above which the balls start, drawn anew for each episode where that is random."""
+        return torch.zeros(len(ids), dtype=torch.int64)
+
+    def reset(self, ids: Tensor) -> None:
+        """Drones near their places at rest, the ball at rest above the server, a new rally."""
+        c, a = self.cfg, self.num_drones
+        u = self.rng(ids).uniform(-1.0, 1.0, (a, 6))
+        state = torch.zeros(len(ids), a, 13)
+        state[..., 0:3] = self.places + u[..., 0:3] * torch.tensor(c.start_box_m)
+        roll, pitch = c.start_tilt * u[..., 3], c.start_tilt * u[..., 4]
+        state[..., 3:7] = from_euler(roll, pitch, self._heading + c.start_yaw * u[..., 5])
+        self.drones.reset(ids, state)
+        if self.ball is not None:
+            servers = self.servers(ids)
+            ball = torch.zeros(len(ids), 1, 13)
+            ball[:, 0, 0:3] = state[torch.arange(len(ids)), servers, 0:3]
+            ball[:, 0, 2] += c.ball_above_m
+            ball[..., 3] = 1.0
+            self.ball.set_state(ids, ball)
+            self.referee.start(ids, ball[:, 0], servers)
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        self.drones.apply(actions["drone"])
+
+    def advance(self) -> None:
+        if self.ball is not None:
+            self._when.copy_(self.touches.when)
+            self.referee.step(self._when, self.ball.state[:, 0], self.drones.bodies.state)
+
+    def state_terms(self) -> tuple[Term, ...]:
+        """The 23 numbers of a drone's own state, declared (values from `observe_state`)."""
+        return TERMS
+
+    def observe_state(self) -> dict[str, Tensor]:
+        """The values of `state_terms`, views of one [N, A, 23] tensor."""
+        x = self.drones.bodies.state
+        out = torch.empty(*x.shape[:2], STATE)
+        drone_state(x.numpy(), self.drones.rotor_speed.numpy(), self._turned.numpy(), out.numpy())
+        return dict(zip((t.name for t in TERMS), out.split([t.size for t in TERMS], dim=-1), strict=True))
+
+    def ball_terms(self) -> tuple[Term, ...]:
+        """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
+        place minus the other's."""
+        return (
+            Term("from_anchor", 3, "m", "world, drone minus anchor"),
+            Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
+            Term("ball_velocity", 3, "m/s", "world", scale=0.2),
+        )
+
+    def observe_ball(self) -> dict[str, Tensor]:
+        """The values of `ball_terms`, each [N, A, 3]."""
+        assert self.ball is not None
+        pos, ball = self.drones.bodies.pos, self.ball.state
+        return {
+            "from_anchor": (pos - self.places) * self.mirror,
+            "from_ball": (pos - ball[..., 0:3]) * self.mirror,
+            "ball_velocity": ball[..., 7:10] * self.mirror,
+        }
+
+    def faults(self) -> dict[str, Tensor]:
+        """Reward terms of what went wrong in this step, each [N, A] of 0 and 1: `wrong_hit` and `drone_fault` for the drone
+        that did it, `ball_fault` for all."""
+        fault, zero = self.referee.fault, self._no_fault
+        if not fault.any():
+            return {"wrong_hit": zero, "drone_fault": zero, "ball_fault": zero}
+        hit, drone, ball = self._fault_kinds[fault.long()].unbind(-1)
+        culprit = self.referee.culprit[:, None] == self._numbers
+        partner = self.referee.partner[:, None] == self._numbers
+        return {
+            "wrong_hit": hit[:, None] * culprit,
+            "drone_fault": drone[:, None] * (culprit | partner),
+            "ball_fault": ball[:, None].expand_as(zero),
+        }
+
+    def terminated(self) -> Tensor:
+        return self.referee.fault.long()
+
+    def story(self, i: int) -> list[str]:
+        """The rally before this one, and this one as far as it has come."""
+        return [*self.play_by_play(i, 1), *self.play_by_play(i)]
+
+    def play_by_play(self, world: int, back: int = 0, names: Sequence[str] = ()) -> list[str]:
+        """The rally of a world as readable lines; see RallyLog.play_by_play. A finished rally is the one before (back=1),
+        since a new one begins in the same step."""
+        return self.log.play_by_play(world, back, names)
+
+
+def from_euler(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
+    """Quaternions [..., 4] wxyz: yaw about z, then pitch about the new y, then roll about the new x (rad, each [...])."""
+    r, p, y = 0.5 * roll, 0.5 * pitch, 0.5 * yaw
+    cr, sr, cp, sp, cy, sy = r.cos(), r.sin(), p.cos(), p.sin(), y.cos(), y.sin()
+    return torch.stack(
+        (
+            cr * cp * cy + sr * sp * sy,
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+        ),
+        dim=-1,
+    )

@@ -1,0 +1,152 @@
+"""Bump and pass: two drones play the ball to each other, high over the line between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.volleyball import plays
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.practice import begin_in_flight, landing
+from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
+
+
+@dataclass(frozen=True)
+class BumpAndPassConfig(VolleyConfig):
+    """Values of volley-bump-and-pass (facts/drones.md 1.5)."""
+
+    ball_above_m: float = 2.0  # m, where the ball starts above the first drone
+    pass_height_m: float = 4.0  # m, height above which a pass must cross the line y = 0
+    anchor_radius_m: float = 0.5  # m, around its anchor in which a drone may be
+    success_passes: int = 10  # passes in an episode that count as a success
+    in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for practice
+    reward: Weights = Weights(
+        hit=1.0, passed=1.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
+        wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0,
+    )  # fmt: skip
+
+
+class Pair(VolleyTask):
+    """What the tasks of two drones share: observations, and terms of the reward."""
+
+    def groups(self) -> dict[str, Group]:
+        terms = (
+            *self.state_terms(), *self.ball_terms(),
+            Term("to_other", 3, "m", "world, other drone minus drone", scale=0.25),
+            Term("turn", 2, "1"),  # one-hot: the drone that is to hit next, none when both are through
+            Term("number", 2, "1"),  # one-hot: this drone
+        )  # fmt: skip
+        return {"drone": Group(2, terms, self.action)}
+
+    def setup(self) -> None:
+        super().setup()
+        n = self.world.num_envs
+        self._number = torch.eye(2).expand(n, 2, 2)
+
+    def is_turn(self) -> Tensor:
+        """[N, 2] float32, 1 for the drone that is to hit next."""
+        return (self.referee.turn[:, None] == self._numbers).float()
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        pos = self.drones.bodies.pos
+        return {
+            "drone": {
+                **self.observe_state(),
+                **self.observe_ball(),
+                "to_other": pos.flip(1) - pos,
+                "turn": self.is_turn()[:, None].expand(-1, 2, -1),
+                "number": self._number,
+            }
+        }
+
+    def shared(self, value: Tensor) -> Tensor:
+        """[N, 2] from what both drones get, [N]."""
+        return value[:, None].expand(-1, 2)
+
+    def far_from_anchor(self, radius: float) -> Tensor:
+        """[N, 2] m, the mean over both drones of how far outside the sphere around its anchor each is."""
+        away = (self.drones.bodies.pos - self.places).norm(dim=-1)
+        return self.shared((away - radius).clamp_min(0.0).mean(1))
+
+    def near_ball(self, weight: Tensor) -> Tensor:
+        """[N, 2] the mean over both drones of weight [N, 2] / (1 + horizontal distance to the ball in m)."""
+        assert self.ball is not None
+        off = (self.drones.bodies.pos[..., :2] - self.ball.pos[..., :2]).norm(dim=-1)
+        return self.shared((weight / (1.0 + off)).mean(1))
+
+    def practice(self) -> dict[str, Tensor]:
+        """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice. Where the ball comes
+        down when it is one's turn, at one's anchor when it is not, and the ball's height above a drone (or 1 m), up to 2 m: each drone's own
+        doing, where the published terms are shared and rare."""
+        assert self.ball is not None
+        pos, ball, turn = self.drones.bodies.pos, self.ball.pos, self.is_turn()
+        down = landing(self.ball.state, pos[..., 2] + self.ball_kind.radius + self.drone.body_height)
+        off = (pos[..., :2] - down).norm(dim=-1)
+        return {
+            "below": turn / (1.0 + off),
+            "home": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
+            "aloft": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+        }
+
+    def direction(self, wanted: Tensor) -> Tensor:
+        """[N, 2] cosine between a drone's legal hit of this step, as the ball flies now, and the `wanted` direction
+        [N, 2, 2], in the horizontal plane; 0 without a hit."""
+        assert self.ball is not None
+        hit = self.referee.hit_now
+        if not hit.any():
+            return self._no_fault
+        return hit * torch.cosine_similarity(wanted, self.ball.lin_vel[..., :2].expand_as(wanted), dim=-1)
+
+
+class VolleyBumpAndPass(Pair):
+    """Success: 10 passes that crossed the line between the drones above 4 m. Headline: the number of such passes in 16 s.
+
+    The published simulator counts a crossing when it sees the ball within its radius of the line; here it is the crossing
+    itself, at its true height.
+    """
+
+    Config: ClassVar[type] = BumpAndPassConfig
+    headline: ClassVar[str] = "passes"
+    anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, -2.5, 2.0), (4.5, 2.5, 2.0))
+    cfg: BumpAndPassConfig
+
+    def rules(self) -> Rules:
+        return self.court_rules(
+            order=ALTERNATE, ball_low=2.0 * self.ball_kind.radius, ball_high=16.0, bounds=IN_THE_AIR, cross_axis=1,
+            cross_above=self.cfg.pass_height_m, drone_low=0.4, drone_net=SLAB, drone_reach=self.cfg.racket_radius_m,
+        )  # fmt: skip
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        if self.cfg.in_flight > 0.0:
+            begin_in_flight(self, ids, self.cfg.in_flight, (0, 1))
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        pos = self.drones.bodies.pos[..., :2]
+        return {
+            "drone": {
+                "hit": self.shared(self.referee.hit_now.any(1).float()),
+                "passed": self.shared(self.referee.crossed_well.float()),
+                "far_from_anchor": self.far_from_anchor(self.cfg.anchor_radius_m),
+                "near_ball": self.near_ball(2.0 * self.is_turn() - 1.0),
+                "direction": self.direction(pos.flip(1) - pos),
+                **self.faults(),
+                **self.practice(),
+            }
+        }
+
+    def metrics(self) -> dict[str, Tensor]:
+        passes = self.referee.good_crossings.float()
+        return {
+            "success": (passes >= self.cfg.success_passes).float(),
+            "passes": passes,
+            "hits": self.referee.total.float(),
+            "crossings": self.referee.crossings.float(),
+        }
+
+    def baseline(self) -> plays.Act:
+        return plays.TakeTurns(self, apex=5.0)

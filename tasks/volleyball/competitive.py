@@ -1,0 +1,230 @@
+"""Matches: 1 vs 1, 3 vs 3 and 6 vs 6, one rally an episode (facts/drones.md 1.6, constant by constant).
+
+All drones are one group "drone", those of the near side (x > 0) first, those of the far side after them: observations are
+symmetric (symmetry.py), so one policy trained by any trainer plays both sides, which is self-play. To let two policies play
+against each other, act with the first half of the agents by the one and with the second half by the other (`near`, `far`).
+
+A drone that crashes ends the rally at a cost of its own, and nobody wins the point, as published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.volleyball import plays
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.competition import (
+    CRASH,
+    HIT,
+    MISPLACED,
+    NEAR_ANCHOR,
+    NEAR_BALL,
+    REWARDS,
+    TOO_CLOSE,
+    WIN,
+    earn,
+    relations,
+)
+from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
+from rookery.tasks.volleyball.state import drone_state
+from rookery.tasks.volleyball.symmetry import Place, far_places
+
+
+@dataclass(frozen=True)
+class MatchConfig(VolleyConfig):
+    """Values that all matches have."""
+
+    net_band_m: float = 0.76  # m
+    drone_low_m: float = 0.3  # m, height below which a drone has crashed
+    apart_m: float = 0.0  # m, least distance of two drones of one side
+    success_crossings: int = 2  # of the net: a rally that went there and back
+
+
+@dataclass(frozen=True)
+class Match1v1Config(MatchConfig):
+    """Values of volley-1v1."""
+
+    court_length_m: float = 6.0  # m
+    court_width_m: float = 3.0  # m
+    episode_s: float = 20.0  # s
+    ball_above_m: float = 1.5  # m
+    start_box_m: tuple[float, ...] = (0.1, 0.1, 0.1)  # m
+    start_tilt: float = 0.1  # rad
+    start_yaw: float = 0.1  # rad
+    reward: Weights = Weights(win=100.0, hit=5.0, near_ball=0.5, misplaced=-0.2, crash=-100.0)
+
+
+@dataclass(frozen=True)
+class Match3v3Config(MatchConfig):
+    """Values of volley-3v3. Drones start exactly at their places."""
+
+    court_length_m: float = 12.0  # m
+    court_width_m: float = 6.0  # m
+    episode_s: float = 10.0  # s
+    ball_above_m: float = 3.0  # m
+    start_box_m: tuple[float, ...] = (0.0, 0.0, 0.0)  # m
+    start_tilt: float = 0.0  # rad
+    start_yaw: float = 0.0  # rad
+    apart_m: float = 0.8  # m
+    reward: Weights = Weights(
+        win=100.0, hit=10.0, near_ball=0.5, near_anchor=0.05, crash=-100.0, too_close=-100.0
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Match6v6Config(Match3v3Config):
+    """Values of volley-6v6."""
+
+    court_length_m: float = 18.0  # m
+    court_width_m: float = 9.0  # m
+
+
+class Match(VolleyTask):
+    """Base of matches. Success: the ball crossed the net there and back.
+
+    Metrics besides: `near_wins` and `far_wins` (0 or 1; neither where the time ran out or a drone crashed), `hits` (legal, of
+    both sides), `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause.
+    """
+
+    turned: ClassVar[bool] = True
+    headline: ClassVar[str] = "crossings"
+    server: ClassVar[int] = 0
+    """Which drone of a side serves."""
+    terms: ClassVar[dict[str, int]]
+    """The reward's terms and their rows, see competition."""
+    cfg: MatchConfig
+
+    @property
+    def near(self) -> slice:
+        """Agents of the near side."""
+        return slice(0, self.num_drones // 2)
+
+    @property
+    def far(self) -> slice:
+        """Agents of the far side."""
+        return slice(self.num_drones // 2, self.num_drones)
+
+    @property
+    def teams(self) -> bool:
+        """Whether a side has more than one drone."""
+        return self.num_drones > 2
+
+    def rules(self) -> Rules:
+        c = self.cfg
+        return self.court_rules(
+            order=TEAMS if self.teams else ALTERNATE, bounds=ON_GROUND if self.teams else IN_THE_AIR,
+            ball_low=0.2, drone_low=c.drone_low_m, drone_net=PLANE, apart=c.apart_m,
+        )  # fmt: skip
+
+    def groups(self) -> dict[str, Group]:
+        a, drone = self.num_drones // 2, "world, turned for the far side"
+        anchor, ball, velocity = self.ball_terms()
+        turn = Term("turn", 2, "1")  # own, the other's
+        if self.teams:
+            others: tuple[Term, ...] = (
+                anchor, ball, velocity, turn,
+                Term("number", a, "1"),  # one-hot: which drone of its side this is
+                Term("already_hit", 2, "1"),  # may hit, may not
+                Term("positions", 6 * a, "m", drone, scale=0.25),  # of the own side, then of the other
+            )  # fmt: skip
+        else:
+            opponent = Term("from_opponent", 3, "m", f"{drone}, drone minus opponent", scale=0.25)
+            others = (anchor, opponent, ball, velocity, turn)
+        return {"drone": Group(self.num_drones, (*self.state_terms(), *others), self.action)}
+
+    def setup(self) -> None:
+        super().setup()
+        n, a, group = self.world.num_envs, self.num_drones, self.groups()["drone"]
+        self._observed = torch.zeros(n, a, group.observation_size)
+        sizes = [t.size for t in group.observation]
+        self._views = dict(
+            zip((t.name for t in group.observation), self._observed.split(sizes, dim=-1), strict=True)
+        )
+        self._earned = torch.zeros(REWARDS, n, a)
+        self._paid = {name: self._earned[row] for name, row in self.terms.items()}
+        self._lines = (0.5 * self.cfg.court_length_m, 0.5 * self.cfg.court_width_m)
+
+    def servers(self, ids: Tensor) -> Tensor:
+        side = self.rng(ids).integers(0, 2)
+        return self.server + side * (self.num_drones // 2)
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        assert self.ball is not None
+        x, out = self.drones.bodies.state.numpy(), self._observed.numpy()
+        drone_state(x, self.drones.rotor_speed.numpy(), self._turned.numpy(), out)
+        relations(
+            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet.turn,
+            self.referee.sheet.used, self.teams, out,
+        )  # fmt: skip
+        return {"drone": self._views}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        assert self.ball is not None
+        x = self.drones.bodies.state.numpy()
+        earn(
+            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet, self.teams, self._lines,
+            self.cfg.drone_low_m, self.cfg.apart_m, self._earned.numpy(),
+        )  # fmt: skip
+        return {"drone": self._paid}
+
+    def metrics(self) -> dict[str, Tensor]:
+        r = self.referee
+        return {
+            "success": (r.crossings >= self.cfg.success_crossings).float(),
+            "near_wins": (r.loser == 1).float(),
+            "far_wins": (r.loser == 0).float(),
+            "hits": r.total.float(),
+            "crossings": r.crossings.float(),
+            "seconds": r.clock * self.cfg.control_dt,
+        }
+
+
+class Volley1v1(Match):
+    """Two drones hit the ball in turns; see Match."""
+
+    Config: ClassVar[type] = Match1v1Config
+    anchors: ClassVar[tuple[Place, ...]] = ((1.5, 0.0, 2.0), (-1.5, 0.0, 2.0))
+    terms: ClassVar[dict[str, int]] = {
+        "win": WIN, "hit": HIT, "near_ball": NEAR_BALL, "misplaced": MISPLACED, "crash": CRASH
+    }  # fmt: skip
+
+    def baseline(self) -> plays.Act:
+        return plays.TakeTurns(self, apex=4.2)
+
+
+_TEAM_TERMS = {
+    "win": WIN, "hit": HIT, "near_ball": NEAR_BALL, "near_anchor": NEAR_ANCHOR, "crash": CRASH, "too_close": TOO_CLOSE
+}  # fmt: skip
+_THREE: tuple[Place, ...] = ((3.0, -1.5, 2.0), (3.0, 1.5, 2.0), (6.0, 0.0, 2.0))
+_SIX: tuple[Place, ...] = (
+    (3.0, -3.0, 2.0), (3.0, 0.0, 2.0), (3.0, 3.0, 2.0), (6.0, -3.0, 2.0), (9.0, 0.0, 2.0), (6.0, 3.0, 2.0)
+)  # fmt: skip
+
+
+class Volley3v3(Match):
+    """Two sides of three; each drone may hit once until the ball crosses the net; see Match."""
+
+    Config: ClassVar[type] = Match3v3Config
+    server: ClassVar[int] = 2
+    anchors: ClassVar[tuple[Place, ...]] = (*_THREE, *far_places(_THREE))
+    terms: ClassVar[dict[str, int]] = _TEAM_TERMS
+
+    def baseline(self) -> plays.Act:
+        return plays.Match(self, apex=6.0)
+
+
+class Volley6v6(Match):
+    """Two sides of six, by the same rule: so up to six hits a side, as published; see Match."""
+
+    Config: ClassVar[type] = Match6v6Config
+    server: ClassVar[int] = 4
+    anchors: ClassVar[tuple[Place, ...]] = (*_SIX, *far_places(_SIX))
+    terms: ClassVar[dict[str, int]] = _TEAM_TERMS
+
+    def baseline(self) -> plays.Act:
+        return plays.Match(self, apex=6.0)

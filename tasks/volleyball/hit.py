@@ -1,0 +1,77 @@
+"""Hit: one drone hits a falling ball once, as far as it can over the net."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from rookery.sim.specs import Group, Weights
+from rookery.tasks.volleyball import plays, rally
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.rules import NOWHERE, PLANE, Rules
+
+
+@dataclass(frozen=True)
+class HitConfig(VolleyConfig):
+    """Values of volley-hit (facts/drones.md 1.4)."""
+
+    episode_s: float = 10.0  # s
+    ball_above_m: float = 3.0  # m, where the ball starts above the drone
+    finish_height_m: float = 2.0  # m, where the distance is measured as the ball comes down
+    reward: Weights = Weights(
+        hit=1.0, far_from_anchor=-0.05, distance=2.0, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
+    )
+
+
+class VolleyHit(VolleyTask):
+    """Success: one hit, and the ball comes down through 2 m beyond the net. Headline: the horizontal distance in m between
+    the drone's place and there. Ball and drone may leave the court; the net is none (it is only drawn), but the drone must
+    not pass it."""
+
+    Config: ClassVar[type] = HitConfig
+    headline: ClassVar[str] = "distance_m"
+    over_net: ClassVar[bool] = True
+    cfg: HitConfig
+
+    def rules(self) -> Rules:
+        return self.court_rules(
+            hit_gap=25, gap_is_fault=True, racket_only=False, ball_low=1.5 * self.ball_kind.radius, ball_high=16.0,
+            bounds=NOWHERE, ball_net=False, finish_height=self.cfg.finish_height_m, drone_low=0.4, drone_net=PLANE,
+        )  # fmt: skip
+
+    def groups(self) -> dict[str, Group]:
+        return {"drone": Group(1, (*self.state_terms(), *self.ball_terms()), self.action)}
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": {**self.observe_state(), **self.observe_ball()}}
+
+    @property
+    def finished(self) -> Tensor:
+        """[N] bool: the ball came down after one hit."""
+        return self.referee.fault == rally.FINISHED
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        away = (self.drones.bodies.pos - self.places).norm(dim=-1)
+        distance = (self.places[:, 0] - self.referee.end[:, :1]) * self.finished[:, None]
+        return {
+            "drone": {
+                "hit": self.referee.hit_now.float(),
+                "far_from_anchor": (away > 1.0).float(),
+                "distance": distance,
+                **self.faults(),
+            }
+        }
+
+    def metrics(self) -> dict[str, Tensor]:
+        finished, end = self.finished.float(), self.referee.end
+        return {
+            "success": finished * (end[:, 0] < 0),
+            "distance_m": finished * (end[:, :2] - self.places[0, :2]).norm(dim=-1),
+            "distance_x_m": finished * (self.places[0, 0] - end[:, 0]),
+            "hits": self.referee.total.float(),
+        }
+
+    def baseline(self) -> plays.Act:
+        return plays.Hit(self)

@@ -1,0 +1,79 @@
+"""Solo bump: one drone bumps a ball straight up, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from rookery.sim.specs import Group, Weights
+from rookery.tasks.volleyball import plays
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, Rules
+
+
+@dataclass(frozen=True)
+class SoloBumpConfig(VolleyConfig):
+    """Values of volley-solo-bump (facts/drones.md 1.4)."""
+
+    ball_above_m: float = 2.0  # m, where the ball starts above the drone
+    apex_m: float = 3.5  # m, height that the ball should rise above after each hit
+    ceiling_m: float = 4.5  # m, height that it must not reach
+    drone_high_m: float = 2.5  # m, height that the drone must not reach
+    success_hits: int = 10  # high hits in an episode that count as a success
+    reward: Weights = Weights(
+        high_hit=8.0, hit=2.0, below=1.0, height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
+    )
+
+
+class VolleySoloBump(VolleyTask):
+    """Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s."""
+
+    Config: ClassVar[type] = SoloBumpConfig
+    headline: ClassVar[str] = "high_hits"
+    cfg: SoloBumpConfig
+
+    def rules(self) -> Rules:
+        c = self.cfg
+        return self.court_rules(
+            hit_gap=25, gap_is_fault=True, racket_only=False, ball_low=1.5 * self.ball_kind.radius, ball_high=c.ceiling_m,
+            bounds=IN_THE_AIR, ball_net=False, apex_above=c.apex_m, drone_low=0.4, drone_high=c.drone_high_m,
+            drone_net=PLANE,
+        )  # fmt: skip
+
+    def groups(self) -> dict[str, Group]:
+        return {"drone": Group(1, (*self.state_terms(), *self.ball_terms()), self.action)}
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": {**self.observe_state(), **self.observe_ball()}}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        """`high_hit` is a hit up to which the mean apex of the flights between hits was above 3.5 m; `below` and `height`
+        are shaping: being under the ball, and the ball's height above the drone (or 1 m), up to 2 m."""
+        assert self.ball is not None
+        r, pos, ball = self.referee, self.drones.bodies.pos, self.ball.pos
+        hit = r.hit_now.float()
+        high = (r.apex_sum > self.cfg.apex_m * (r.total - 1)) & (r.total > 1)
+        return {
+            "drone": {
+                "high_hit": hit * high[:, None],
+                "hit": hit,
+                "below": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
+                "height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+                **self.faults(),
+            }
+        }
+
+    def metrics(self) -> dict[str, Tensor]:
+        r = self.referee
+        high = r.high_hits.float()
+        return {
+            "success": (high >= self.cfg.success_hits).float(),
+            "high_hits": high,
+            "hits": r.total.float(),
+            "mean_apex_m": r.apex_sum / (r.total - 1).clamp_min(1),
+        }
+
+    def baseline(self) -> plays.Act:
+        return plays.SoloBump(self)

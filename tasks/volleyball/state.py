@@ -1,0 +1,58 @@
+"""What a volleyball drone knows of itself: VolleyBots' state vector of 23 numbers (facts/drones.md 1.3), compiled."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from numba import njit
+
+from rookery.sim.specs import Term
+
+STATE = 23
+
+# Scales bring every value to about 1 on a court; they are no part of the published task.
+TERMS = (
+    Term("position", 3, "m", "world", scale=0.25),
+    Term("quaternion", 4, "1", "body to world, w >= 0"),
+    Term("linear_velocity", 3, "m/s", "world", scale=0.2),
+    Term("angular_velocity", 3, "rad/s", "world", scale=0.2),
+    Term("heading", 3, "1", "world, the body's x axis"),
+    Term("up", 3, "1", "world, the body's z axis"),
+    Term("throttle", 4, "1"),  # 2 u - 1 of the normalised rotor speeds u
+)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def drone_state(x, u, turned, out):
+    """The state vectors of all drones.
+
+    Args:
+        x: [N, A, 13], see Bodies.state.
+        u: [N, A, 4] normalised rotor speeds.
+        turned: [A] bool, whose world is turned by half a circle about z, so that both sides see the same court: x and y
+            of all vectors change sign, and the quaternion is multiplied by (0, 0, 0, 1) from the left.
+        out: [N, A, 23] float32, in the order of TERMS.
+    """
+    for n in range(x.shape[0]):
+        for a in range(x.shape[1]):
+            s, o = x[n, a], out[n, a]
+            side = -1.0 if turned[a] else 1.0
+            w, i, j, k = s[3], s[4], s[5], s[6]
+            if turned[a]:
+                w, i, j, k = -k, -j, i, w
+            if w < 0.0:
+                w, i, j, k = -w, -i, -j, -k
+            o[0], o[1], o[2] = side * s[0], side * s[1], s[2]
+            o[3], o[4], o[5], o[6] = w, i, j, k
+            o[7], o[8], o[9] = side * s[7], side * s[8], s[9]
+            # columns of the rotation matrix: the body's axes in the (turned) world
+            xx, xy, xz = 1.0 - 2.0 * (j * j + k * k), 2.0 * (i * j + w * k), 2.0 * (i * k - w * j)
+            zx, zy, zz = 2.0 * (i * k + w * j), 2.0 * (j * k - w * i), 1.0 - 2.0 * (i * i + j * j)
+            yx, yy, yz = zy * xz - zz * xy, zz * xx - zx * xz, zx * xy - zy * xx
+            p, q, r = s[10], s[11], s[12]
+            o[10] = xx * p + yx * q + zx * r
+            o[11] = xy * p + yy * q + zy * r
+            o[12] = xz * p + yz * q + zz * r
+            o[13], o[14], o[15] = xx, xy, xz
+            o[16], o[17], o[18] = zx, zy, zz
+            for m in range(4):
+                o[19 + m] = 2.0 * u[n, a, m] - 1.0

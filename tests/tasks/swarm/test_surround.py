@@ -1,0 +1,244 @@
+"""Swarms around a target: the published reward and rules against plain formulas, what drones see, starts, and success."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from rookery.sim.engines import make_world
+from rookery.sim.errors import RookeryError
+from rookery.sim.vec_env import VecEnv
+from rookery.tasks.swarm.surround import Surround, SurroundConfig
+
+QUIET = {"start_speed": 0.0, "start_tilt": 0.0, "start_spin": 0.0}
+TETRAHEDRON = torch.tensor([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]) / math.sqrt(3.0)
+
+
+def make(n: int = 2, seed: int = 0, engine: str = "mujoco", **config: Any) -> VecEnv:
+    task = Surround(SurroundConfig(**config))
+    env = VecEnv(task, make_world(engine, task.scene(), n), seed=seed, task_id="swarm-surround")
+    env.reset()
+    return env
+
+
+def put(env: VecEnv, pos: torch.Tensor, heading: float = 0.0, velocity: torch.Tensor | None = None) -> None:
+    """Drones of all worlds at `pos` [A, 3], level."""
+    n, a = env.num_envs, env.groups["drone"].count
+    state = torch.zeros(n, a, 13)
+    state[..., 0:3], state[..., 3], state[..., 6] = pos, math.cos(heading / 2), math.sin(heading / 2)
+    if velocity is not None:
+        state[..., 7:10] = velocity
+    ids = torch.arange(n)
+    env.task.drones.reset(ids, state)
+    env.world.forward()
+    env.task.before.copy_(state[..., 0:3])
+    env.task.load_state_dict(env.task.state_dict())
+
+
+def still(env: VecEnv) -> dict[str, torch.Tensor]:
+    group = env.groups["drone"]
+    return {"drone": torch.tensor(group.action.neutral).expand(env.num_envs, group.count, 4)}
+
+
+def test_the_reward_is_the_published_one() -> None:
+    env = make(3, starts="published")
+    rng = torch.Generator().manual_seed(1)
+    goal = torch.tensor([1.0, 1.0, 2.5])
+    for _ in range(15):
+        before = env.task.drones.bodies.pos.clone()
+        action = torch.rand(3, 4, 4, generator=rng) * 2 - 1
+        _, reward, terminated, _, _ = env.step(action)
+        assert not terminated.any()
+        now = env.task.drones.bodies.pos
+        closeness = (before - goal).norm(dim=-1) - (now - goal).norm(dim=-1)
+        spread = torch.cdist(now, now).sum(-1) / 3
+        assert torch.allclose(reward["drone"], torch.stack((closeness, spread), -1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cause", "who", "places"),
+    [
+        ("ground", [1], [[2.0, 2.0, 1.0], [-2.0, 2.0, 0.08], [-2.0, -2.0, 1.0]]),
+        ("collision", [0, 2], [[2.0, 2.0, 1.0], [-2.0, 2.0, 1.0], [2.0, 2.11, 1.0]]),
+        ("target", [2], [[2.0, 2.0, 1.0], [-2.0, 2.0, 1.0], [0.0, 0.05, 1.5]]),
+        ("out_of_bounds", [0], [[4.1, 2.0, 1.0], [-2.0, 2.0, 1.0], [2.0, -2.0, 1.0]]),
+        ("out_of_bounds", [1], [[2.0, 2.0, 1.0], [-2.0, 2.0, 4.1], [2.0, -2.0, 1.0]]),
+    ],
+)
+def test_a_crash_is_minus_ten_in_both_for_those_who_had_it(cause: str, who: list[int], places: list[Any]) -> None:
+    env = make(2, num_drones=3)
+    env.task.goal[:] = torch.tensor([0.0, 0.0, 1.5])
+    put(env, torch.tensor(places))
+    _, reward, terminated, _, info = env.step(still(env))
+    assert terminated.all()
+    assert [env.task.causes[c - 1] for c in info["episode"]["cause"]] == [cause, cause]
+    for i in range(3):
+        crashed = (reward["drone"][:, i] == -10).all(-1)
+        assert crashed.all() if i in who else not crashed.any()
+        if i not in who:
+            assert (reward["drone"][:, i, 1] > 0.5).all()
+    assert (info["episode"]["metrics"]["crash"] == 1).all()
+    assert (info["episode"]["metrics"]["success"] == 0).all()
+
+
+def test_drones_see_the_nearest_others_in_sight_nearest_first() -> None:
+    env = make(4, num_drones=6, neighbours=3, sight_m=2.0, seed=5)
+    seen = env.task.observe()["drone"]
+    pos, vel = env.task.drones.bodies.pos, env.task.drones.bodies.lin_vel
+    counts = set()
+    for w in range(4):
+        for a in range(6):
+            others = sorted(((pos[w, b] - pos[w, a]).norm().item(), b) for b in range(6) if b != a)
+            near = [b for d, b in others if d <= 2.0][:3]
+            counts.add(len(near))
+            want = [1.0] * len(near) + [0.0] * (3 - len(near))
+            assert seen["neighbour_seen"][w, a].tolist() == want
+            offsets, speeds = (seen[k][w, a].view(3, 3) for k in ("neighbour_offset", "neighbour_velocity"))
+            for i in range(3):
+                here = torch.zeros(3) if i >= len(near) else pos[w, near[i]] - pos[w, a]
+                fast = torch.zeros(3) if i >= len(near) else vel[w, near[i]] - vel[w, a]
+                assert torch.allclose(offsets[i], here, atol=1e-6)
+                assert torch.allclose(speeds[i], fast, atol=1e-6)
+            assert torch.allclose(seen["target_offset"][w, a], env.task.goal[w] - pos[w, a], atol=1e-6)
+            assert torch.allclose(seen["target_velocity"][w, a], -vel[w, a], atol=1e-6)
+    assert len(counts) > 1  # some saw more, some fewer
+
+
+@pytest.mark.parametrize("number", [2, 4, 9])
+def test_what_a_drone_sees_has_one_size_for_any_number(number: int) -> None:
+    env = make(1, num_drones=number)
+    assert env.groups["drone"].observation_size == make(1).groups["drone"].observation_size
+
+
+def test_the_order_of_the_others_does_not_matter() -> None:
+    env = make(1, **QUIET)
+    places = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.2, 1.5], [-0.5, 0.0, 2.0]])
+    put(env, places)
+    first = env.task.observe()["drone"]
+    a = torch.cat([v[0, 0] for v in first.values()]).clone()
+    put(env, places[[0, 3, 1, 2]])
+    b = torch.cat([v[0, 0] for v in env.task.observe()["drone"].values()])
+    assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(("action", "turns"), [("velocity", False), ("ctbr", True), ("rotor_thrust", True)])
+def test_vectors_are_in_the_axes_in_which_the_drone_is_commanded(action: str, turns: bool) -> None:
+    env = make(1, action=action)
+    places = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.2, 1.5], [-0.5, 0.0, 2.0]])
+    seen = []
+    for heading in (0.0, math.pi / 2):
+        put(env, places, heading, torch.tensor([0.5, 0.0, 0.0]))
+        seen.append({k: v.clone() for k, v in env.task.observe()["drone"].items()})
+    for name in ("target_offset", "middle_offset", "linear_velocity", "neighbour_offset"):
+        a, b = (s[name].unflatten(-1, (-1, 3)) for s in seen)
+        # facing y, what was ahead is to the right
+        want = torch.stack((a[..., 1], -a[..., 0], a[..., 2]), -1) if turns else a
+        assert torch.allclose(b, want, atol=1e-5)
+    term = next(t for t in env.groups["drone"].observation if t.name == "target_offset")
+    assert term.frame == ("body" if turns else "world")
+
+
+@pytest.mark.parametrize("number", [2, 4, 12])
+def test_random_starts_are_apart_from_each_other_and_the_target(number: int) -> None:
+    env = make(128, num_drones=number)
+    pos, goal = env.task.drones.bodies.pos, env.task.goal
+    apart = torch.cdist(pos, pos) + 9 * torch.eye(number)
+    assert apart.min() >= 0.4  # places 1 m apart, boxes of +-0.3 m
+    assert (pos - goal[:, None]).norm(dim=-1).min() > 0.8
+    assert pos[..., :2].abs().max() <= 3.0
+    assert pos[..., 2].min() > 0.3
+    assert goal.std(0).min() > 0.1
+    assert (env.task.terminated() == 0).all()
+
+
+def test_the_published_starts() -> None:
+    env = make(1, starts="published", start_box_m=0.0, **QUIET)
+    want = torch.tensor([[0.0, 0, 1], [1, 1, 1], [0, 1, 1], [2, 2, 1]])
+    assert torch.allclose(env.task.drones.bodies.pos[0], want)
+    assert env.task.goal[0].tolist() == [1.0, 1.0, 2.5]
+    assert env.max_episode_steps == 200
+
+
+@pytest.mark.parametrize(
+    ("places", "met"),
+    [
+        (0.8 * TETRAHEDRON, True),
+        (1.1 * TETRAHEDRON, True),
+        (1.3 * TETRAHEDRON, False),  # too far out
+        (0.3 * TETRAHEDRON, False),  # too near
+        (0.8 * TETRAHEDRON * torch.tensor([[1.0], [1.0], [1.0], [1.6]]), False),  # one too far out
+        (0.8 * torch.nn.functional.normalize(TETRAHEDRON + torch.tensor([1.5, 0, 0]), dim=-1), False),  # on one side
+        (0.8 * torch.nn.functional.normalize(TETRAHEDRON * torch.tensor([5.0, 1, 1]), dim=-1), False),  # in two clumps
+    ],
+)
+def test_what_counts_as_surrounded(places: torch.Tensor, met: bool) -> None:
+    env = make(1)
+    env.task.goal[:] = torch.tensor([0.0, 0.0, 1.8])
+    put(env, env.task.goal[0] + places)
+    env.step(still(env))
+    assert env.task.met().tolist() == [met]
+    assert env.task.held.tolist() == [int(met)]
+
+
+@pytest.mark.parametrize(
+    ("number", "action", "engine"),
+    [(2, "velocity", "rotor"), (4, "velocity", "mujoco"), (4, "velocity", "rotor"), (7, "velocity", "rotor"),
+     (4, "ctbr", "rotor")],
+)  # fmt: skip
+def test_the_baseline_surrounds(number: int, action: str, engine: str) -> None:
+    env = make(8, engine=engine, num_drones=number, action=action, episode_s=6.0)
+    pilot = env.task.baseline()
+    obs, _ = env.reset(seed=1)
+    for _ in range(env.max_episode_steps):
+        obs, _, terminated, _, info = env.step(pilot(obs))
+        assert not terminated.any()
+    metrics = info["episode"]["metrics"]
+    assert metrics["success"].mean() == 1.0
+    assert metrics["held_s"].min() >= 1.0
+    assert metrics["gap_m"].min() > 0.12
+
+
+def test_success_needs_the_last_second() -> None:
+    env = make(1, episode_s=2.0)
+    for held, success in ((19, 0.0), (20, 1.0)):
+        env.task.held[:] = held
+        assert env.task.metrics()["success"].item() == success
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"num_drones": 1}, "at least 2 drones"),
+        ({"num_drones": 0}, "num_drones must be at least 1"),
+        ({"num_drones": 200}, "200 drones do not fit into the arena"),
+        ({"spacing_m": 0.7}, "start in collision.*raise spacing_m"),
+        ({"drone": "iris", "start_box_m": 0.3}, "start in collision"),
+        ({"starts": "publisht"}, "unknown value of starts 'publisht': did you mean 'published'"),
+        ({"starts": "published", "num_drones": 5}, "published starts are for 4 drones"),
+        ({"neighbours": 0}, "at least 1 neighbour"),
+        ({"shell_width_m": 0.9}, "shell_width_m must lie between 0 and shell_m"),
+    ],
+)
+def test_configs_that_make_no_sense(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(RookeryError, match=message):
+        Surround(SurroundConfig(**config))
+
+
+def test_drones_that_passed_through_each_other_have_met() -> None:
+    """At 20 Hz two drones that close at 4 m/s are 20 cm apart before and after."""
+    env = make(1, num_drones=2)
+    for goal in (env.task.goal, env.task.goal_before):
+        goal[:] = torch.tensor([0.0, 2.0, 1.5])
+    before = torch.tensor([[0.0, 0.0, 1.0], [0.3, 0.0, 1.0]])
+    for after, cause in (([[0.3, 0.0, 1.0], [0.0, 0.0, 1.0]], 2), ([[0.0, 0.3, 1.0], [0.3, 0.3, 1.0]], 0)):
+        put(env, torch.tensor(after))
+        env.task.before.copy_(before)
+        env.task._judge(torch.arange(1))
+        assert env.task.terminated().tolist() == [cause]
+    put(env, torch.tensor([[0.0, 2.2, 1.5], [1.0, 0.0, 1.0]]))
+    env.task.before.copy_(torch.tensor([[0.0, 1.8, 1.5], [1.0, 0.0, 1.0]]))
+    env.task._judge(torch.arange(1))
+    assert env.task.terminated().tolist() == [3]
