@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import mujoco
 
 Rgba = Sequence[float]
-ORANGE: Rgba = (0.95, 0.45, 0.10, 1.0)
+BLUE: Rgba = (0.13, 0.32, 0.72, 1.0)
 OPENING, BAR, DEPTH = 1.0, 0.1, 0.06  # m
 
 
-def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rgba: Rgba = ORANGE) -> mujoco.MjSpec:
+def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rgba: Rgba = BLUE) -> mujoco.MjSpec:
     """A square frame of four boxes that stands still; flown through along its x axis, with y to the left and z up.
 
     Names: body `gate`, geoms `top`, `bottom`, `left` and `right`. The origin is the middle of the opening.

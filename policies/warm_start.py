@@ -34,13 +34,15 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
         kind = agents.spec.action.kind
         if theirs["action"]["kind"] != kind:
-            raise RookeryError(f"the policy to start from acts by {theirs['action']['kind']!r}, and this task by {kind!r}.")
+            raise RookeryError(
+                f"the policy to start from acts by {theirs['action']['kind']!r}, and this task by {kind!r}."
+            )
         if (policy.hidden, policy.activation) != (tuple(ppo.config.hidden), ppo.config.activation):
             raise RookeryError(
                 f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
                 f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --ppo hidden and activation as there."
             )
-        first, *rest = policy.layers
+        first, *rest = (layer for layer in policy.layers if isinstance(layer, torch.nn.Linear))
         weight = first.weight / policy.std  # the normaliser goes into the first layer
         bias = first.bias - weight @ policy.mean
         fresh = torch.zeros(agents.spec.observation_size, weight.shape[0])

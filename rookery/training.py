@@ -44,7 +44,7 @@ class Settings:
     steps: int
     num_envs: int
     seed: int = 0
-    engine: str = "mujoco"
+    engine: str = "rotor"
     randomize: str = "none"
     fixed: dict[str, float] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class PyBulletWorld(World):
         if not 1 <= num_envs <= _MAX_WORLDS:
             raise RookeryError(
                 f"the engine 'pybullet' holds 1 to {_MAX_WORLDS} worlds, got num_envs={num_envs}: it is for "
-                "evaluation; train on 'mujoco'."
+                "evaluation; train on 'rotor' or 'mujoco'."
             )
         self.model = model = scene.compile()
         self.num_envs, self.dt, self.device = num_envs, float(model.opt.timestep), torch.device("cpu")

@@ -32,7 +32,7 @@ class TaskEntry:
     training: dict[str, Any] = field(default_factory=dict)
 
     def check(self, engine: str) -> str:
-        """The engine's name. Raises RookeryError where the task does not run on it; unknown names are make_world's to refuse."""
+        """The engine's name. Raises RookeryError where the task does not run on it; make_world refuses unknown names."""
         if engine in ENGINES and engine not in self.engines:
             raise RookeryError(f"{self.id} does not run on engine {engine!r}: use {' or '.join(self.engines)}.")
         return engine
@@ -85,6 +85,7 @@ _VOLLEY_TRAINING: dict[str, Any] = {
 
 # what each of two drones can do by itself; the published terms are shared and rare
 _ALONE = {"below": 0.2, "home": 0.1, "aloft": 0.05}
+_PASSES = {"hit": 5.0, "passed": 10.0, "direction": 5.0}
 
 TASKS: dict[str, TaskEntry] = {
     e.id: e
@@ -175,7 +176,7 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.volleyball.bump_and_pass:VolleyBumpAndPass",
             "two drones pass the ball to each other, again and again",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.6, "reward": _ALONE | {"hit": 5.0, "passed": 10.0, "direction": 5.0}}},
+            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.6, "reward": _ALONE | _PASSES}},
         ),
         TaskEntry(
             "volley-set-and-spike-easy",

@@ -25,7 +25,8 @@ Run = Annotated[
     tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
 ]
 Engine = Annotated[
-    str | None, tyro.conf.arg(metavar="NAME", help="Engine of the physics: rotor, mujoco or pybullet; the task's own by default.")
+    str | None,
+    tyro.conf.arg(metavar="NAME", help="Engine of the physics: rotor, mujoco or pybullet; the task's own by default."),
 ]
 NumEnvs = Annotated[int, tyro.conf.arg(metavar="N", help="Worlds stepped together.")]
 Seed = Annotated[int, tyro.conf.arg(metavar="N", help="Seed of all random streams.")]
@@ -39,7 +40,9 @@ Config = Annotated[
 Action = Annotated[str | None, tyro.conf.arg(metavar="KIND", help="Action kind in place of the task's own.")]
 Obs = Annotated[
     str | None,
-    tyro.conf.arg(metavar="KIND", help="What agents see: state, or pictures of an onboard camera: depth, rgb, segmentation."),
+    tyro.conf.arg(
+        metavar="KIND", help="What agents see: state, or pictures of an onboard camera: depth, rgb, segmentation."
+    ),
 ]
 Controller = Annotated[
     str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")

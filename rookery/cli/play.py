@@ -41,7 +41,9 @@ class Args:
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help="Simulated time; one episode if left out.")] = None
     camera: Annotated[
         str | None,
-        tyro.conf.arg(metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard; the task's own."),
+        tyro.conf.arg(
+            metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard; the task's own."
+        ),
     ] = None
     size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (
         640,

@@ -1,1 +1,9 @@
 """The `rotor` engine: a compiled batch of worlds of multirotors, balls and static shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+forget_stale(Path(__file__).parent)

@@ -13,8 +13,8 @@ body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicl
 
 Arguments of all functions: `x`, `m`, `c` are flat arrays with a drone's state (see World.Bodies.state), controller memory
 and setpoint; number f of each stands at ``x[xi + f * n]``: the `rotor` engine keeps lanes side by side (n = LANES), others
-rows (n = 1). `k` is the row of constants (layout.type_row). Only the outer loops take sines: inner ones become vector
-instructions.
+rows (n = 1). `k` is the row of constants (layout.type_row). Below positions and yaw angles nothing takes sines or tangents:
+loops over lanes become vector instructions.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -90,47 +90,85 @@ def _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, i):
 
 
 @scalar
-def velocity_to_attitude(x, xi, m, mi, c, ci, n, k, dt):
-    """PI on velocity gives a wanted acceleration; thrust has to supply it and carry the weight."""
+def _lean(x, xi, m, mi, c, ci, n, k, dt):
+    """PI on velocity gives a wanted acceleration; thrust has to supply it and carry the weight.
+
+    Returns (forward, left, up) of the wanted thrust per mass at the present heading, and puts the yaw rate and the
+    collective thrust at their places for the attitude level.
+    """
     ax = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 0)
     ay = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 1)
     az = _velocity_axis(x, xi, m, mi, c, ci, n, k, dt, 2)
     up = max(az + GRAVITY, 0.3 * GRAVITY)  # never ask to fall freely: attitude needs thrust to act on
-    most = math.tan(k[at.MAX_TILT]) * up
-    lateral = math.sqrt(ax * ax + ay * ay)
-    share = most / max(lateral, most)
-    yaw = yaw_of(x, xi, n)
-    forward = share * (math.cos(yaw) * ax + math.sin(yaw) * ay)
-    left = share * (-math.sin(yaw) * ax + math.cos(yaw) * ay)
-    pitch = math.atan2(forward, up)
-    c[ci] = math.atan2(-left * math.cos(pitch), up)
-    c[ci + n] = pitch
+    most = k[at.MAX_SLOPE] * up
+    share = most / max(math.sqrt(ax * ax + ay * ay), most)
+    qw, qx, qy, qz = x[xi + QUAT * n], x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n], x[xi + (QUAT + 3) * n]
+    sine, cosine = 2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz)  # of yaw, times the same
+    share /= math.sqrt(max(sine * sine + cosine * cosine, 1e-24))
     # thrust acts along the body's z as it is now; the tilt still to come is the attitude loop's affair
-    qx, qy = x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n]
     cos_tilt = max(1.0 - 2.0 * (qx * qx + qy * qy), 0.5)
     highest = 4.0 * (k[at.THRUST_CURVE] + k[at.THRUST_CURVE + 1] + k[at.THRUST_CURVE + 2])
     c[ci + 2 * n] = c[ci + 3 * n]  # the yaw rate keeps its value and moves to its place at the attitude level
     c[ci + 3 * n] = clip(k[at.NOMINAL_MASS] * up / cos_tilt, 0.0, highest)
+    return share * (cosine * ax + sine * ay), share * (cosine * ay - sine * ax), up
+
+
+@scalar
+def velocity_to_attitude(x, xi, m, mi, c, ci, n, k, dt):
+    """From velocity to the angles that would give it."""
+    forward, left, up = _lean(x, xi, m, mi, c, ci, n, k, dt)
+    c[ci + n] = math.atan2(forward, up)
+    c[ci] = math.atan2(-left * up / math.sqrt(forward * forward + up * up), up)
+
+
+@scalar
+def velocity_to_rates(x, xi, m, mi, c, ci, n, k, dt):
+    """`velocity_to_attitude` and `attitude_to_rates` in one: the angles appear only by their half's sines and cosines."""
+    forward, left, up = _lean(x, xi, m, mi, c, ci, n, k, dt)
+    length = math.sqrt(forward * forward + up * up)
+    cosine = up / length
+    cp = math.sqrt(0.5 + 0.5 * cosine)
+    sp = 0.5 * forward / (length * cp)
+    side = -left * cosine
+    length = math.sqrt(side * side + up * up)
+    cr = math.sqrt(0.5 + 0.5 * up / length)
+    sr = 0.5 * side / (length * cr)
+    _tilt(x, xi, m, mi, c, ci, n, k, dt, cr, sr, cp, sp)
+
+
+@scalar
+def _sine(a):
+    """sin(a) to 1e-11 for |a| <= pi / 2, without a call: loops over lanes stay vector code."""
+    s = a * a
+    t = 1.0 - s / 210.0 * (1.0 - s / 272.0)
+    t = 1.0 - s / 110.0 * (1.0 - s / 156.0 * t)
+    return a * (1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * t))))
 
 
 @scalar
 def attitude_to_rates(x, xi, m, mi, c, ci, n, k, dt):
-    """PI on the tilt error, taken as twice the vector part of the error quaternion at the present yaw."""
+    """PI on the tilt error, taken as twice the vector part of the error quaternion at the present yaw; angles in [-pi, pi]."""
+    half = 0.5 * math.pi
+    roll, pitch = clip(0.5 * c[ci], -half, half), clip(0.5 * c[ci + n], -half, half)
+    _tilt(x, xi, m, mi, c, ci, n, k, dt, _sine(half - abs(roll)), _sine(roll), _sine(half - abs(pitch)), _sine(pitch))
+
+
+@scalar
+def _tilt(x, xi, m, mi, c, ci, n, k, dt, cr, sr, cp, sp):
+    """Roll and pitch rates from cosines and sines of half the wanted roll and pitch."""
     qw, qx, qy, qz = x[xi + QUAT * n], x[xi + (QUAT + 1) * n], x[xi + (QUAT + 2) * n], x[xi + (QUAT + 3) * n]
     # half the yaw angle without trigonometry: yaw = atan2(s, g)
     s, g = 2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz)
     cosine = g / math.sqrt(max(s * s + g * g, 1e-24))
     cy = math.sqrt(max(0.5 + 0.5 * cosine, 0.0))
-    sy = math.copysign(math.sqrt(max(0.5 - 0.5 * cosine, 0.0)), s)
-    roll, pitch = 0.5 * c[ci], 0.5 * c[ci + n]
-    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+    sy = math.sqrt(max(0.5 - 0.5 * cosine, 0.0))
+    sy = -sy if s < 0.0 else sy
     dw, dx = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
     dy, dz = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
     ew = qw * dw + qx * dx + qy * dy + qz * dz
-    ex = qw * dx - qx * dw - qy * dz + qz * dy
-    ey = qw * dy - qy * dw - qz * dx + qx * dz
-    sign = math.copysign(2.0, ew)
-    ex, ey = sign * ex, sign * ey
+    sign = -2.0 if ew < 0.0 else 2.0
+    ex = sign * (qw * dx - qx * dw - qy * dz + qz * dy)
+    ey = sign * (qw * dy - qy * dw - qz * dx + qx * dz)
     limit = k[at.ATTITUDE_INTEGRAL]
     total_x = clip(m[mi + ATTITUDE_SUM * n] + ex * dt, -limit, limit)
     limit = k[at.ATTITUDE_INTEGRAL + 1]
@@ -195,9 +233,11 @@ def cascade(level, to, x, xi, m, mi, c, ci, n, k, dt):
     """Take one drone's setpoint from one level to another, in place; levels are the same for all who call together."""
     if level >= POSITION and to < POSITION:
         position_to_velocity(x, xi, c, ci, n, k)
-    if level >= VELOCITY and to < VELOCITY:
+    if level >= VELOCITY and to < ATTITUDE:
+        velocity_to_rates(x, xi, m, mi, c, ci, n, k, dt)
+    elif level >= VELOCITY and to < VELOCITY:
         velocity_to_attitude(x, xi, m, mi, c, ci, n, k, dt)
-    if level >= ATTITUDE and to < ATTITUDE:
+    elif level >= ATTITUDE and to < ATTITUDE:
         attitude_to_rates(x, xi, m, mi, c, ci, n, k, dt)
     if level >= RATES and to < RATES:
         if k[at.YAW_INTEGRATED] > 0.0:

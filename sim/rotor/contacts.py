@@ -25,7 +25,9 @@ from rookery.sim.rotor.colliders import HIGH, LOW
 from rookery.sim.rotor.layout import LANES
 from rookery.sim.rotor.vectors import compiled
 
-_inline = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)
+_inline = njit(
+    nogil=True, error_model="numpy", fastmath=FAST, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 
 
 @_inline

@@ -14,6 +14,8 @@ length, and results do not depend on how blocks are divided among threads.
 
 from __future__ import annotations
 
+import math
+
 from rookery.sim.rotor.parameters import DroneParameters
 
 LANES = 16
@@ -50,7 +52,8 @@ WORLD = 9
 RATE_KP, RATE_KI, RATE_KD, RATE_INTEGRAL, RATE_OUTPUT = 0, 3, 6, 9, 12
 ATTITUDE_KP, ATTITUDE_KI, ATTITUDE_KD, ATTITUDE_INTEGRAL = 15, 18, 21, 24
 VELOCITY_KP, VELOCITY_KI, VELOCITY_INTEGRAL, POSITION_KP = 27, 30, 33, 36
-MAX_VELOCITY, MAX_TILT, NOMINAL_MASS, YAW_INTEGRATED = 39, 40, 41, 42
+# the tangent of the largest tilt is MAX_SLOPE
+MAX_VELOCITY, MAX_SLOPE, NOMINAL_MASS, YAW_INTEGRATED = 39, 40, 41, 42
 # then thrust and torque curves, rotor places (4 x 3), directions (4), share of each output in each motor (4 x 3)
 THRUST_CURVE, TORQUE_CURVE, PLACES, DIRECTIONS, MIX = 43, 46, 49, 61, 65
 PROPELLER_RADIUS, BODY_RADIUS, BODY_HALF_HEIGHT = 77, 78, 79
@@ -71,7 +74,7 @@ def type_row(drone: DroneParameters, integrated_yaw: bool = False) -> list[float
         g.velocity_kp, g.velocity_ki, g.velocity_integral_limit, g.position_kp,
     ):  # fmt: skip
         row += triple
-    row += [g.max_velocity, g.max_tilt, drone.mass, float(integrated_yaw)]
+    row += [g.max_velocity, math.tan(g.max_tilt), drone.mass, float(integrated_yaw)]
     row += [*drone.thrust_curve, *drone.torque_curve]
     for place in drone.rotor_positions:
         row += place

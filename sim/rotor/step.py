@@ -29,7 +29,9 @@ from rookery.sim.rotor.contacts import collide, near_something
 from rookery.sim.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-_inline = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)
+_inline = njit(
+    nogil=True, error_model="numpy", fastmath=FAST, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 
 NO_WAKE, VOLLEYBOTS, PYBULLET_DRONES, JET = 0, 1, 2, 3
 WAKES = {"none": NO_WAKE, "volleybots": VOLLEYBOTS, "gym-pybullet-drones": PYBULLET_DRONES, "realistic": JET}

@@ -12,7 +12,8 @@ from rookery.sim.rotor.cascade import FAST
 from rookery.sim.rotor.flight import to_body, to_world
 from rookery.sim.rotor.layout import LANES, QUAT
 
-compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+# called by compiled code only, which is cached as a whole: without wrappers and caches of their own they compile faster
+compiled = njit(nogil=True, error_model="numpy", fastmath=FAST, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @compiled

@@ -22,8 +22,8 @@ OBSERVATIONS = ("state", *KINDS)
 MARK_RADIUS = 0.1  # m, of the ball that shows a drone its target
 BEACON_RADIUS = 0.2  # m
 BEACON = torch.tensor([(1.5, 0.6, 0.0), (1.5, -0.6, 0.0), (1.5, 0.0, 0.6)])
-"""[3, 3] m from a target, world: three balls in front of it. A ball at the target itself would be out of sight from there; a single
-one ahead would look the same from everywhere on a sphere around it, the triangle does not."""
+"""[3, 3] m from a target, world: three balls in front of it. A ball at the target itself would be out of sight from there; a
+single one ahead would look the same from everywhere on a sphere around it, the triangle does not."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import formation_kernels, kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -119,7 +120,10 @@ class Formation(Flock):
             Term("radius", 1, "m"),
             Term("side", 1, "m"),
         )
-        return {"drone": Group(self.cfg.num_drones, (*terms, *self.flock_terms()), self.action)}
+        others = self.flock_terms()
+        if self.cfg.obs != "state":  # with a camera, its pictures show the others, and balls where the corners are
+            others = (*(t for t in others if not t.name.startswith("neighbour")), *image_terms(self.cfg))
+        return {"drone": Group(self.cfg.num_drones, (*terms, *others), self.action)}
 
     def reset(self, ids: Tensor) -> None:
         c, r = self.cfg, self.rng(ids)
@@ -167,6 +171,9 @@ class Formation(Flock):
         radius = self.radius[:, None, None].expand(shape)
         side = 2 * math.sin(math.pi / self.cfg.num_drones) * radius
         own = {"slot_rival": self._rival, "vacant_distance": self._vacant[..., 3:], "radius": radius, "side": side}
+        if self.vision.on:
+            seen = {name: v for name, v in seen.items() if not name.startswith("neighbour")}
+            own |= self.vision.observe(self._places, own=False)
         return {"drone": {**seen, **own}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:

@@ -15,6 +15,7 @@ from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -154,6 +155,8 @@ class Race(Flock):
             Term("gate_offset", k, "m", "body, to the middles of the next gates", scale=0.3, noise=0.01, bias=0.01),
             Term("gate_way", k, "1", "body, direction in which to pass them", noise=0.01),
         )
+        if self.cfg.obs != "state":  # with a camera, its pictures show the gates, and a ball which of them is next
+            terms = image_terms(self.cfg)
         return {"drone": Group(self.cfg.num_drones, (*terms, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -202,6 +205,9 @@ class Race(Flock):
         return cause
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
+        if self.vision.on:
+            next_gate = self.target[:, :, None].flatten(1, 2)
+            return {"drone": {**self.observe_flock(), **self.vision.observe(next_gate)}}
         ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
         offset = (self.gates[ahead] - self.drones.bodies.pos[:, :, None]).flatten(-2)
         return {"drone": self.observe_flock(gate_offset=offset, gate_way=self.ways[ahead].flatten(-2))}

@@ -79,9 +79,9 @@ class Pair(VolleyTask):
         return self.shared((weight / (1.0 + off)).mean(1))
 
     def practice(self) -> dict[str, Tensor]:
-        """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice. Where the ball comes
-        down when it is one's turn, at one's anchor when it is not, and the ball's height above a drone (or 1 m), up to 2 m: each drone's own
-        doing, where the published terms are shared and rare."""
+        """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice: being where the ball comes
+        down when it is one's turn, at one's anchor when it is not, and the ball's height above a drone (or 1 m), up to 2 m.
+        They are each drone's own doing, where the published terms are shared and rare."""
         assert self.ball is not None
         pos, ball, turn = self.drones.bodies.pos, self.ball.pos, self.is_turn()
         down = landing(self.ball.state, pos[..., 2] + self.ball_kind.radius + self.drone.body_height)

@@ -263,6 +263,26 @@ def test_ground_raises_the_thrust(height):
     assert exact(w, "drone_0/base")[9] / w.dt + 9.81 == pytest.approx(-4 * 0.05 / C.mass, rel=1e-6)
 
 
+def test_ground_levels_a_tilted_drone_by_its_lower_rotors():
+    w = world(fx=replace(NONE, ground_effect=True), drone=replace(C, ground_effect_gain=3.0))
+    w.actuators([f"drone_0/{a}" for a in ACTUATORS]).set_control(
+        torch.tensor([[0.05, 0.05, 0.05, 0.05, 0.0]], dtype=torch.float64)
+    )
+    q = np.array([math.cos(0.2), math.sin(0.2), 0.1, 0])
+    q /= np.linalg.norm(q)
+    put(w, "drone_0/base", pos=(0, 0, 0.04), quat=q)
+    w.step(1)
+    r, force, torque = matrix(q), 0.0, np.zeros(3)
+    for place in np.array(C.rotor_positions):
+        f = 0.05 * float(ground_effect(0.04 + (r @ place)[2], C.propeller_radius, 3.0 * r[2, 2]))
+        force += f
+        torque += np.cross(place, [0, 0, f])
+    x = exact(w, "drone_0/base")
+    assert np.abs(torque[:2]).min() > 1e-5
+    np.testing.assert_allclose(x[10:12] / w.dt, torque[:2] / C.inertia[:2], rtol=1e-3)
+    np.testing.assert_allclose(x[7:10] / w.dt + [0, 0, 9.81], r[:, 2] * force / C.mass, rtol=1e-3)
+
+
 @pytest.mark.parametrize("model", ["volleybots", "gym-pybullet-drones", "realistic"])
 def test_a_wake_pushes_the_lower_drone_along_itself_and_no_other(model):
     w = world(drones=((0, 0, 0.5), (0.0, 0, 0.0), (0, 0, 1.2)), fx=replace(NONE, downwash=model))
