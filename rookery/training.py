@@ -61,7 +61,8 @@ class Settings:
             RookeryError: unknown task.
         """
         own = dict(find(task).training)
-        own |= {k: v for k, v in given.items() if v is not None}
+        config = merge(own.pop("config", {}), given.pop("config", None) or {})
+        own |= {k: v for k, v in given.items() if v is not None} | {"config": config}
         names = {f.name for f in dataclasses.fields(cls)}
         values = {"steps": own.pop("total_steps", DEFAULT_STEPS), "num_envs": DEFAULT_NUM_ENVS}
         values["engine"] = find(task).engines[0]

@@ -84,7 +84,7 @@ _VOLLEY_TRAINING: dict[str, Any] = {
 }
 
 # what each of two drones can do by itself; the published terms are shared and rare
-_ALONE = {"below": 0.2, "home": 0.1, "aloft": 0.05}
+_ALONE = {"below": 0.4, "home": 0.1, "aloft": 0.05}
 _PASSES = {"hit": 5.0, "passed": 10.0, "direction": 5.0}
 
 TASKS: dict[str, TaskEntry] = {
@@ -176,14 +176,16 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.volleyball.bump_and_pass:VolleyBumpAndPass",
             "two drones pass the ball to each other, again and again",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.6, "reward": _ALONE | _PASSES}},
+            training=_VOLLEY_TRAINING
+            | {"practice": {"in_flight": 0.5, "reward": _ALONE | _PASSES}, "config": {"foresight": True}},
         ),
         TaskEntry(
             "volley-set-and-spike-easy",
             "rookery.tasks.volleyball.set_and_spike:VolleySetAndSpikeEasy",
             "one drone sets the ball, the other spikes it over the net",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING | {"practice": {"in_flight": 0.5, "reward": {"below": 0.2, "home": 0.1}}},
+            training=_VOLLEY_TRAINING
+            | {"practice": {"in_flight": 0.5, "reward": {"below": 0.4, "home": 0.1}}, "config": {"foresight": True}},
         ),
         TaskEntry(
             "volley-1v1",

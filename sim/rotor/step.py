@@ -23,7 +23,7 @@ from rookery.sim.rotor.cascade import (
     integrate_yaw,
     position_to_velocity,
     rates_to_motors,
-    velocity_to_attitude,
+    velocity_to_rates,
 )
 from rookery.sim.rotor.contacts import collide, near_something
 from rookery.sim.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
@@ -99,8 +99,8 @@ def _steer(level, d, c, m, k, dt):
             position_to_velocity(d, i, d, MOTOR * LANES + i, LANES, k)
     if level >= VELOCITY:
         for i in range(LANES):
-            velocity_to_attitude(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
-    if level >= ATTITUDE:
+            velocity_to_rates(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
+    elif level >= ATTITUDE:
         for i in range(LANES):
             attitude_to_rates(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
     if k[at.YAW_INTEGRATED] > 0.0:

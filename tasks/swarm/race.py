@@ -33,9 +33,7 @@ class RaceConfig(FlockConfig):
     course: str = "figure-eight"  # or oval, split-s: see rookery.assets.gates
     opening_m: float = 1.0  # m, inner edge of the gates
     laps: int = 1  # to be flown within an episode
-    start: str = (
-        "grid"  # all behind the first gate, or "anywhere": everyone before a gate of its own, from a random one on
-    )
+    start: str = "grid"  # all behind the first gate, or "anywhere": before gates of their own, from a random one on
     neighbours: int = 2  # nearest others that a drone sees, however many there are
     sight_m: float = 3.0  # m, others farther away are not seen
     bounds_m: float = 6.0  # m, from the next gate; farther is a crash
@@ -151,7 +149,7 @@ class Race(Flock):
 
     def groups(self) -> dict[str, Group]:
         k = 3 * GATES_SEEN
-        terms = (
+        terms: tuple[Term, ...] = (
             Term("gate_offset", k, "m", "body, to the middles of the next gates", scale=0.3, noise=0.01, bias=0.01),
             Term("gate_way", k, "1", "body, direction in which to pass them", noise=0.01),
         )
@@ -242,9 +240,7 @@ class Race(Flock):
             pos = self.drones.bodies.pos
             near = (places[self.following][:, :, :SAMPLES] - pos[:, :, None]).norm(dim=-1).argmin(-1)
             correction = self.drone.gains.position_kp[0] * (places[self.following, near] - pos)
-            return {
-                "drone": self.fly_apart(pilot, correction + speed * ways[self.following, near + lead], 0.8, gain=1.2)
-            }
+            return {"drone": self.fly_apart(pilot, correction + speed * ways[self.following, near + lead], 0.6)}
 
         return act
 

@@ -33,6 +33,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.world import Bodies
+from rookery.tasks.volleyball.foresight import landing
 from rookery.tasks.volleyball.rally import BALL_FAULTS, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
@@ -83,6 +84,9 @@ class VolleyConfig:
     start_box_m: tuple[float, ...] = (0.5, 0.5, 0.2)  # m, half-widths of the box of starts around each drone's place
     start_tilt: float = 0.1 * math.pi  # rad, half-width of roll and of pitch
     start_yaw: float = math.pi  # rad, half-width of the heading
+    foresight: bool = (
+        False  # whether agents are also told where and when the ball comes down, which follows from the rest
+    )
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
     reward: Weights = Weights()
 
@@ -294,21 +298,44 @@ class VolleyTask(Task):
     def ball_terms(self) -> tuple[Term, ...]:
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
-        return (
+        terms = (
             Term("from_anchor", 3, "m", "world, drone minus anchor"),
             Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
             Term("ball_velocity", 3, "m/s", "world", scale=0.2),
         )
+        if self.cfg.foresight:  # a first layer without weights: a product that a small network learns slowly
+            terms += (
+                Term(
+                    "to_landing",
+                    2,
+                    "m",
+                    "world, where the ball comes down to the racket's height minus drone",
+                    clip=3.0,
+                ),
+                Term("landing_in", 1, "s"),
+            )
+        return terms
 
     def observe_ball(self) -> dict[str, Tensor]:
         """The values of `ball_terms`, each [N, A, 3]."""
         assert self.ball is not None
         pos, ball = self.drones.bodies.pos, self.ball.state
-        return {
+        seen = {
             "from_anchor": (pos - self.places) * self.mirror,
             "from_ball": (pos - ball[..., 0:3]) * self.mirror,
             "ball_velocity": ball[..., 7:10] * self.mirror,
         }
+        if self.cfg.foresight:
+            down, time = self.landing()
+            seen["to_landing"] = (down - pos[..., :2]) * self.mirror[:, :2]
+            seen["landing_in"] = time[..., None]
+        return seen
+
+    def landing(self) -> tuple[Tensor, Tensor]:
+        """Where [N, A, 2] (m, world) and in what time [N, A] (s) the ball comes down to each drone's racket, without drag."""
+        assert self.ball is not None
+        height = self.drones.bodies.pos[..., 2] + self.ball_kind.radius + 0.5 * self.drone.body_height
+        return landing(self.ball.state, height)
 
     def faults(self) -> dict[str, Tensor]:
         """Reward terms of what went wrong in this step, each [N, A] of 0 and 1: `wrong_hit` and `drone_fault` for the drone

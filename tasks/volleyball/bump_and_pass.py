@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
-from rookery.tasks.volleyball.practice import begin_in_flight, landing
+from rookery.tasks.volleyball.practice import begin_in_flight
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
 
 
@@ -84,7 +84,7 @@ class Pair(VolleyTask):
         They are each drone's own doing, where the published terms are shared and rare."""
         assert self.ball is not None
         pos, ball, turn = self.drones.bodies.pos, self.ball.pos, self.is_turn()
-        down = landing(self.ball.state, pos[..., 2] + self.ball_kind.radius + self.drone.body_height)
+        down, _ = self.landing()
         off = (pos[..., :2] - down).norm(dim=-1)
         return {
             "below": turn / (1.0 + off),

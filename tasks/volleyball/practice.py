@@ -17,20 +17,6 @@ RISE = (1.0, 2.5)  # m, of the apex above the higher of thrower and receiver
 FLOWN = 0.25  # share of its flight that the ball has behind it, at most
 
 
-def landing(ball: Tensor, height: Tensor) -> Tensor:
-    """Where balls without drag come down to a height, or are now if they are below it: [N, A, 2] m, world.
-
-    Args:
-        ball: [N, 1, 13], see Bodies.state.
-        height: [N, A] m.
-    """
-    up = ball[..., 9]
-    above = (ball[..., 2] - height).clamp_min(0.0)
-    time = (up + (up.square() + 2.0 * GRAVITY * above).sqrt()) / GRAVITY
-    time = torch.where(above > 0.0, time, 0.0)
-    return ball[..., 0:2] + time[..., None] * ball[..., 7:9]
-
-
 def begin_in_flight(task: VolleyTask, ids: Tensor, share: float, receivers: tuple[int, ...]) -> None:
     """In a share of the worlds `ids`, replace the serve by a pass of one of two drones to the other, without air.
 

@@ -207,22 +207,22 @@ def test_a_ball_falls_at_its_terminal_speed_and_curves_by_its_spin():
     k = 0.5 * 1.225 * 0.47 * math.pi * 0.04**2 / 0.047
     assert exact(w, "ball_0/base")[9] == pytest.approx(-math.sqrt(9.81 / k), rel=1e-4)
     w.params.set("gravity", [], torch.zeros(1, 3))
-    put(w, "ball_0/base", vel=(10, 0, 0), rate=(0, 0, 50), quat=(math.cos(0.3), 0, 0, math.sin(0.3)))
+    put(w, "ball_0/base", vel=(10, 0, 0), rate=(0, 50, 0), quat=(math.sqrt(0.5), math.sqrt(0.5), 0, 0))  # about world z
     w.step(1)
     lift = 0.5 * 1.225 * math.pi * 0.04**3 / 0.047 * 50 * 10
     v = exact(w, "ball_0/base")[7:10]
     np.testing.assert_allclose(v - [10, 0, 0], np.array([-k * 100, lift, 0]) * w.dt, rtol=2e-3, atol=1e-6)
 
 
-def test_a_torque_turns_a_ball():
+def test_a_wrench_pushes_and_turns_a_ball():
     w = world(drones=(), balls=((0, 0, 0),))
-    w.bodies(["ball_0/base"]).set_wrench(torch.tensor([[[0.0, 0, 0.047 * 9.81, 0, 1e-4, 0]]]))
+    w.bodies(["ball_0/base"]).set_wrench(torch.tensor([[[0.01, -0.02, 0.047 * 9.81, 0, 1e-4, 0]]]))
     put(w, "ball_0/base", quat=(math.cos(0.5), math.sin(0.5), 0, 0))
     w.step(100)
     x = exact(w, "ball_0/base")
     spin = matrix(x[3:7]) @ x[10:13]
     np.testing.assert_allclose(spin, [0, 1e-4 * 0.2 / (0.4 * 0.047 * 0.04**2), 0], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(x[7:10], 0, atol=1e-6)
+    np.testing.assert_allclose(x[7:10], np.array([0.01, -0.02, 0]) / 0.047 * 0.2, atol=1e-6)
 
 
 def test_spinning_rotors_make_a_turning_body_precess():

@@ -1,0 +1,100 @@
+"""Set and spike against a defence: the point is won only if the board on the far side cannot play the ball back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Weights
+from rookery.tasks.volleyball import rally
+from rookery.tasks.volleyball.defender import HALF_HEIGHT, Court, Defender
+from rookery.tasks.volleyball.set_and_spike import THROUGH, SetAndSpikeConfig, VolleySetAndSpikeEasy
+
+
+@dataclass(frozen=True)
+class SetAndSpikeHardConfig(SetAndSpikeConfig):
+    """Values of volley-set-and-spike-hard (facts/drones.md 1.5). The target only says which way to hit (`direction`)."""
+
+    reward: Weights = Weights(
+        hit=5.0, downward_spike=5.0, crossed=5.0, in_target=5.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
+        spike_speed=0.2, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0,
+    )  # fmt: skip
+
+
+class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
+    """Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
+    out or into the net.
+
+    The drones do not see the defence, as published. Two cases of the published rule are made volleyball's: an attacker's ball
+    that lands on its own side wins nothing, and a ball that the defence touches but drops on its side is won.
+    """
+
+    Config: ClassVar[type] = SetAndSpikeHardConfig
+    cfg: SetAndSpikeHardConfig
+
+    def setup(self) -> None:
+        super().setup()
+        r, n = self.referee.rules, self.world.num_envs
+        court = Court(self.cfg.control_dt, r.ball_radius, r.ball_low, r.half_length, r.half_width)
+        self.defender = Defender(n, court)
+        self.child("defender", self.defender)
+        self._begin, self._end = torch.zeros(n, 13), torch.zeros(n, 13)  # the ball, in a control step
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        self.defender.reset(ids)
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        assert self.ball is not None
+        self._begin.copy_(self.ball.state[:, 0])
+        super().apply(actions)
+
+    def advance(self) -> None:
+        assert self.ball is not None
+        self._when.copy_(self.touches.when)
+        self._defend()
+        self.referee.step(self._when, self.ball.state[:, 0], self.drones.bodies.state)
+        self.won |= self.scored()
+
+    def _defend(self) -> None:
+        """Let the boards play, before the referee looks at where the balls have got to."""
+        assert self.ball is not None
+        r, d = self.referee, self.defender
+        self._end.copy_(self.ball.state[:, 0])
+        if not d.step(r.turn == THROUGH, self._begin, self._end, self._when):
+            return
+        ids = (d.when >= 0.0).nonzero().squeeze(1)
+        self.ball.set_state(ids, self._end[ids][:, None])
+        self.world.forward(ids)
+        self._when[ids] = torch.inf  # what the ball touched after it went through the board did not happen
+        time = r.clock[ids] * self.cfg.control_dt + d.when[ids]
+        self.log.note(ids, time, rally.DEFENDER_RETURN, -1, d.where[ids])
+
+    def scored(self) -> Tensor:
+        """[N] bool: the point is won in this step."""
+        r = self.referee
+        landed = (r.fault == rally.BALL_LANDED) & (r.loser == 1)
+        spoilt = (r.fault == rally.BALL_OUT) | (r.fault == rally.BALL_IN_NET)
+        return (r.turn == THROUGH) & (landed | (self.defender.returned & spoilt))
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        terms = super().rewards()["drone"]
+        del terms["landing"]
+        return {"drone": terms}
+
+    def metrics(self) -> dict[str, Tensor]:
+        r = self.referee
+        return {
+            "success": self.won.float(),
+            "returned": self.defender.returned.float(),
+            "hits": r.total.float(),
+            "crossed": (r.crossings > 0).float(),
+        }
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        """The board, as spheres around its edge and in its middle."""
+        colour = [0.2, 0.4, 0.95, 0.8]
+        return [{"pos": p, "size": HALF_HEIGHT, "rgba": colour, "trail": False} for p in self.defender.outline(i)]
