@@ -64,7 +64,7 @@ class Downwash(Flock):
     Each agent has a drone of its own above it, which the PID cascade flies: hovering, or back and forth along a level line.
     The station is a place below that drone, wherever it is now: "keep" is straight beneath it in one half of the episode and
     beside in the other, "cross" goes to and fro under it. The wake is one of the `effects`; those called "volleybots",
-    "gym-pybullet-drones" and "realistic" have one, on the engine `rotor`. The difference of `beneath_error_m` and
+    "gym-pybullet-drones" and "realistic" have one. The difference of `beneath_error_m` and
     `beside_error_m` shows what it does. The published models are far stronger than the measured one: under "volleybots" a
     Crazyflie has too little thrust to stay beneath another within 2 m, so give it a greater depth.
     """

@@ -298,7 +298,7 @@ class VolleyTask(Task):
     def ball_terms(self) -> tuple[Term, ...]:
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
-        terms = (
+        terms: tuple[Term, ...] = (
             Term("from_anchor", 3, "m", "world, drone minus anchor"),
             Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
             Term("ball_velocity", 3, "m/s", "world", scale=0.2),
