@@ -1,4 +1,4 @@
-"""Learned results: train a task with several seeds by the command line, evaluate every policy on both engines.
+"""Learned results: train a task with several seeds by the command line, evaluate every policy on all engines.
 
     python benchmarks/learning.py drone-hover --seeds 5
     python benchmarks/learning.py drone-track --seeds 1 --baseline
@@ -48,15 +48,16 @@ def main() -> None:
     print("| run | success rate | position error, cm | episode length |\n|---|---|---|---|", flush=True)
     pybullet = ("--engine", "pybullet", "--episodes", str(args.pybullet_episodes))
     if args.baseline:
-        print(row("PID cascade, mujoco", evaluate(args.task, "--controller", "pid")), flush=True)
+        print(row("PID cascade, rotor", evaluate(args.task, "--controller", "pid")), flush=True)
     for seed in range(args.seeds):
         out = args.out / f"{args.task}-{seed}-{int(time.time())}"
         start = time.perf_counter()
         rookery("train", args.task, "--seed", str(seed), "--out", str(out))
         wall = time.perf_counter() - start
         name = f"seed {seed}, {wall:.0f} s"
-        print(row(f"{name}, mujoco", evaluate(str(out))), flush=True)
-        print(row(f"{name}, mujoco randomised", evaluate(str(out), "--randomize", "default")), flush=True)
+        print(row(f"{name}, rotor", evaluate(str(out))), flush=True)
+        print(row(f"{name}, rotor randomised", evaluate(str(out), "--randomize", "default")), flush=True)
+        print(row(f"{name}, mujoco", evaluate(str(out), "--engine", "mujoco")), flush=True)
         print(row(f"{name}, pybullet", evaluate(str(out), *pybullet)), flush=True)
 
 

@@ -66,8 +66,9 @@ _DRONE_TRAINING: dict[str, Any] = {
     "normalize_observations": False,
 }
 
-_FLOCK_TRAINING: dict[str, Any] = _DRONE_TRAINING | {"practice": {}}
+_FLOCK_TRAINING: dict[str, Any] = _DRONE_TRAINING | {"total_steps": 8_000_000, "practice": {}}
 _SWARM_TRAINING: dict[str, Any] = _DRONE_TRAINING | {
+    "total_steps": 3_000_000,
     "weights": {"closeness": 1.0, "spread": 0.5},
     "practice": {"reward": {"apart": 0.0, "shell": 1.0, "around": 1.0}},
 }
@@ -79,13 +80,24 @@ _VOLLEY_TRAINING: dict[str, Any] = {
     "learning_rate": 2e-3,
     "schedule": "linear",
     "initial_std": 0.4,
-    "gamma": 0.99,
+    "gamma": 0.995,
+    "entropy_coef": 0.001,
     "normalize_observations": False,
 }
 
 # what each of two drones can do by itself; the published terms are shared and rare
 _ALONE = {"below": 0.4, "home": 0.1, "aloft": 0.05}
 _PASSES = {"hit": 5.0, "passed": 10.0, "direction": 5.0}
+_PASS_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
+    "practice": {"in_flight": 0.5, "reward": _ALONE | _PASSES},
+    "config": {"foresight": True},
+    "critic": "central",
+}
+_SPIKE_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
+    "practice": {"in_flight": 0.5, "reward": {"below": 0.4, "home": 0.1}},
+    "config": {"foresight": True},
+    "critic": "central",
+}
 
 TASKS: dict[str, TaskEntry] = {
     e.id: e
@@ -169,23 +181,28 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.volleyball.solo_bump:VolleySoloBump",
             "one drone bumps the ball up, again and again",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING | {"practice": {"reward": {"high_hit": 20.0}}},
+            training=_VOLLEY_TRAINING | {"total_steps": 24_000_000, "practice": {"reward": {"high_hit": 20.0}}},
         ),
         TaskEntry(
             "volley-bump-and-pass",
             "rookery.tasks.volleyball.bump_and_pass:VolleyBumpAndPass",
             "two drones pass the ball to each other, again and again",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING
-            | {"practice": {"in_flight": 0.5, "reward": _ALONE | _PASSES}, "config": {"foresight": True}},
+            training=_PASS_TRAINING,
         ),
         TaskEntry(
             "volley-set-and-spike-easy",
             "rookery.tasks.volleyball.set_and_spike:VolleySetAndSpikeEasy",
             "one drone sets the ball, the other spikes it over the net",
             engines=("rotor", "mujoco"),
-            training=_VOLLEY_TRAINING
-            | {"practice": {"in_flight": 0.5, "reward": {"below": 0.4, "home": 0.1}}, "config": {"foresight": True}},
+            training=_SPIKE_TRAINING,
+        ),
+        TaskEntry(
+            "volley-set-and-spike-hard",
+            "rookery.tasks.volleyball.set_and_spike_hard:VolleySetAndSpikeHard",
+            "the same against a board that defends",
+            engines=("rotor", "mujoco"),
+            training=_SPIKE_TRAINING,
         ),
         TaskEntry(
             "volley-1v1",

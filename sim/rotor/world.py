@@ -34,7 +34,7 @@ LIMIT = 1e7
 
 _FACTORS = ("thrust", "torque", "lag", "drag")
 
-WORK = 20_000
+WORK = 5_000
 """Physics steps of bodies that are worth a thread: fewer are done before it has woken up."""
 
 

@@ -140,8 +140,18 @@ def test_wild_actions_break_nothing(task):
     assert env.world.failures == 0
 
 
+# as published, all stand at their places when a rally begins, and only who serves is drawn
+SAME_PLACES = {"volley-3v3", "volley-6v6"}
+
+
 @every_task
 def test_starts_differ_between_worlds_and_episodes(task):
+    if task in SAME_PLACES:
+        env = make(task, 64)
+        balls = [o["drone"].flatten(1) for o in (env.reset()[0], env.reset()[0])]
+        assert len(balls[0].unique(dim=0)) == 2
+        assert not torch.equal(*balls)
+        return
     env = make(task, 8)
     a, b = (torch.cat([o.flatten(1) for o in env.reset()[0].values()], 1).clone() for _ in range(2))
     assert (torch.cdist(a, a) + torch.eye(8)).min() > 1e-2

@@ -160,14 +160,15 @@ OBSTACLES = with_boxes(
 @pytest.mark.parametrize(
     ("geom", "centre"), [("net", (0, 0, 3)), ("post", (0, 2.04, 3)), ("rail", (0, -2.5, 3)), ("stone", (3, 0, 3))]
 )
-def test_no_ball_tunnels_through_static_shapes_at_30_m_s(geom, centre):
+@pytest.mark.parametrize("speed", [30, 250])
+def test_no_ball_tunnels_through_static_shapes(geom, centre, speed):
     n = 256
     w = weightless(world(n, drones=(), balls=((9, 0, 0),), base=OBSTACLES, restitution=0.9))
     d, o = paths(n, 3, 0.05)
     aim = np.array(centre) + o * ([0, 1, 1] if geom == "net" else [1, 1, 1])
     state = torch.zeros(n, 1, 13, dtype=torch.float64)
     state[:, 0, :3], state[:, 0, 3] = torch.from_numpy(aim - 1.6 * d), 1.0
-    state[:, 0, 7:10] = torch.from_numpy(30 * d)
+    state[:, 0, 7:10] = torch.from_numpy(speed * d)
     clear = np.min([gap(g, aim - 1.6 * d) for g in PLACES], axis=0) > R
     state[~clear, 0, 0] = 9.0  # begins inside another
     w.bodies(["ball_0/base"]).set_state(None, state)
@@ -175,7 +176,7 @@ def test_no_ball_tunnels_through_static_shapes_at_30_m_s(geom, centre):
     hits = np.zeros(n)
     line = (aim - 1.6 * d)[:, None] + np.linspace(0, 3.6, 721)[:, None] * d[:, None]
     nearest = np.min([gap(g, line) for g in PLACES], axis=(0, 2))
-    for _ in range(60):
+    for _ in range(1800 // speed):
         w.step(1)
         hits += touch.impulse.numpy().sum(axis=1)
         assert min(gap(g, exacts(w, "ball_0/base")[:, :3]).min() for g in PLACES) > R - 1e-7
@@ -283,6 +284,22 @@ def test_drones_that_meet_at_30_m_s_stop_each_other():
     center = np.einsum("b,nbi->ni", mass, x[:, :, :3]) / mass.sum()
     start = np.einsum("b,nbi->ni", mass, state[:, :, :3].numpy()) / mass.sum()
     np.testing.assert_allclose(center, start + total / mass.sum() * 0.06, atol=1e-9)
+
+
+def test_drones_that_meet_head_on_fly_on_together_from_where_they_met():
+    w = weightless(world(drones=((0, 0, 0), (1, 0, 0))))
+    w.params.set("mass", ["drone_1/base"], torch.full((1, 1), 0.1, dtype=torch.float64))
+    put(w, "drone_0/base", vel=(4, 0, 0))
+    put(w, "drone_1/base", pos=(0.5, 0, 0), vel=(-3, 0, 0))
+    touch = w.touches("drone_0/collision", ["drone_1/collision"])
+    when, common = (0.5 - 2 * C.body_radius) / 7, (4 * C.mass - 3 * 0.1) / (C.mass + 0.1)
+    w.step(60)
+    assert float(touch.when) == pytest.approx(when, abs=1e-6)
+    assert float(touch.impulse) == pytest.approx(C.mass * (4 - common), rel=1e-5)
+    a, b = exact(w, "drone_0/base"), exact(w, "drone_1/base")
+    np.testing.assert_allclose([a[7], b[7]], common, atol=1e-9)
+    np.testing.assert_allclose(a[0], 4 * when + common * (0.12 - when), atol=1e-7)
+    np.testing.assert_allclose(b[0] - a[0], 2 * C.body_radius, atol=1e-7)
 
 
 @pytest.mark.parametrize("geom", ["net", "post", "rail", "stone"])
@@ -397,6 +414,17 @@ def test_balls_hit_each_other():
     normal = np.array([-apart, -0.04, 0]) / 0.08
     assert (a - b)[7:10] @ normal == pytest.approx(0.8 * 50 * apart / 0.08, rel=1e-6)
     assert hit == pytest.approx(1.8 * 50 * apart / 0.08 / (1 / 0.047 + 1 / 0.1), rel=1e-5)
+
+
+def test_slow_balls_touch_too():
+    w = weightless(world(drones=(), balls=((0, 0, 0), (1, 0, 0)), restitution=0.8))
+    put(w, "ball_0/base", vel=(0.3, 0.3, 0.3))
+    put(w, "ball_1/base", pos=(0.1, 0.1, 0.1))
+    touch = w.touches("ball_1/ball", ["ball_0/ball"])
+    w.step(200)
+    when = (0.1 * math.sqrt(3) - 2 * R) / (0.3 * math.sqrt(3))
+    assert float(touch.when) == pytest.approx(when, abs=1e-6)
+    np.testing.assert_allclose(exact(w, "ball_1/base")[7:10], 0.9 * 0.3, rtol=1e-6)
 
 
 def test_two_balls_at_once_do_not_tunnel_through_one_racket():

@@ -165,37 +165,40 @@ def test_the_board_keeps_its_limits():
     for _ in range(45):
         pos, tilt = d.pos.clone(), d.tilt.clone()
         fly(env)
-        same = env.steps > 1
+        same = env.steps > 0  # not a new rally
         fastest = max(fastest, float((d.pos - pos)[same].norm(dim=1).amax()) / DT)
         quickest = max(quickest, float((d.tilt - tilt)[same].abs().amax()) / DT)
     assert fastest == pytest.approx(board.MAX_SPEED, rel=1e-3)  # reached, and not exceeded
     assert quickest == pytest.approx(board.MAX_SPIN, rel=1e-3)
 
 
-def test_with_time_the_ball_is_played_to_the_aim():
-    env = spiked(*lobs(48, (1.0, 1.4)))
+def nearest_to_aim(env: VecEnv) -> Tensor:
+    """[N] m, how near to the aim the balls of the first rallies come after the board has met them: all in time."""
     task: Any = env.task
-    nearest, aim = torch.full((48,), math.inf), torch.tensor(board.AIM)
+    nearest, aim = torch.full((env.num_envs,), math.inf), torch.tensor(board.AIM)
+    running = torch.ones(env.num_envs, dtype=torch.bool)
     for _ in range(170):
         before, back = task.ball.pos[:, 0].clone(), task.defender.returned.clone()
         *_, info = fly(env)
-        on = (env.steps > 1) & back
+        running &= env.steps > 0
         here = segment_distance(before, task.ball.pos[:, 0], aim)
-        nearest = torch.where(on, torch.minimum(nearest, here), nearest)
+        nearest = torch.where(running & back, torch.minimum(nearest, here), nearest)
         if "episode" in info:
             assert info["episode"]["metrics"]["returned"].all()
             assert not info["episode"]["metrics"]["success"].any()
-    assert float(nearest.max()) < 0.3
+    assert not running.any()
+    return nearest
+
+
+def test_with_time_the_ball_is_played_to_the_aim():
+    assert float(nearest_to_aim(spiked(*lobs(48, (1.0, 1.4)))).max()) < 0.3
 
 
 def test_a_ball_in_air_is_met_but_falls_short():
     """The defence expects no drag: it corrects itself on the way to the ball, but not what drag does to its return."""
-    env = spiked(*lobs(16, (1.0, 1.2)), ball="realistic")
-    task: Any = env.task
-    for _ in range(65):
-        fly(env)
-    assert task.defender.returned.all()
-    assert (task.ball.state[:, 0, 7] > 0).all()
+    nearest = nearest_to_aim(spiked(*lobs(16, (1.0, 1.2)), ball="realistic"))
+    assert float(nearest.max()) < 3.0
+    assert float(nearest.min()) > 0.3
 
 
 def test_balls_that_go_out_are_left_alone():
@@ -218,9 +221,9 @@ def test_before_the_spike_the_board_waits():
 
 
 def finish(env: VecEnv) -> tuple[dict[str, float], str, float]:
-    """Metrics, cause and last reward of the first episode of world 0."""
+    """Metrics, cause and reward for the point of the first episode of world 0."""
     for _ in range(200):
-        _, reward, *_, info = fly(env)
+        *_, info = fly(env)
         if "episode" in info:
             e = info["episode"]
             metrics = {name: float(v[0]) for name, v in e["metrics"].items()}
@@ -229,7 +232,7 @@ def finish(env: VecEnv) -> tuple[dict[str, float], str, float]:
 
 
 def test_a_fast_ball_far_from_the_board_scores():
-    env = spiked(torch.tensor([[0.4, -3.0, 3.2]]), torch.tensor([[-22.0, -2.5, -2.0]]))
+    env = spiked(torch.tensor([[0.4, -3.0, 3.2]]), torch.tensor([[-14.0, -2.5, -4.0]]))
     metrics, cause, paid = finish(env)
     assert (cause, paid) == ("ball_landed", 5.0)
     assert metrics == {"success": 1.0, "returned": 0.0, "hits": 2.0, "crossed": 1.0}
