@@ -28,8 +28,8 @@ class FlightGains(NamedTuple):
 
     position: float = 9.0  # 1/s^2
     velocity: float = 5.0  # 1/s
-    attitude: float = 200.0  # 1/s^2
-    rate: float = 28.0  # 1/s
+    attitude: float = 140.0  # 1/s^2
+    rate: float = 24.0  # 1/s
     yaw_rate: float = 2.0  # 1/s
     correction: float = 4.0  # m/s^2, most that is asked for against errors
     steady: float = 0.1  # factor on corrections sideways just before contact, when the racket's tilt matters more
@@ -37,7 +37,7 @@ class FlightGains(NamedTuple):
     jerk: float = 40.0  # m/s^3, most of a reference
     lost: float = 0.6  # m, at which a reference that the drone cannot follow is given up and starts where the drone is
     least_thrust: float = 0.4  # of the weight, that a reference may ask for: attitude needs thrust to act on
-    most_thrust: float = 0.84  # of what the rotors can give
+    most_thrust: float = 0.82  # of what the rotors can give
 
 
 @_fast

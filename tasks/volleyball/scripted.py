@@ -60,7 +60,7 @@ class Timing(NamedTuple):
     engage: float = 1.3  # before contact: the swing begins
     commit: float = 0.04  # before contact: the swing is no longer changed
     reach: float = 0.15  # before contact: the latest moment at which a swing may begin
-    steady: float = 0.2  # before contact: the tilt stays as it shall be then, and corrections sideways give way to it
+    steady: float = 0.17  # before contact: the tilt stays as it shall be then, and corrections sideways give way to it
     margin: float = 0.09  # m, by which a hurried swing may miss the racket's centre
     rest: float = 0.06  # after contact: no new swing
     settle: float = 1.0  # shortest time planned for flights to a place

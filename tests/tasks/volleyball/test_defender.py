@@ -191,7 +191,7 @@ def nearest_to_aim(env: VecEnv) -> Tensor:
 
 
 def test_with_time_the_ball_is_played_to_the_aim():
-    assert float(nearest_to_aim(spiked(*lobs(48, (1.0, 1.4)))).max()) < 0.3
+    assert float(nearest_to_aim(spiked(*lobs(48, (1.0, 1.4)))).max()) < 0.01
 
 
 def test_a_ball_in_air_is_met_but_falls_short():
