@@ -15,22 +15,15 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from rookery.sim.rotor import layout as at
 from rookery.sim.rotor.airframes import drone_on_fixed, drones_meet
 from rookery.sim.rotor.balls import balls_meet
-from rookery.sim.rotor.cascade import FAST
 from rookery.sim.rotor.colliders import HIGH, LOW
 from rookery.sim.rotor.layout import LANES
-from rookery.sim.rotor.vectors import compiled
-
-_inline = njit(
-    nogil=True, error_model="numpy", fastmath=FAST, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+from rookery.sim.rotor.vectors import compiled, inlined
 
 
-@_inline
+@inlined
 def near_something(before, state, p, types, drones, touching, hot):
     """Mark the lanes of a block in which bodies may have been in contact, by bounds of their paths; whether there are any.
 
@@ -61,7 +54,7 @@ def near_something(before, state, p, types, drones, touching, hot):
     return found > 0
 
 
-@_inline
+@inlined
 def _near(a0, b0, a1, b1, pa, pb, least, grow_a, grow_b, hot):
     """Two bodies that come within `least` (and the balls' radii), by a bound that grows with their paths."""
     n = LANES
@@ -73,7 +66,7 @@ def _near(a0, b0, a1, b1, pa, pb, least, grow_a, grow_b, hot):
         hot[i] |= x * x + y * y + z * z < far * far
 
 
-@_inline
+@inlined
 def _near_fixed(f, b0, b1, p, size, grow, hot):
     """A body whose path comes near the bounds of a static shape."""
     n = LANES

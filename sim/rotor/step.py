@@ -27,11 +27,9 @@ from rookery.sim.rotor.cascade import (
 )
 from rookery.sim.rotor.contacts import collide, near_something
 from rookery.sim.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
+from rookery.sim.rotor.vectors import inlined
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-_inline = njit(
-    nogil=True, error_model="numpy", fastmath=FAST, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
 
 NO_WAKE, VOLLEYBOTS, PYBULLET_DRONES, JET = 0, 1, 2, 3
 WAKES = {"none": NO_WAKE, "volleybots": VOLLEYBOTS, "gym-pybullet-drones": PYBULLET_DRONES, "realistic": JET}
@@ -83,7 +81,7 @@ def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot
                 collide(block, step, dt, before, state, p, types, drones, touching, hot)
 
 
-@_inline
+@inlined
 def _steer(level, d, c, m, k, dt):
     """Motor commands of one drone in a block from its setpoint; DIRECT commands are thrusts themselves."""
     if level == DIRECT:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from numba import njit
 
@@ -13,7 +14,10 @@ from rookery.sim.rotor.flight import to_body, to_world
 from rookery.sim.rotor.layout import LANES, QUAT
 
 # called by compiled code only, which is cached as a whole: without wrappers and caches of their own they compile faster
-compiled = njit(nogil=True, error_model="numpy", fastmath=FAST, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_INSIDE: dict[str, Any] = {
+    "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
+compiled, inlined = njit(**_INSIDE), njit(forceinline=True, **_INSIDE)
 
 
 @compiled

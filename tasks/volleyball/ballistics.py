@@ -143,7 +143,7 @@ def drive(p, target, time, g, k, out, q, w):
     out[2] += 0.5 * g * time
     if k == 0.0:
         return time
-    steps = int(math.ceil(time / STEP))
+    steps = int(math.ceil(time / STEP))  # noqa: RUF046 (Numba gives a float)
     for _ in range(_ROUNDS):
         q[:] = p
         w[:] = out

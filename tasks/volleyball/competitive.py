@@ -142,9 +142,7 @@ class Match(VolleyTask):
         n, a, group = self.world.num_envs, self.num_drones, self.groups()["drone"]
         self._observed = torch.zeros(n, a, group.observation_size)
         sizes = [t.size for t in group.observation]
-        self._views = dict(
-            zip((t.name for t in group.observation), self._observed.split(sizes, dim=-1), strict=True)
-        )
+        self._views = dict(zip((t.name for t in group.observation), self._observed.split(sizes, dim=-1), strict=True))
         self._earned = torch.zeros(REWARDS, n, a)
         self._paid = {name: self._earned[row] for name, row in self.terms.items()}
         self._lines = (0.5 * self.cfg.court_length_m, 0.5 * self.cfg.court_width_m)
@@ -225,6 +223,3 @@ class Volley6v6(Match):
     server: ClassVar[int] = 4
     anchors: ClassVar[tuple[Place, ...]] = (*_SIX, *far_places(_SIX))
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
-
-    def baseline(self) -> plays.Act:
-        return plays.Match(self, apex=6.0)

@@ -28,8 +28,8 @@ class FlightGains(NamedTuple):
 
     position: float = 9.0  # 1/s^2
     velocity: float = 5.0  # 1/s
-    attitude: float = 140.0  # 1/s^2
-    rate: float = 24.0  # 1/s
+    attitude: float = 200.0  # 1/s^2
+    rate: float = 28.0  # 1/s
     yaw_rate: float = 2.0  # 1/s
     correction: float = 4.0  # m/s^2, most that is asked for against errors
     steady: float = 0.1  # factor on corrections sideways just before contact, when the racket's tilt matters more
@@ -37,7 +37,7 @@ class FlightGains(NamedTuple):
     jerk: float = 40.0  # m/s^3, most of a reference
     lost: float = 0.6  # m, at which a reference that the drone cannot follow is given up and starts where the drone is
     least_thrust: float = 0.4  # of the weight, that a reference may ask for: attitude needs thrust to act on
-    most_thrust: float = 0.82  # of what the rotors can give
+    most_thrust: float = 0.84  # of what the rotors can give
 
 
 @_fast
@@ -69,7 +69,11 @@ def lead(r, end, sideways, upright, hold, dt, most, gains):
         else:
             dp = end[2] - p - time * (v + 0.5 * time * a)
             dv = time * (end[5] - v - a * time)
-            c3, c4, c5 = (40.0 * dp - 12.0 * dv) / 6.0, (-200.0 * dp + 72.0 * dv) / 24.0, (320.0 * dp - 120.0 * dv) / 120.0
+            c3, c4, c5 = (
+                (40.0 * dp - 12.0 * dv) / 6.0,
+                (-200.0 * dp + 72.0 * dv) / 24.0,
+                (320.0 * dp - 120.0 * dv) / 120.0,
+            )
             s = dt / time
             s2 = s * s
             r[2] = p + dt * (v + 0.5 * dt * a) + s2 * s * (c3 + s * (c4 + s * c5))
@@ -103,7 +107,9 @@ def _least_snap(r, end, i, time, dt, hold):
     d2 = t2 * (end[6 + i] - a - time * j)
     d3 = -t3 * j
     coast = v + time * (a + time * j / 2.0)
-    if hold >= 0.0:  # where position and velocity at the end are free along a line, the costates are at right angles to it
+    if (
+        hold >= 0.0
+    ):  # where position and velocity at the end are free along a line, the costates are at right angles to it
         h = hold / time
         k = -7.0 * (1.0 + h)
         a1, a2, a3 = 1.0 + 4.0 * h, 1.0 + 5.0 * h, k * (1.0 + 6.0 * h) + 1.0 + 7.0 * h

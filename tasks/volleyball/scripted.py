@@ -31,8 +31,8 @@ STRIKE, HOME, CONTACT, SPREAD, TARGET, ARC, DRIVE, HURRY = 0, 1, 4, 5, 6, 9, 10,
 it may differ, whatever is easier (m); target 3 (m); apex of a lob (m) or flight time of a drive (s); 1 for a drive; speed (1 is
 calm) of flights to the home."""
 MISS, HEIGHT, SLIDE = 15, 17, 18
-"""Columns of a reference: by how much the ball is to miss the racket's centre in x and y (m), the height of contact (m), and the
-velocity in x and y that the racket will have when its tilt is reached (m/s)."""
+"""Columns of a reference: by how much the ball is to miss the racket's centre in x and y (m), the height of contact (m), and
+the velocity in x and y that the racket will have when its tilt is reached (m/s)."""
 HEIGHTS = 9  # that are tried, within the spread
 
 _fast = njit(cache=True, nogil=True, error_model="numpy")
@@ -60,7 +60,7 @@ class Timing(NamedTuple):
     engage: float = 1.3  # before contact: the swing begins
     commit: float = 0.04  # before contact: the swing is no longer changed
     reach: float = 0.15  # before contact: the latest moment at which a swing may begin
-    steady: float = 0.17  # before contact: the tilt stays as it shall be then, and corrections sideways give way to it
+    steady: float = 0.2  # before contact: the tilt stays as it shall be then, and corrections sideways give way to it
     margin: float = 0.09  # m, by which a hurried swing may miss the racket's centre
     rest: float = 0.06  # after contact: no new swing
     settle: float = 1.0  # shortest time planned for flights to a place

@@ -364,6 +364,26 @@ def test_a_drone_that_lands_on_its_edge_tilts_over_and_comes_to_rest():
     assert np.abs(exact(w, "drone_0/base") - before)[:7].max() < 1e-3
 
 
+def test_a_drone_lies_on_its_back_too():
+    w = world(drones=((0, 0, 0.3),), base=bare_ground)
+    put(w, "drone_0/base", pos=(0, 0, 0.1), quat=(0, 1, 0, 0))
+    w.step(500)
+    x = exact(w, "drone_0/base")
+    assert x[2] == pytest.approx(0.5 * C.body_height, abs=1e-4)
+    assert matrix(x[3:7])[2, 2] < -0.999
+
+
+def test_drones_that_are_put_into_each_other_part_by_their_masses():
+    w = weightless(world(drones=((0, 0, 0), (1, 0, 0))))
+    w.params.set("mass", ["drone_1/base"], torch.full((1, 1), 3 * C.mass, dtype=torch.float64))
+    put(w, "drone_1/base", pos=(0.02, 0, 0))
+    w.step(1)
+    a, b = exact(w, "drone_0/base"), exact(w, "drone_1/base")
+    overlap = 2 * C.body_radius - 0.02
+    np.testing.assert_allclose([a[0], b[0]], [-0.75 * overlap, 0.02 + 0.25 * overlap], atol=1e-9)
+    assert np.abs([a[7:], b[7:]]).max() == 0.0
+
+
 def test_a_drone_stands_on_a_box():
     w = world(drones=((0, 0, 1),), base=with_boxes(("table", "box", (0.5, 0.5, 0.2), (0, 0, 0.2))))
     w.step(1000)
