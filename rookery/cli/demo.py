@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     if trained["interrupted"]:
         return 130
     folder = training.folder
-    story.tell("evaluating on MuJoCo, and on PyBullet, which it has never seen")
+    story.tell("evaluating on rotor, and on MuJoCo and PyBullet, which it has never seen")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     story.tell("filming")
     from rookery.runs import open_env, open_run
