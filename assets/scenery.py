@@ -38,7 +38,7 @@ def ground(
         _add_floor_look(spec, tile)
         floor.material = "ground"
         floor.rgba = [1.0, 1.0, 1.0, 1.0]
-        _add_sky(spec)
+        add_sky(spec)
     return spec
 
 
@@ -61,7 +61,8 @@ def _add_floor_look(spec: mujoco.MjSpec, tile: float) -> None:
     material.textures = textures
 
 
-def _add_sky(spec: mujoco.MjSpec) -> None:
+def add_sky(spec: mujoco.MjSpec) -> None:
+    """Add the pale sky and the light `sun` with its shadows."""
     spec.add_texture(
         name="sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rookery.policies.buffer import Rollout, gae
 from rookery.policies.config import PPOConfig
 from rookery.policies.networks import MLP, Adam, parameter_count
 from rookery.policies.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.policy import Policy
+from rookery.policies.predictor import Part, Predictor
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -33,14 +34,16 @@ class Samples:
     """What one update learns from, as rows [G, R, ...] of all steps, worlds and agents.
 
     Attributes:
-        observation: normalised [G, R, O].
-        critic_input: [G, R, C], the very same tensor as `observation` unless the critic is central.
+        observation: normalised, as the actor sees it [G, R, K].
+        critic_input: [G, R, C], the very same tensor as `observation` unless the critic is central, or the actor sees
+            less of the history, or what a predictor says.
         action: [G, R, D].
         log_prob: of the action under the policy that took it, without the constant [G, R].
         advantage: [G, R].
         target: what the critic shall say, in units of its output [G, R].
         value: what it said, in the same units [G, R].
         active: [G, R] bool, or None when every row counts.
+        truth: what a predictor shall say [G, R, M], or None.
     """
 
     observation: Tensor
@@ -51,6 +54,7 @@ class Samples:
     target: Tensor
     value: Tensor
     active: Tensor | None
+    truth: Tensor | None = None
 
     def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
         """A copy with rows in that order [R], in `out`'s memory if given."""
@@ -62,7 +66,7 @@ class Samples:
 
         observation = pick("observation")
         critic_input = observation if self.critic_input is self.observation else pick("critic_input")
-        names = ("action", "log_prob", "advantage", "target", "value", "active")
+        names = ("action", "log_prob", "advantage", "target", "value", "active", "truth")
         return Samples(observation, critic_input, *(pick(name) for name in names))
 
     def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
@@ -84,6 +88,7 @@ class Worker:
     Attributes:
         gradients: [G, P].
         log_std: [G, 1, D] view of them.
+        predictor: the thread's part of the predictor, where there is one.
     """
 
     def __init__(self, parameters: Tensor, actor: tuple[int, ...], critic: tuple[int, ...], activation: str) -> None:
@@ -93,6 +98,7 @@ class Worker:
         self.actor = MLP(p[:, :a], g[:, :a], actor, activation)
         self.critic = MLP(p[:, a : a + c], g[:, a : a + c], critic, activation)
         self.log_std = g[:, a + c :].unsqueeze(1)
+        self.predictor: Part | None = None
 
 
 class Agents:
@@ -111,6 +117,7 @@ class Agents:
         sets: G, number of independent sets of weights.
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
+        predictor: says what the agents cannot measure, or None.
     """
 
     def __init__(
@@ -137,7 +144,11 @@ class Agents:
         cpu = device.type == "cpu"
         self.chunk = CHUNK_ROWS if cpu else rows
         critic_hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
-        self._sizes = (obs, *config.hidden, act), (obs + state, *critic_hidden, 1)
+        told = spec.target_size if config.predictor_mode != "off" else 0
+        self.predictor = Predictor(spec, self.sets, config, generator, device) if told else None
+        frames = config.actor_frames or (1 if told else spec.history)
+        self.sees = spec.frame_size * min(frames, spec.history)  # newest components of the observation
+        self._sizes = (self.sees + told, *config.hidden, act), (obs + state, *critic_hidden, 1)
         count = parameter_count(self._sizes[0]) + parameter_count(self._sizes[1]) + act
         self.parameters = torch.zeros(self.sets, count, device=device)
         threads = min(torch.get_num_threads(), rows // config.minibatches // WORKER_ROWS) if cpu else 1
@@ -155,7 +166,8 @@ class Agents:
         self.observations = ObservationNorm(obs, config.obs_clip, device)
         self.states = ObservationNorm(state, config.obs_clip, device) if state else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
-        self.rollout = Rollout(config.steps, worlds, spec.count, obs, act, state, device)
+        seen = self.sees + told if told or self.sees < obs else 0
+        self.rollout = Rollout(config.steps, worlds, spec.count, obs, act, state, device, seen, told)
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -165,6 +177,10 @@ class Agents:
         self.workers = self.workers[:parts]
         while len(self.workers) < parts:
             self.workers.append(Worker(self.parameters, *self._sizes, self.config.activation))
+        if self.predictor is not None:
+            self.predictor.divide(parts)
+            for worker, part in zip(self.workers, self.predictor.parts, strict=True):
+                worker.predictor = part
 
     # Collecting
 
@@ -174,15 +190,29 @@ class Agents:
         self.rollout.noise.normal_(generator=generator)
         self.std = self.log_std.exp()
 
-    def mean_action(self, obs: Tensor) -> Tensor:
-        """The policy's mean action [N, A, D] for normalised observations [N, A, O]; valid until the next call."""
-        n, count, size = obs.shape
-        if self.sets == 1:
-            return self.actor.forward(obs.reshape(1, n * count, size)).view(n, count, -1)
-        return self.actor.forward(obs.transpose(0, 1)).transpose(0, 1)
+    def mean_action(self, seen: Tensor) -> Tensor:
+        """The policy's mean action [N, A, D] for what it sees [N, A, K]; valid until the next call."""
+        return self.actor.forward_agents(seen)
 
-    def sample(self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None) -> Tensor:
-        """Actions [N, A, D] with exploration, for raw observations [N, A, O]; notes everything in row t."""
+    def see(self, obs: Tensor, truth: Tensor | None, given: Tensor | None) -> Tensor:
+        """What the policy sees [N, A, K] of normalised observations [N, A, O] and targets [N, A, M]; see Predictor.say."""
+        seen = obs[..., obs.shape[-1] - self.sees :]
+        if self.predictor is None or truth is None:
+            return seen
+        return torch.cat((seen, self.predictor.say(obs, truth, given)), -1)
+
+    def sample(
+        self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None,
+        truth: Tensor | None = None, given: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Actions [N, A, D] with exploration; notes everything in row t.
+
+        Args:
+            obs: raw observations [N, A, O].
+            state: [N, S], for a central critic.
+            active: [N, A] bool.
+            truth: [N, A, M] the predictor's targets; given: [N] bool, where their future is told.
+        """
         roll = self.rollout
         roll.set_active(t, active)
         if self.config.normalize_observations:
@@ -193,6 +223,12 @@ class Agents:
             if self.config.normalize_observations:
                 self.states.record(state)
             self.states.normalize(state, out=roll.state[t])
+        if self.predictor is not None and truth is not None and roll.truth is not None:
+            if self.config.normalize_observations:
+                self.predictor.scale.record(truth, active)
+            truth = self.predictor.scale.normalize(truth, out=roll.truth[t])
+        if roll.seen is not None:
+            normalized = roll.seen[t].copy_(self.see(normalized, truth, given))
         std = self.std if self.sets == 1 else self.std.transpose(0, 1)
         torch.addcmul(self.mean_action(normalized), std, roll.noise[t], out=roll.action[t])
         return roll.action[t].clone()
@@ -265,9 +301,13 @@ class Agents:
         if self.returns is not None:
             self.returns.update(returns, active)
             returns = self.returns.normalize(returns)
-        observation = critic_input if roll.state is None else self.rows(roll.observation)
+        observation = critic_input
+        if roll.state is not None or roll.seen is not None:
+            observation = self.rows(roll.observation if roll.seen is None else roll.seen)
+        truth = None if roll.truth is None else self.rows(roll.truth)
         log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
-        return Samples(observation, critic_input, self.rows(roll.action), log_prob, advantage, returns, value, active)
+        action = self.rows(roll.action)
+        return Samples(observation, critic_input, action, log_prob, advantage, returns, value, active, truth)
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
@@ -285,6 +325,8 @@ class Agents:
             self.observations.commit()
             if self.states is not None:
                 self.states.commit()
+            if self.predictor is not None:
+                self.predictor.scale.commit()
 
     def _grid(self, rows: Tensor, steps: int) -> Tensor:
         """Rows [G, R] back as [T, N, A]."""
@@ -311,16 +353,18 @@ class Agents:
         """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
         out = {}
         for g in range(self.sets):
-            c = self.config
-            policy = Policy(self.spec.observation_size, self.spec.action.size, c.hidden, c.activation, c.obs_clip)
+            c, p = self.config, self.predictor
+            policy = Policy(
+                self.spec.observation_size, self.spec.action.size, c.hidden, c.activation, c.obs_clip,
+                self.sees, c.predictor, 0 if p is None else p.size,
+            )  # fmt: skip
             policy.mean.copy_(self.observations.mean)
             policy.std.copy_(self.observations.std)
-            weights, biases = self.actor.weights, self.actor.biases
-            for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-                layer = policy.layers[k]
-                assert isinstance(layer, nn.Linear)
-                layer.weight.data.copy_(weight[g].T)
-                layer.bias.data.copy_(bias[g, 0])
+            self.actor.write_to(policy.layers, g)
+            if p is not None:
+                policy.target_mean.copy_(p.scale.mean)
+                policy.target_std.copy_(p.scale.std)
+                p.network.write_to(policy.predictor, g)
             out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy
         return out
 
@@ -332,6 +376,9 @@ class Agents:
         if self.returns is not None:
             model |= _prefixed("returns", self.returns)
         optimizer = {"first": self.adam.first, "second": self.adam.second, "learning_rate": self.learning_rate}
+        if self.predictor is not None:
+            more = self.predictor.state_dict()
+            model, optimizer = model | more["model"], optimizer | more["optimizer"]
         return {"model": model, "optimizer": optimizer}
 
     def load_state_dict(self, state: dict[str, dict[str, Tensor]], steps: int) -> None:
@@ -340,6 +387,8 @@ class Agents:
             for name, tensor in tensors.items():
                 tensor.copy_(state[part][name])
         self.adam.steps = steps
+        if self.predictor is not None:
+            self.predictor.adam.steps = steps  # both step on every minibatch
 
 
 def moments(x: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -62,12 +62,15 @@ class Rollout:
         active: [T, N, A] bool, or None as long as every agent takes part.
         terminated, truncated: [T, N] bool.
         state: normalised input of a central critic [T, N, S], or None.
+        seen: what the actor saw instead of `observation` [T, N, A, K], or None where it sees that.
+        truth: normalised targets of the predictor [T, N, A, M], or None.
         finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalised.
     """
 
     def __init__(
-        self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device
-    ) -> None:
+        self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device,
+        seen: int = 0, truth: int = 0,
+    ) -> None:  # fmt: skip
         shape = (steps, worlds, agents)
         self.observation = torch.zeros(*shape, obs, device=device)
         self.noise = torch.zeros(*shape, act, device=device)
@@ -78,6 +81,8 @@ class Rollout:
         self.terminated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.state = torch.zeros(steps, worlds, state, device=device) if state else None
+        self.seen = torch.zeros(*shape, seen, device=device) if seen else None
+        self.truth = torch.zeros(*shape, truth, device=device) if truth else None
         self.finals: list[tuple[int, Tensor, Tensor, Tensor | None]] = []
 
     def set_active(self, t: int, active: Tensor | None) -> None:

@@ -47,6 +47,18 @@ class PPOConfig:
     separate: tuple[str, ...] = ()
     """Names of groups whose agents each learn their own weights although `share` is true."""
 
+    # Predictor
+    predictor_mode: Literal["off", "predict", "truth"] = "off"
+    """What the policy is told of the targets that the task declares: nothing, what a network predicts from the
+    observation, or the truth, which no robot knows: the most that predicting can bring."""
+    predictor: tuple[int, ...] = (128, 64)
+    """Widths of the predictor's hidden layers."""
+    predictor_rate: float = 1e-3
+    """Learning rate of the predictor's own Adam."""
+    actor_frames: int | None = None
+    """Newest frames of an observation with history that the policy itself sees (the predictor and the critic see all);
+    None stands for 1 beside a predictor, and for all without."""
+
     # Critic
     critic: Literal["own", "central"] = "own"
     """What the critic sees: the agent's own observation, or (MAPPO) the environment's whole state besides it."""
@@ -98,6 +110,7 @@ class PPOConfig:
             "critic": ("own", "central"),
             "value_loss": ("mse", "huber"),
             "schedule": ("fixed", "linear", "adaptive"),
+            "predictor_mode": ("off", "predict", "truth"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -105,7 +118,10 @@ class PPOConfig:
         for name in ("steps", "epochs", "minibatches", "checkpoint_every", "keep", "success_window"):
             if getattr(self, name) < 1:
                 raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
-        for name in ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta"):
+        if self.actor_frames is not None and self.actor_frames < 1:
+            raise RookeryError(f"actor_frames is {self.actor_frames}: give at least 1, or null for the default.")
+        positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
+        for name in (*positive, "predictor_rate"):
             if not getattr(self, name) > 0.0:
                 raise RookeryError(f"{name} is {getattr(self, name)}: give a number above 0.")
         for name in ("gamma", "lam"):

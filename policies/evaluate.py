@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.policies.predictor import told
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
-def act_with(policies: dict[str, Policy], env: VecEnv) -> Act:
+def act_with(policies: dict[str, Policy], env: VecEnv, truth: bool = False) -> Act:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
         policies: by group, or by "<group>_<i>" where each agent has its own.
-        env: where they will act; they are moved to its device.
+        env: where they will act; they are moved to its device. Where it gives the future, policies with a predictor are
+            told it, so that the observations must be those of this environment now.
+        truth: tell policies with a predictor the truth instead of having them predict.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
@@ -51,10 +54,12 @@ def act_with(policies: dict[str, Policy], env: VecEnv) -> Act:
     def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
         for name, team in teams.items():
+            given = told(env, name, truth) if team[0].targets else None
             if len(team) == 1:
-                out[name] = team[0](obs[name])
+                out[name] = team[0](obs[name], given)
             else:
-                out[name] = torch.stack([p(obs[name][:, i]) for i, p in enumerate(team)], 1)
+                each = [None] * len(team) if given is None else given.unbind(1)
+                out[name] = torch.stack([p(obs[name][:, i], each[i]) for i, p in enumerate(team)], 1)
         return out
 
     return act

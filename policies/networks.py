@@ -83,6 +83,13 @@ class MLP:
             x = self._activate(out) if k < last else out
         return x.unsqueeze(0) if single else x
 
+    def forward_agents(self, x: Tensor) -> Tensor:
+        """Outputs [N, A, out] for inputs [N, A, in]: all agents through the one network, or each through its own."""
+        n, count, size = x.shape
+        if self.networks == 1:
+            return self.forward(x.reshape(1, n * count, size)).view(n, count, -1)
+        return self.forward(x.transpose(0, 1)).transpose(0, 1)
+
     def backward(self, delta: Tensor) -> None:
         """Add to the gradients for d loss / d output [G, R, out] of the latest `forward`."""
         if self.networks == 1:
@@ -97,6 +104,13 @@ class MLP:
             if k:
                 below = self._deltas[k - 1][..., : x.shape[-2], :]
                 delta = self._activate_backward(self._product(delta, self._w[k].mT, out=below), x)
+
+    def write_to(self, layers: torch.nn.ModuleList, g: int) -> None:
+        """Copy the weights of network g into as many torch.nn.Linear."""
+        for layer, weight, bias in zip(layers, self.weights, self.biases, strict=True):
+            assert isinstance(layer, torch.nn.Linear)
+            layer.weight.data.copy_(weight[g].T)
+            layer.bias.data.copy_(bias[g, 0])
 
     def _activate(self, x: Tensor) -> Tensor:
         if self.activation == "tanh":

@@ -81,6 +81,11 @@ class PPO:
             name: Agents(name, group, env.num_envs, size, self.config, initial, self.device)
             for name, group in env.groups.items()
         }
+        if self.config.predictor_mode != "off" and all(a.predictor is None for a in self.agents.values()):
+            raise RookeryError(
+                f'predictor_mode="{self.config.predictor_mode}" needs targets to predict, and no group of this task '
+                'declares any: use "off".'
+            )
         self._threads = ThreadPoolExecutor(64, "learner", initializer=torch.set_num_threads, initargs=(1,))
         self.steps, self.iteration, self.total_steps = 0, 0, 0
         self.seconds = 0.0
@@ -91,8 +96,23 @@ class PPO:
 
     @torch.no_grad()
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The policies' actions without exploration, [N, A, D] by group, for observations [N, A, O]."""
-        return {k: a.mean_action(a.observations.normalize(obs[k])).clamp(-1.0, 1.0) for k, a in self.agents.items()}
+        """The policies' actions without exploration, [N, A, D] by group, for observations [N, A, O].
+
+        With a predictor, they must be those of this trainer's environment now: what the agents are told is read there.
+        """
+        truth, given = self._told()
+        out = {}
+        for k, a in self.agents.items():
+            told = a.predictor.scale.normalize(truth[k]) if a.predictor is not None else None
+            seen = a.see(a.observations.normalize(obs[k]), told, given)
+            out[k] = a.mean_action(seen).clamp(-1.0, 1.0)
+        return out
+
+    def _told(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """By group, the true targets [N, A, M] of those with a predictor, and in which worlds the future is given [N]."""
+        if all(a.predictor is None for a in self.agents.values()):
+            return {}, None
+        return self.env.truth or {}, self.env.given_future
 
     @torch.no_grad()
     @one_thread_each
@@ -108,7 +128,14 @@ class PPO:
         for t in range(self.config.steps):
             now = self._now
             actions = {
-                k: a.sample(t, now[f"obs.{k}"], now.get("state"), now.get(f"active.{k}"))
+                k: a.sample(
+                    t,
+                    now[f"obs.{k}"],
+                    now.get("state"),
+                    now.get(f"active.{k}"),
+                    now.get(f"truth.{k}"),
+                    now.get("given"),
+                )
                 for k, a in self.agents.items()
             }
             obs, reward, terminated, truncated, info = self.env.step(actions)
@@ -127,6 +154,10 @@ class PPO:
         active = self.env.active
         if active is not None:
             self._now |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
+        truth, given = self._told()
+        self._now |= {f"truth.{k}": v for k, v in truth.items()}
+        if given is not None:
+            self._now["given"] = given.clone()
 
     # Learning
 
@@ -143,7 +174,7 @@ class PPO:
                 done = (self.steps - c.steps * self.env.num_envs) / self.total_steps
                 a.learning_rate.fill_(c.learning_rate * max(0.0, 1.0 - done))
             samples = a.samples(now[f"obs.{name}"], now.get("state"), now.get(f"active.{name}"))
-            sums = torch.zeros(4, a.sets, device=self.device)
+            sums = torch.zeros(5, a.sets, device=self.device)
             for epoch in range(c.epochs):
                 before = sums[2].clone()
                 for batch, rows in a.epoch(samples, self._generator):
@@ -151,8 +182,9 @@ class PPO:
                 if c.schedule == "adaptive":
                     self._adapt(a, (sums[2] - before) / c.minibatches, last=epoch == c.epochs - 1)
             means = (sums / (c.epochs * c.minibatches)).mean(1)
-            for i, key in enumerate(("policy_loss", "value_loss", "kl", "clip_fraction")):
-                figures[f"{name}/{key}"] = means[i]
+            for i, key in enumerate(("policy_loss", "value_loss", "kl", "clip_fraction", "predictor_loss")):
+                if key != "predictor_loss" or a.predictor is not None:
+                    figures[f"{name}/{key}"] = means[i]
             figures[f"{name}/std"] = a.log_std.exp().mean()
             figures[f"{name}/entropy"] = (a.log_std + 1.4189385).sum(-1).mean()
             figures[f"{name}/explained_variance"] = a.explained_variance
@@ -163,7 +195,8 @@ class PPO:
         return dict(zip(figures, values, strict=True))
 
     def learn(self, a: Agents, batch: Samples, rows: slice) -> Tensor:
-        """One optimiser step on the minibatch `rows`; returns policy loss, value loss, KL, clip fraction, [4, G].
+        """One optimiser step on the minibatch `rows`; returns policy loss, value loss, KL, clip fraction and predictor
+        loss, [5, G].
 
         With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A, weight w = 1/n
         (0 for inactive agents), and each thread taking a part of the rows:
@@ -184,13 +217,17 @@ class PPO:
             a.gradients += worker.gradients
         a.workers[0].log_std -= self.config.entropy_coef
         a.adam.step(a.learning_rate)
+        if a.predictor is not None:
+            a.predictor.step()
         return sums
 
     def _gradients(self, a: Agents, worker: Worker, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """One thread's part of `learn`: fills the worker's gradients, returns its part of the sums."""
         c = self.config
         worker.gradients.zero_()
-        sums = torch.zeros(4, a.sets, device=self.device)
+        if worker.predictor is not None:
+            worker.predictor.gradients.zero_()
+        sums = torch.zeros(5, a.sets, device=self.device)
         inverse_std, log_std = torch.exp(-a.log_std), a.log_std.sum(-1)
         for s in batch.chunks(rows, a.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
@@ -207,6 +244,9 @@ class PPO:
             value = worker.critic.forward(s.critic_input).squeeze(2)
             value_loss, slope = self._value_loss(value, s)
             worker.critic.backward(slope.mul_(c.value_coef * w).unsqueeze(2))
+
+            if worker.predictor is not None and s.truth is not None:
+                sums[4] += worker.predictor.learn(s.critic_input, s.truth, w)
 
             sums[0] -= (torch.minimum(free, held) * w).sum(1)
             sums[1] += (value_loss * w).sum(1)

@@ -32,6 +32,17 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
         policy, theirs = policies.get(name), contract["groups"].get(name)
         if policy is None or theirs is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
+        if (
+            policy.targets
+            or agents.predictor is not None
+            or policy.sees < policy.observation_size
+            or any(t["history"] > 1 for t in theirs["observation"])
+            or agents.spec.history > 1
+        ):
+            raise RookeryError(
+                "a policy with a history of observations or a predictor cannot be taken over from another task: "
+                "resume its own run, or start afresh."
+            )
         kind = agents.spec.action.kind
         if theirs["action"]["kind"] != kind:
             raise RookeryError(

@@ -45,7 +45,8 @@ def make(
     entry = find(task)
     built = entry.load()(from_dict(entry.load().Config, config or {}))
     world = make_world(entry.engines[0] if engine is None else entry.check(engine), built.scene(), num_envs, device)
-    ranges = randomization.load(randomize)
+    own = built.spreads if randomize == "default" else None
+    ranges = randomization.load(randomize) if own is None else dict(own)
     preset = set(ranges) - set(fixed or {}) if randomize == "default" else set()
     ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
     env = VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task)

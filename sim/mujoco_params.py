@@ -26,7 +26,7 @@ class _Field:
     array: str  # name in MjModel, as mujoco.batch.Batch.expand takes it
     kind: mujoco.mjtObj | None
     what: str
-    first_only: bool = False  # the first parameter of a row
+    column: int | None = None  # one parameter of a row
     derived: bool = False  # mj_setConst has to follow a write
 
 
@@ -37,8 +37,14 @@ _FIELDS = {
     "gravity": _Field("opt.gravity", None, ""),
     "damping": _Field("dof_damping", _OBJ.mjOBJ_JOINT, "joint", derived=True),
     "armature": _Field("dof_armature", _OBJ.mjOBJ_JOINT, "joint", derived=True),
-    "gain": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", first_only=True),
-    "bias": _Field("actuator_biasprm", _OBJ.mjOBJ_ACTUATOR, "actuator", first_only=True),
+    "com": _Field("body_ipos", _OBJ.mjOBJ_BODY, "body", derived=True),
+    "gravcomp": _Field("body_gravcomp", _OBJ.mjOBJ_BODY, "body"),
+    "joint_range": _Field("jnt_range", _OBJ.mjOBJ_JOINT, "joint"),
+    "gain": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=0),
+    "bias": _Field("actuator_biasprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=0),
+    "kp": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=4),
+    "kd": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=6),
+    "force_range": _Field("actuator_forcerange", _OBJ.mjOBJ_ACTUATOR, "actuator"),
 }
 
 
@@ -70,7 +76,7 @@ class MujocoParams(Params):
     def nominal(self, field: str, names: Sequence[str] = ()) -> Tensor:
         f = self._field(field)
         values = self._model_values(f)[self._index(f, names)]
-        return torch.from_numpy(np.array(values[..., 0] if f.first_only else values, dtype=np.float32))
+        return torch.from_numpy(np.array(values if f.column is None else values[..., f.column], dtype=np.float32))
 
     def get(self, field: str, names: Sequence[str] = ()) -> Tensor:
         f = self._field(field)
@@ -79,7 +85,7 @@ class MujocoParams(Params):
             value = self.nominal(field, names)
             return value.expand(self._world.num_envs, *value.shape).clone()
         values = array[:, self._index(f, names)]
-        return torch.from_numpy(np.array(values[..., 0] if f.first_only else values, dtype=np.float32))
+        return torch.from_numpy(np.array(values if f.column is None else values[..., f.column], dtype=np.float32))
 
     def set(self, field: str, names: Sequence[str], values: Tensor, ids: Ids = None) -> None:
         f = self._field(field)
@@ -89,8 +95,8 @@ class MujocoParams(Params):
         new = values.detach().cpu().numpy().astype(array.dtype)
         if isinstance(columns, slice):
             array[rows] = new
-        elif f.first_only:
-            array[rows[:, None], columns, 0] = new
+        elif f.column is not None:
+            array[rows[:, None], columns, f.column] = new
         else:
             array[rows[:, None], columns] = new
         if f.derived:

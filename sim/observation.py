@@ -1,4 +1,11 @@
-"""From a task's raw terms to the tensor that a policy sees, by the group's declaration (see specs.Term)."""
+"""From a task's raw terms to the tensor that a policy sees, by the group's declaration (see specs.Term, specs.Group).
+
+With a history of H = 3 frames, x_t being what an agent without history would get at step t of an episode (noise and
+delay included), it sees
+
+    step          0           1           2           3
+    observation   x0 x0 x0    x0 x0 x1    x0 x1 x2    x1 x2 x3      # the newest frame last
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ from rookery.sim.specs import Group, Term
 
 
 class ObservationPipeline(Buffers):
-    """Noise, bias, scale, clip and delay of one group.
+    """Noise, bias, scale, clip, delay and history of one group.
 
     Args:
         group: the declaration.
@@ -29,11 +36,12 @@ class ObservationPipeline(Buffers):
     noise: Tensor
     bias: Tensor
     offset: Tensor
+    frames: Tensor
 
     def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
         super().__init__()
         self.terms, self.rng = group.observation, rng
-        size = group.observation_size
+        size = group.frame_size
         self._scale, self._noise, self._bias = self._column("scale"), self._column("noise"), self._column("bias")
         self._clip = self._column("clip")
         self._scaled, self._clipped = bool((self._scale != 1).any()), bool(torch.isfinite(self._clip).any())
@@ -42,6 +50,9 @@ class ObservationPipeline(Buffers):
         self.buffer("offset", num_envs, group.count, size)
         self.delay = ObservationDelay(num_envs, group.count, size, control_dt, self._column("delay"))
         self.child("delay", self.delay)
+        self.history = group.history
+        if self.history > 1:
+            self.buffer("frames", num_envs, group.count, self.history, size)
         self._noisy = self._biased = False
         self._shape = (num_envs, group.count)
 
@@ -57,7 +68,7 @@ class ObservationPipeline(Buffers):
         self.refresh()
 
     def clean(self, terms: dict[str, Tensor]) -> Tensor:
-        """[N, A, O] scaled and clipped, without noise, bias and delay: what a privileged critic sees."""
+        """[N, A, F] scaled and clipped, without noise, bias, delay and history: what a privileged critic sees."""
         return self._finish(self._join(terms))
 
     def push(self, terms: dict[str, Tensor]) -> Tensor:
@@ -67,7 +78,12 @@ class ObservationPipeline(Buffers):
             x.addcmul_(self.rng(None).normal(tuple(x.shape[1:])), self.noise[:, None, None] * self._noise)
         if self._biased:
             x += self.offset
-        return self.delay.push(self._finish(x))
+        x = self.delay.push(self._finish(x))
+        if self.history == 1:
+            return x
+        stacked = torch.cat((self.frames[:, :, 1:], x.unsqueeze(2)), dim=2)
+        self.frames.copy_(stacked)
+        return stacked.flatten(2)
 
     def restart(self, ids: Tensor, terms: dict[str, Tensor]) -> Tensor:
         """[n, A, O] for the first observation of new episodes in the worlds `ids`, with a new bias."""
@@ -78,12 +94,14 @@ class ObservationPipeline(Buffers):
             x += self.offset[ids]
         if self._noisy:
             x += self.rng(ids).normal(tuple(x.shape[1:])) * self.noise[ids, None, None] * self._noise
-        return self.delay.restart(ids, self._finish(x))
+        x = self.delay.restart(ids, self._finish(x))
+        if self.history > 1:
+            self.frames[ids] = x.unsqueeze(2)
+            x = x.repeat(1, 1, self.history)
+        return x
 
     def _join(self, terms: dict[str, Tensor]) -> Tensor:
-        if terms.keys() != {t.name for t in self.terms}:
-            raise RookeryError(f"the task observes {sorted(terms)} but declares {[t.name for t in self.terms]}.")
-        return torch.cat([terms[t.name] for t in self.terms], dim=-1)
+        return _side_by_side(terms, self.terms, "observes")
 
     def _finish(self, x: Tensor) -> Tensor:
         if self._scaled:
@@ -93,12 +111,31 @@ class ObservationPipeline(Buffers):
         return x
 
 
-def check_terms(task: str, terms: dict[str, Tensor], declared: tuple[Term, ...], shape: tuple[int, int]) -> None:
-    """Refuse observations that do not fit their declaration (called once, when an environment is made)."""
+def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
+    """[N, A, M] the truth of a predictor's targets, scaled and clipped."""
+    x = _side_by_side(terms, declared, "has targets")
+    start = 0
+    for t in declared:
+        x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
+        start += t.size
+    return x
+
+
+def _side_by_side(terms: dict[str, Tensor], declared: tuple[Term, ...], does: str) -> Tensor:
+    if terms.keys() != {t.name for t in declared}:
+        raise RookeryError(f"the task {does} {sorted(terms)} but declares {[t.name for t in declared]}.")
+    return torch.cat([terms[t.name] for t in declared], dim=-1)
+
+
+def check_terms(
+    task: str, terms: dict[str, Tensor], declared: tuple[Term, ...], shape: tuple[int, int], what: str = "observation"
+) -> None:
+    """Refuse observations or targets that do not fit their declaration (called once, when an environment is made)."""
+    giver = "observe()" if what == "observation" else "truth()"
     for t in declared:
         if t.name not in terms:
-            raise RookeryError(f"task {task!r} declares the observation {t.name!r} but observe() does not give it.")
+            raise RookeryError(f"task {task!r} declares the {what} {t.name!r} but {giver} does not give it.")
         if tuple(terms[t.name].shape) != (*shape, t.size):
             raise RookeryError(
-                f"task {task!r}: observation {t.name!r} is {tuple(terms[t.name].shape)}, declared {(*shape, t.size)}."
+                f"task {task!r}: {what} {t.name!r} is {tuple(terms[t.name].shape)}, declared {(*shape, t.size)}."
             )

@@ -39,7 +39,7 @@ _SELF_COLLISION = 8 | 8192  # URDF_USE_SELF_COLLISION | ..._INCLUDE_PARENT: the 
 @dataclass
 class Constants:
     """One world's physical parameters, in MuJoCo's shapes: mass [nbody], inertia [nbody, 3], friction [ngeom, 3],
-    gravity [3], damping [nv], armature [nv]."""
+    gravity [3], damping [nv], armature [nv], com [nbody, 3] (centres of mass in their bodies' frames)."""
 
     mass: np.ndarray
     inertia: np.ndarray
@@ -47,6 +47,7 @@ class Constants:
     gravity: np.ndarray
     damping: np.ndarray
     armature: np.ndarray
+    com: np.ndarray
 
 
 @dataclass
@@ -188,7 +189,7 @@ def _inertia(plan: Plan, link: Link, c: Constants) -> tuple[float, np.ndarray, n
     mass, tensor, pos = 0.0, np.zeros((3, 3)), np.zeros(3)
     if link.massive:
         r = matrix(model.body_iquat[b])
-        mass, tensor, pos = float(c.mass[b]), r @ np.diag(c.inertia[b]) @ r.T, model.body_ipos[b] - link.anchor
+        mass, tensor, pos = float(c.mass[b]), r @ np.diag(c.inertia[b]) @ r.T, c.com[b] - link.anchor
     quat = model.body_iquat[b].copy() if link.massive else np.array([1.0, 0.0, 0.0, 0.0])
     moments = c.inertia[b].astype(float) if link.massive else np.zeros(3)
     armature = float(c.armature[model.jnt_dofadr[link.joint]]) if link.joint >= 0 else 0.0
@@ -215,7 +216,7 @@ def _make_tree(p: Any, client: int, plan: Plan, tree: Tree, c: Constants, built:
         pos, quat = plan.pose[tree.root]
         args = {
             "baseMass": float(c.mass[tree.root]), "basePosition": pos.tolist(), "baseOrientation": xyzw(quat),
-            "baseInertialFramePosition": model.body_ipos[tree.root].tolist(),
+            "baseInertialFramePosition": c.com[tree.root].tolist(),
             "baseInertialFrameOrientation": xyzw(model.body_iquat[tree.root]),
             "baseCollisionShapeIndex": _shape(p, client, plan, plan.colliders[tree.base_collider])
             if tree.base_collider >= 0 else -1,
@@ -282,6 +283,10 @@ def _set_contacts(p: Any, client: int, plan: Plan, c: Constants, built: Built, d
     bounce, _ = contact.factors(count, pairs, "restitution")
     bouncy = {k for q in pairs if q.restitution > contact.BOUNCY for k in (q.first, q.second)}
     for index, collider in enumerate(plan.colliders):
+        # Bullet applies forces before it looks at the speed of a contact: a foot under a servo's load would hop all the time
+        if collider.link >= 0 and index not in bouncy:
+            bounce[index] = 0.0
+    for index, collider in enumerate(plan.colliders):
         uid, link = built.seats[index]
         g = collider.geoms[0]
         condim = int(plan.model.geom_condim[g])
@@ -309,22 +314,27 @@ def _set_contacts(p: Any, client: int, plan: Plan, c: Constants, built: Built, d
                 p.setCollisionFilterPair(u1, u2, l1, l2, 0, physicsClientId=client)
 
 
-def base_to_body(plan: Plan, root: int, com: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """qpos [n, 7] and qvel [n, 6] of a floating body from Bullet's base [n, 13]: com pos, quat xyzw, velocity of the
-    centre of mass and angular velocity, both world."""
-    model = plan.model
-    quat = multiply(com[:, [6, 3, 4, 5]], conjugate(model.body_iquat[root])[None])
-    offset = rotate(quat, model.body_ipos[root][None])
-    linear = com[:, 7:10] - np.cross(com[:, 10:13], offset)
-    angular = rotate(conjugate(quat), com[:, 10:13])
-    return np.concatenate((com[:, 0:3] - offset, quat), axis=1), np.concatenate((linear, angular), axis=1)
+def base_to_body(plan: Plan, root: int, com: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """qpos [n, 7] and qvel [n, 6] of a floating body.
+
+    Args:
+        plan: the scene.
+        root: the body.
+        com: [n, 3] m, its centre of mass in its frame.
+        raw: [n, 13] of Bullet's base: position of the centre of mass, quat xyzw, velocity of the centre of mass and
+            angular velocity, both world.
+    """
+    quat = multiply(raw[:, [6, 3, 4, 5]], conjugate(plan.model.body_iquat[root])[None])
+    offset = rotate(quat, com)
+    linear = raw[:, 7:10] - np.cross(raw[:, 10:13], offset)
+    angular = rotate(conjugate(quat), raw[:, 10:13])
+    return np.concatenate((raw[:, 0:3] - offset, quat), axis=1), np.concatenate((linear, angular), axis=1)
 
 
-def body_to_base(plan: Plan, root: int, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+def body_to_base(plan: Plan, root: int, com: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
     """The inverse: [n, 13] of Bullet's base."""
-    model = plan.model
     quat = qpos[:, 3:7]
-    offset = rotate(quat, model.body_ipos[root][None])
+    offset = rotate(quat, com)
     angular = rotate(quat, qvel[:, 3:6])
-    turned = multiply(quat, model.body_iquat[root][None])[:, [1, 2, 3, 0]]
+    turned = multiply(quat, plan.model.body_iquat[root][None])[:, [1, 2, 3, 0]]
     return np.concatenate((qpos[:, 0:3] + offset, turned, qvel[:, 0:3] + np.cross(angular, offset), angular), axis=1)

@@ -147,8 +147,6 @@ def _refuse_unknown(model: mujoco.MjModel) -> None:
 
     if model.neq and model.eq_active0.any():
         refuse("equality constraints")
-    if model.ntendon:
-        refuse("tendons")
     if model.nflex:
         refuse("flexible bodies")
     if model.npair:
@@ -156,22 +154,43 @@ def _refuse_unknown(model: mujoco.MjModel) -> None:
     if model.opt.density or model.opt.viscosity:
         refuse("fluid (option density or viscosity)")
     for j in range(model.njnt):
-        if model.jnt_type[j] == _JNT.mjJNT_BALL:
-            refuse(f"ball joints ({name_of(model, 'joint', j)!r})")
-    for d in range(model.nv):
-        joint = int(model.dof_jntid[d])
-        if model.jnt_type[joint] == _JNT.mjJNT_FREE and (model.dof_armature[d] or model.dof_frictionloss[d]):
-            refuse(f"armature or friction loss on a free joint ({name_of(model, 'joint', joint)!r})")
-        if model.dof_dampingpoly[d].any():
-            refuse(f"nonlinear joint damping ({name_of(model, 'joint', joint)!r})")
-    for j in range(model.njnt):
-        if model.jnt_stiffnesspoly[j].any():
-            refuse(f"nonlinear joint stiffness ({name_of(model, 'joint', j)!r})")
+        if what := _unknown_joint(model, j):
+            refuse(f"{what} ({name_of(model, 'joint', j)!r})")
+    for t in range(model.ntendon):
+        if what := _unknown_tendon(model, t):
+            refuse(f"{what} (tendon {name_of(model, 'tendon', t)!r})")
     for g in range(model.ngeom):
         if (model.geom_contype[g] or model.geom_conaffinity[g]) and int(model.geom_type[g]) not in SHAPES:
             refuse(
                 f"collision shape {mujoco.mjtGeom(int(model.geom_type[g])).name} (geom {name_of(model, 'geom', g)!r})"
             )
+
+
+def _unknown_joint(model: mujoco.MjModel, j: int) -> str:
+    """What of a joint has no counterpart; empty for nothing."""
+    if model.jnt_type[j] == _JNT.mjJNT_BALL:
+        return "ball joints"
+    dofs = slice(int(model.jnt_dofadr[j]), int(model.jnt_dofadr[j]) + (6 if model.jnt_type[j] == _JNT.mjJNT_FREE else 1))
+    if model.jnt_type[j] == _JNT.mjJNT_FREE and (model.dof_armature[dofs].any() or model.dof_frictionloss[dofs].any()):
+        return "armature or friction loss on a free joint"
+    if model.dof_dampingpoly[dofs].any():
+        return "nonlinear joint damping"
+    if model.jnt_stiffnesspoly[j].any() or model.jnt_plasticadr[j] >= 0:
+        return "nonlinear or plastic joint stiffness"
+    return ""
+
+
+def _unknown_tendon(model: mujoco.MjModel, t: int) -> str:
+    """Likewise of a tendon."""
+    if model.wrap_type[model.tendon_adr[t]] != mujoco.mjtWrap.mjWRAP_JOINT:
+        return "tendons in space"
+    if model.tendon_limited[t] or model.tendon_actfrclimited[t]:
+        return "limits of tendons"
+    if model.tendon_frictionloss[t] or model.tendon_armature[t]:
+        return "friction loss or armature of tendons"
+    if model.tendon_stiffnesspoly[t].any() or model.tendon_dampingpoly[t].any() or model.tendon_plasticadr[t] >= 0:
+        return "nonlinear or plastic springs of tendons"
+    return ""
 
 
 def _add_body(plan: Plan, body: int) -> None:

@@ -28,9 +28,13 @@ _KINDS = {
     "armature": (_OBJ.mjOBJ_JOINT, "joint"),
     "gain": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
     "bias": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
+    "com": (_OBJ.mjOBJ_BODY, "body"),
+    "kp": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
+    "kd": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
+    "force_range": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
 }
-_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature")
-_LIVE = ("gain", "bias", "gravity")  # written without building anew
+_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature", "com")
+_LIVE = ("gain", "bias", "gravity", "kp", "kd", "force_range")  # written without building anew
 
 
 class PyBulletParams(Params):
@@ -53,8 +57,8 @@ class PyBulletParams(Params):
             "gravity": copies(model.opt.gravity),
             "damping": copies(model.dof_damping),
             "armature": copies(model.dof_armature),
-            "gain": world.actuation.gain,
-            "bias": world.actuation.bias,
+            "com": copies(model.body_ipos),
+            **{name: getattr(world.actuation, name) for name in ("gain", "bias", "kp", "kd", "force_range")},
         }
         self._nominal = {name: a[0].copy() for name, a in self.arrays.items()}
         self.stale = np.zeros(n, dtype=bool)

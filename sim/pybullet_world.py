@@ -4,8 +4,8 @@ One Bullet client a world, built from the scene's compiled MuJoCo model (pybulle
 kept in MuJoCo's layout (qpos, qvel), so views, rendering and everything that follows from positions and velocities are
 the same as on `mujoco`; what differs is what should: integration, contacts, constraints, inertia bookkeeping.
 
-Known differences: contacts are rigid, with MuJoCo's bounce as a coefficient of restitution; joint servos are explicit
-torques (on more, smaller steps where that needs it); a hinge's armature moves with its link; margins and gaps of geoms
+Known differences: contacts are rigid, with MuJoCo's bounce as a coefficient of restitution (none for links on joints where
+it is below 0.2); joint servos are explicit torques (on more, smaller steps where that needs it); a hinge's armature moves with its link; margins and gaps of geoms
 are ignored. What Bullet has no counterpart for is refused by name when the world is made.
 """
 
@@ -70,6 +70,7 @@ class PyBulletWorld(World):
         self.qpos, self.qvel = np.repeat(model.qpos0[None], num_envs, axis=0), np.zeros((num_envs, model.nv))
         self.control, self.wrench = np.zeros((num_envs, model.nu)), np.zeros((num_envs, model.nbody, 6))
         self.time = np.zeros(num_envs)  # s
+        self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
         self._air, self.rotor_lag = air_of(scene, model, num_envs), scene.effects.rotor_lag
         self._watched = scene.watched
@@ -181,7 +182,7 @@ class PyBulletWorld(World):
             self._previous = (self.qpos.copy(), self.qvel.copy())
         dt = self.dt / self._substeps
         tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
-        sites = [self.actuation.force[:, s.columns] @ s.wrench.T for s in self.actuation.sites]
+        sites = [(s.wrench @ self.actuation.force[:, s.columns, None])[..., 0] for s in self.actuation.sites]
         wrench = self._wrenches()
         bad |= ~np.isfinite(tau).all(axis=1) | ~np.isfinite(wrench).all(axis=(1, 2))
         for w in sites:
@@ -222,7 +223,7 @@ class PyBulletWorld(World):
             force = -c * self.qvel[:, v : v + 3]  # at the body's origin
             torque = rotate(quat, -c * self.qvel[:, v + 3 : v + 6])
             out[:, b, 0:3] += force
-            out[:, b, 3:6] += torque - np.cross(rotate(quat, m.body_ipos[b][None]), force)
+            out[:, b, 3:6] += torque - np.cross(rotate(quat, params["com"][:, b]), force)
         return out
 
     def _push_local(self, client: int, built: bullet.Built, tree: int, at: int, wrench: np.ndarray) -> None:
@@ -260,7 +261,8 @@ class PyBulletWorld(World):
             if tree.free:
                 raw = np.array([self._read_base(i, t) for i in range(self.num_envs)])
                 q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
-                self.qpos[:, q : q + 7], self.qvel[:, v : v + 6] = bullet.base_to_body(self.plan, tree.root, raw)
+                com = self._com[:, tree.root]
+                self.qpos[:, q : q + 7], self.qvel[:, v : v + 6] = bullet.base_to_body(self.plan, tree.root, com, raw)
             if self._moving[t]:
                 states = np.array([self._read_joints(i, t) for i in range(self.num_envs)])
                 self.qpos[:, self._qadr[t]] = states[:, :, 0] + self.model.qpos0[self._qadr[t]]
@@ -299,8 +301,10 @@ class PyBulletWorld(World):
         self._dirty[:] = False
 
     def _build(self, i: int) -> bullet.Built:
-        dt = self.dt / self._substeps
-        return bullet.build(self._p, self._clients[i], self.plan, self._params.constants(i), dt)
+        dt, constants = self.dt / self._substeps, self._params.constants(i)
+        self._com[i] = constants.com
+        self.actuation.place(i, constants.com)
+        return bullet.build(self._p, self._clients[i], self.plan, constants, dt)
 
     def _push_state(self, i: int) -> None:
         p, client, built = self._p, self._clients[i], self.built[i]
@@ -309,9 +313,10 @@ class PyBulletWorld(World):
             if tree.free:
                 q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
                 qpos, qvel = self.qpos[i : i + 1, q : q + 7], self.qvel[i : i + 1, v : v + 6]
-                com = bullet.body_to_base(self.plan, tree.root, qpos, qvel)[0].tolist()
-                p.resetBasePositionAndOrientation(uid, com[0:3], com[3:7], physicsClientId=client)
-                p.resetBaseVelocity(uid, com[7:10], com[10:13], physicsClientId=client)
+                com = self._com[i : i + 1, tree.root]
+                base = bullet.body_to_base(self.plan, tree.root, com, qpos, qvel)[0].tolist()
+                p.resetBasePositionAndOrientation(uid, base[0:3], base[3:7], physicsClientId=client)
+                p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
             for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
                 target = float(self.qpos[i, q] - self.model.qpos0[q])
                 p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)

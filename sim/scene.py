@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mujoco
+import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotor.effects import PRESETS, Effects
@@ -113,7 +114,7 @@ class Scene:
                 site = root.site(p.site)
                 if site is None:
                     raise unknown("site", p.site, [s.name for s in root.sites])
-                root.attach(child, site=site, prefix=p.name + "/")
+                root.attach(child, frame=_frame_at(site, p.pos, p.quat), prefix=p.name + "/")
         add_sensors(root, self.watched)
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
@@ -149,6 +150,13 @@ class Scene:
         if self.inertia:
             mujoco.mj_setConst(model, mujoco.MjData(model))
         return model
+
+
+def _frame_at(site: mujoco.MjsSite, pos: Sequence[float], quat: Sequence[float]) -> mujoco.MjsFrame:
+    """A frame on the site's body, at a place in the site's own frame."""
+    where, turn = np.zeros(3), np.zeros(4)
+    mujoco.mju_mulPose(where, turn, np.array(site.pos), np.array(site.quat), np.array(pos), np.array(quat))
+    return site.parent.add_frame(pos=where, quat=turn)
 
 
 def _only_looks(spec: mujoco.MjSpec) -> list[mujoco.MjsGeom]:

@@ -80,29 +80,63 @@ class Group:
         count: number of agents A in each world.
         observation: terms, in the order in which the policy sees them.
         action: the control mode.
+        history: H, frames of these terms that an observation holds, one a control step, the newest one last. An
+            episode's first frame stands for those before it.
+        targets: what a predictor learns to say from the observation (see rookery.policies.predictor); the task gives
+            the true values in `Task.truth`. Their scale and clip count, not their noise, bias and delay.
+        future: names of the targets that somebody may tell the agent; in the worlds of `Task.given_future` the truth
+            stands in for their prediction.
     """
 
     count: int
     observation: tuple[Term, ...]
     action: ActionSpec
+    history: int = 1
+    targets: tuple[Term, ...] = ()
+    future: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [t.name for t in self.observation]
-        if len(set(names)) != len(names):
-            raise ValueError(f"observation terms must have different names, got {names}")
+        for what, terms in (("observation terms", self.observation), ("targets", self.targets)):
+            names = [t.name for t in terms]
+            if len(set(names)) != len(names):
+                raise ValueError(f"{what} must have different names, got {names}")
+        if self.history < 1:
+            raise ValueError(f"history is {self.history}: a group sees at least 1 frame.")
+        strange = [name for name in self.future if name not in self.target_slices()]
+        if strange:
+            raise ValueError(f"future names {strange}, which are no targets: those are {list(self.target_slices())}.")
+
+    @property
+    def frame_size(self) -> int:
+        """Length F of one frame: all terms once."""
+        return sum(t.size for t in self.observation)
 
     @property
     def observation_size(self) -> int:
-        """Length O of one agent's observation vector."""
-        return sum(t.size for t in self.observation)
+        """Length O = H F of one agent's observation vector."""
+        return self.history * self.frame_size
+
+    @property
+    def target_size(self) -> int:
+        """Length M of all targets together."""
+        return sum(t.size for t in self.targets)
 
     def slices(self) -> dict[str, slice]:
-        """Where each term stands in the observation vector."""
-        out, at = {}, 0
-        for t in self.observation:
-            out[t.name] = slice(at, at + t.size)
-            at += t.size
-        return out
+        """Where the newest value of each term stands in the observation vector."""
+        return _places(self.observation, self.observation_size - self.frame_size)
+
+    def target_slices(self) -> dict[str, slice]:
+        """Where each target stands in the vector of targets."""
+        return _places(self.targets, 0)
+
+
+def _places(terms: tuple[Term, ...], at: int) -> dict[str, slice]:
+    """Where terms stand that follow each other from `at` on."""
+    out = {}
+    for t in terms:
+        out[t.name] = slice(at, at + t.size)
+        at += t.size
+    return out
 
 
 @dataclass(frozen=True)

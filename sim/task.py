@@ -19,6 +19,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.parameters import Parameter
 from rookery.sim.random import Streams
+from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group
 from rookery.sim.world import World
@@ -42,6 +43,8 @@ class Task(Buffers, abc.ABC):
     causes: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
+    spreads: ClassVar[dict[str, Range] | None] = None
+    """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
     camera: Any = "chase"
     """What films are taken from, see Renderer: a name, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -96,6 +99,16 @@ class Task(Buffers, abc.ABC):
 
     def state(self) -> Tensor | None:
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
+        return None
+
+    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+        """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a predictor learns
+        to say. Groups without targets are left out; None when no group has any."""
+        return None
+
+    def given_future(self) -> Tensor | None:
+        """[N] bool: the worlds in which the agents are told the truth of their group's `future` targets, so that nothing
+        needs to be predicted; None when they never are."""
         return None
 
     @abc.abstractmethod

@@ -22,7 +22,7 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.delays import MAX_DELAY, ActionDelay
 from rookery.sim.episodes import EpisodeLog
 from rookery.sim.errors import RookeryError
-from rookery.sim.observation import ObservationPipeline, check_terms
+from rookery.sim.observation import ObservationPipeline, check_terms, target_values
 from rookery.sim.parameters import Parameter
 from rookery.sim.random import Streams
 from rookery.sim.randomization import Randomization, Range
@@ -100,7 +100,7 @@ class VecEnv(Buffers):
         self._ready = False
         self._terms: dict[str, dict[str, Tensor]] = {}
         self._all = torch.arange(n)
-        self.state_size = sum(s.count * s.observation_size for s in self.groups.values())
+        self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
 
     steps: Tensor
@@ -112,6 +112,9 @@ class VecEnv(Buffers):
         self.world.forward()
         for g, terms in self.task.observe().items():
             check_terms(self.task_id, terms, self.groups[g].observation, (self.num_envs, self.groups[g].count))
+        targets = self.task.truth() or {}
+        for g, s in self.groups.items():
+            check_terms(self.task_id, targets.get(g, {}), s.targets, (self.num_envs, s.count), "target")
         state = self.task.state()
         if state is not None:
             self.state_size = state.shape[1]
@@ -282,6 +285,19 @@ class VecEnv(Buffers):
     def active(self) -> dict[str, Tensor] | None:
         """By group, [N, A] bool: who takes part; None when everybody always does."""
         return self.task.active()
+
+    @property
+    def truth(self) -> dict[str, Tensor] | None:
+        """By group, [N, A, M]: the truth of what its predictor shall say now; None when no group has targets."""
+        given = self.task.truth()
+        if given is None:
+            return None
+        return {g: target_values(given[g], s.targets) for g, s in self.groups.items() if s.targets}
+
+    @property
+    def given_future(self) -> Tensor | None:
+        """[N] bool: where the agents are told the truth of their group's `future` targets; None when they never are."""
+        return self.task.given_future()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next step depends on, exactly."""

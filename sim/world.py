@@ -142,7 +142,8 @@ class Params(abc.ABC):
 
     Fields: "mass" (body, [N, B]), "inertia" (body, principal moments, [N, B, 3]), "friction" (geom, [N, G, 3]),
     "gravity" (no names, [N, 3]), "damping" and "armature" (joint, [N, J]), "gain" and "bias" (actuator, first
-    parameter, [N, U]). Derived constants (inverse weights, ...) follow every write.
+    parameter, [N, U]). On `mujoco` and `pybullet` also "com" (body, centre of mass in the body's frame, [N, B, 3]), and "kp",
+    "kd" [N, U] and "force_range" [N, U, 2] of `dcmotor` actuators. Derived constants (inverse weights, ...) follow every write.
     """
 
     @abc.abstractmethod

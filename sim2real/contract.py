@@ -18,7 +18,7 @@ from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate_contract
+from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate_contract
 from rookery.version import __version__
 
 __all__ = [
@@ -115,9 +115,9 @@ def with_networks(contract: Mapping[str, Any], policies: Mapping[str, Any]) -> d
 def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
     """Refuse to run the policy of `contract` where its numbers would mean something else.
 
-    Compared: the names of groups, everything about observation terms and actions that the network depends on, and for
-    an environment also the task and the control period. Noise, bias, delay, the neutral action and the number of agents
-    may differ.
+    Compared: the names of groups, everything about observation terms, actions and (with a predictor) targets that the
+    network depends on, and for an environment also the task and the control period. Noise, bias, delay, the neutral action
+    and the number of agents may differ.
 
     Args:
         contract: a valid contract.
@@ -127,8 +127,10 @@ def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
         RookeryError: naming the first line that differs and both its values.
     """
     groups = target if isinstance(target, Mapping) else target.groups
-    mine: dict[str, Any] = {"groups": {n: _interface(g) for n, g in contract["groups"].items()}}
-    other: dict[str, Any] = {"groups": {n: _interface(_group(g, (), None)) for n, g in groups.items()}}
+    predict = {n for n, g in contract["groups"].items() if (g["network"] or {}).get("targets")}
+    mine: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in contract["groups"].items()}}
+    theirs = {n: _group(g, (), None) for n, g in groups.items()}
+    other: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in theirs.items()}}
     for line in () if isinstance(target, Mapping) else ("control_dt", "task_id"):
         if hasattr(target, line):
             # Put in front: the first difference is shown, and a wrong task explains every other one.
@@ -190,28 +192,36 @@ def read_contract(path: Path | str) -> dict[str, Any]:
 
 
 def _group(group: Group, actuators: Sequence[str], safety: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
-    slices = group.slices()
+    before, slices, places = group.observation_size - group.frame_size, group.slices(), group.target_slices()
+    more: dict[str, Any] = {"frames": FRAMES} if group.history > 1 else {}
+    if group.targets:
+        more |= {"targets": [_place(t, places[t.name].start) for t in group.targets], "future": list(group.future)}
     limits = _action_limits(group.action) if safety is None else _plain(safety)
     return {
         "count": group.count,
-        "observation": [_term(t, slices[t.name]) for t in group.observation],
+        "observation": [_term(t, slices[t.name].start - before, group.history) for t in group.observation],
         "action": _plain(group.action),
         "network": None,
         "normaliser": NORMALISER,
         "actuators": list(actuators),
         "safety": limits,
+        **more,
     }
 
 
-def _term(term: Term, where: slice) -> dict[str, Any]:
-    """One observation term; an infinite clip is null, and a task's terms have no history (they are one sample long)."""
+def _place(term: Term, start: int) -> dict[str, Any]:
+    """What a number means and where it stands; an infinite clip is null."""
     line = dataclasses.asdict(term) | {
         "clip": None if math.isinf(term.clip) else term.clip,
-        "slice": [where.start, where.stop],
-        "history": 1,
+        "slice": [start, start + term.size],
     }
-    order = ("name", "size", "slice", "unit", "frame", "scale", "clip", "noise", "bias", "delay", "history")
-    return {k: line[k] for k in order}
+    return {k: line[k] for k in ("name", "size", "slice", "unit", "frame", "scale", "clip")}
+
+
+def _term(term: Term, start: int, history: int) -> dict[str, Any]:
+    """One observation term; its slice is that in one frame, and all terms of a group have the same history."""
+    measured = {"noise": term.noise, "bias": term.bias, "delay": term.delay}
+    return {**_place(term, start), **measured, "history": history}
 
 
 def _action_limits(action: ActionSpec) -> dict[str, Any]:
@@ -219,13 +229,14 @@ def _action_limits(action: ActionSpec) -> dict[str, Any]:
     return {name: {"low": low, "high": high, "unit": unit} for name, low, high, unit in columns}
 
 
-def _interface(group: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a group that the numbers of a network depend on."""
+def _interface(group: Mapping[str, Any], predicts: bool) -> dict[str, Any]:
+    """The part of a group that the numbers of a network depend on, of one with a predictor also its targets."""
     terms = ("name", "size", "unit", "frame", "scale", "clip", "history")
-    return {
+    out = {
         "observation": [{k: t[k] for k in terms} for t in group["observation"]],
         "action": {k: v for k, v in group["action"].items() if k != "neutral"},
     }
+    return out | {"targets": group.get("targets"), "future": group.get("future")} if predicts else out
 
 
 def _refuse_differences(contract: Mapping[str, Any], other: Mapping[str, Any], name: str) -> None:

@@ -25,6 +25,11 @@ CONVENTIONS = {
     "action": "command = low + (clip(network output, -1, 1) + 1) / 2 * (high - low), in units",
 }
 
+FRAMES = (
+    "the network's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
+    "one frame; an episode's first frame stands for the ones before it"
+)
+
 Check = Callable[[Any, str], None]
 
 
@@ -137,8 +142,9 @@ def named(inner: Check, pattern: str = r".+", at_least: int = 0) -> Check:
     return check
 
 
-def record(fields: dict[str, Check]) -> Check:
-    """An object with exactly these fields."""
+def record(fields: dict[str, Check], extra: Mapping[str, Check] | None = None) -> Check:
+    """An object with exactly these fields, and perhaps some of the extra ones."""
+    extra = extra or {}
 
     def check(value: Any, line: str) -> None:
         mapping(value, line or "(the whole file)")
@@ -150,27 +156,31 @@ def record(fields: dict[str, Check]) -> Check:
                     "or export the policy again."
                 )
         for name in value:
-            if name not in fields:
-                raise unknown("contract line", f"{at}{name}", [at + f for f in fields])
-        for name, inner in fields.items():
-            inner(value[name], at + name)
+            if name not in fields and name not in extra:
+                raise unknown("contract line", f"{at}{name}", [at + f for f in (*fields, *extra)])
+        for name, inner in (*fields.items(), *extra.items()):
+            if name in value:
+                inner(value[name], at + name)
 
     return check
 
 
+PLACE: dict[str, Check] = {
+    "name": filled_text,
+    "size": integer(1),
+    "slice": items(integer(0), 2),
+    "unit": filled_text,
+    "frame": text,
+    "scale": number(),
+    "clip": optional(number(above=0.0)),
+}
 TERM = record(
     {
-        "name": filled_text,
-        "size": integer(1),
-        "slice": items(integer(0), 2),
-        "unit": filled_text,
-        "frame": text,
-        "scale": number(),
-        "clip": optional(number(above=0.0)),
+        **PLACE,
         "noise": number(low=0.0),
         "bias": number(low=0.0),
         "delay": number(low=0.0),
-        "history": constant(1),
+        "history": integer(1),
     }
 )
 ACTION = record(
@@ -190,7 +200,9 @@ NETWORK = record(
         "hidden": items(integer(1)),
         "activation": one_of(ACTIVATIONS),
         "obs_clip": number(above=0.0),
-    }
+    },
+    # The perceptron sees the last `sees` components, and what a predictor with these hidden layers says of `targets`.
+    {"sees": integer(1), "predictor": items(integer(1)), "targets": integer(1)},
 )
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
 GROUP = record(
@@ -202,7 +214,8 @@ GROUP = record(
         "normaliser": filled_text,
         "actuators": items(filled_text),
         "safety": named(LIMIT),
-    }
+    },
+    {"frames": constant(FRAMES), "targets": items(record(PLACE), 1), "future": items(filled_text)},
 )
 CONTRACT = record(
     {
@@ -251,24 +264,52 @@ def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
 
 def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
     """The rules that bind several lines of one group together."""
-    inputs, outputs = _check_terms(group["observation"], line), _check_action(group["action"], f"{line}.action")
-    network = group["network"]
+    terms, outputs = group["observation"], _check_action(group["action"], f"{line}.action")
+    frame, history = _check_terms(terms, f"{line}.observation"), terms[0]["history"]
+    for i, term in enumerate(terms):
+        if term["history"] != history:
+            raise fault(f"{line}.observation[{i}].history", term["history"], f"{history}, as that of the first term")
+    if (history > 1) != ("frames" in group):
+        raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
+    inputs, network = frame * history, group["network"]
+    targets = _check_targets(group, line)
     if network is None and networks:
         raise fault(f"{line}.network", None, "the network's sizes and activation")
     if network is not None:
         for name, size, why in (
-            ("observation_size", inputs, "the sum of the terms' sizes"),
+            ("observation_size", inputs, "the sum of the terms' sizes" + " times their history" * (history > 1)),
             ("action_size", outputs, "the number of action names"),
         ):
             if network[name] != size:
                 raise fault(f"{line}.network.{name}", network[name], f"{size}, {why}")
+        _check_stages(network, frame, inputs, targets, f"{line}.network")
+
+
+def _check_targets(group: Mapping[str, Any], line: str) -> int:
+    """What a predictor may say, and which of it may be told instead. Returns the length of all targets."""
+    targets = group.get("targets", [])
+    for i, name in enumerate(group.get("future", [])):
+        if name not in [t["name"] for t in targets]:
+            raise fault(f"{line}.future[{i}]", name, "the name of a target")
+    return _check_terms(targets, f"{line}.targets")
+
+
+def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: int, line: str) -> None:
+    """How a predictor and the perceptron behind it fit together."""
+    sees = network.get("sees", inputs)
+    if sees > inputs or sees % frame:
+        raise fault(f"{line}.sees", sees, f"a multiple of {frame}, the size of a frame, up to {inputs}")
+    if ("targets" in network) != ("predictor" in network):
+        raise fault(f"{line}.predictor", network.get("predictor"), "there exactly when the network has targets")
+    if network.get("targets", targets) != targets:
+        raise fault(f"{line}.targets", network["targets"], f"{targets}, the sum of the targets' sizes")
 
 
 def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
-    """Terms have different names and stand one after the other. Returns the length of the observation."""
+    """Terms have different names and stand one after the other. Returns their length together."""
     at, seen = 0, set()
     for i, term in enumerate(terms):
-        here, place = f"{line}.observation[{i}]", [at, at + term["size"]]
+        here, place = f"{line}[{i}]", [at, at + term["size"]]
         if term["slice"] != place:
             raise fault(f"{here}.slice", term["slice"], f"{place} (terms stand one after the other)")
         if term["name"] in seen:

@@ -86,16 +86,33 @@ _VOLLEY_TRAINING: dict[str, Any] = {
 }
 
 # what each of two drones can do by itself; the published terms are shared and rare
-_ALONE = {"below": 0.4, "home": 0.1, "aloft": 0.05}
-_PASSES = {"hit": 5.0, "passed": 10.0, "direction": 5.0}
+_ALONE = {"below": 0.2, "home": 0.05, "aloft": 0.02, "aim": 20.0}
+_PASSES = {"hit": 3.0, "passed": 3.0, "direction": 2.0}
 _PASS_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
     "practice": {"in_flight": 0.5, "reward": _ALONE | _PASSES},
     "config": {"foresight": True},
     "critic": "central",
 }
 _SPIKE_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
-    "practice": {"in_flight": 0.5, "reward": {"below": 0.4, "home": 0.1}},
+    "practice": {"in_flight": 0.5, "reward": {"below": 0.2, "home": 0.05, "aim": 20.0}},
     "config": {"foresight": True},
+    "critic": "central",
+}
+
+_WALK_TRAINING: dict[str, Any] = {
+    "num_envs": 512,
+    "total_steps": 20_000_000,
+    "randomize": "default",
+    "steps": 24,
+    "epochs": 4,
+    "minibatches": 6,
+    "learning_rate": 1e-3,
+    "schedule": "linear",
+    "initial_std": 0.3,
+    "gamma": 0.99,
+    "entropy_coef": 0.002,
+    "hidden": [128, 128],
+    "normalize_observations": False,
     "critic": "central",
 }
 
@@ -203,6 +220,32 @@ TASKS: dict[str, TaskEntry] = {
             "the same against a board that defends",
             engines=("rotor", "mujoco"),
             training=_SPIKE_TRAINING,
+        ),
+        TaskEntry(
+            "go2-velocity",
+            "rookery.tasks.locomanip.velocity:Velocity",
+            "a Go2 walks as it is told, with or without an arm on its back",
+            engines=("mujoco", "pybullet"),
+            training=_WALK_TRAINING,
+        ),
+        TaskEntry(
+            "go2arm-reach",
+            "rookery.tasks.locomanip.reach:Reach",
+            "the arm on a Go2 follows a moving goal while the legs walk or stand",
+            engines=("mujoco", "pybullet"),
+            training=_WALK_TRAINING | {"total_steps": 30_000_000, "initial_std": 0.25},
+        ),
+        TaskEntry(
+            "go2arm-loco-manipulation",
+            "rookery.tasks.locomanip.loco_manipulation:LocoManipulation",
+            "one policy picks up, pushes, pulls, opens, presses, wipes and carries along trajectories of a library",
+            engines=("mujoco",),
+            training=_WALK_TRAINING
+            | {
+                "total_steps": 30_000_000,
+                "initial_std": 0.25,
+                "practice": {"adaptive": True, "push_s": 6.0, "push_speed": 0.2},
+            },
         ),
         TaskEntry(
             "volley-1v1",

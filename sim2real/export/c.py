@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,15 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import fingerprint
+from rookery.sim2real.export.stages import Stages
 
 Array = NDArray[np.float32]
 LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 
 
 def policy_arrays(policy: Any) -> dict[str, Array]:
-    """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out].
+    """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
+    predictor also target_mean, target_std [M], predictor.N.weight, predictor.N.bias.
 
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
@@ -33,7 +34,7 @@ def policy_arrays(policy: Any) -> dict[str, Array]:
     bad = [name for name, a in arrays.items() if not np.isfinite(a).all()]
     if bad:
         raise RookeryError(f"the policy has numbers that are not finite in {bad[0]}: export an earlier checkpoint.")
-    if not (arrays["std"] > 0.0).all():
+    if not all((arrays[name] > 0.0).all() for name in ("std", "target_std") if name in arrays):
         raise RookeryError(
             "the policy's normaliser has a standard deviation of zero or below: export another checkpoint."
         )
@@ -49,7 +50,8 @@ def c_source(
         contract: a valid contract with networks.
         group: agent group.
         arrays: from `policy_arrays`.
-        prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``.
+        prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
+            history also ``<prefix>_remember``, with a predictor ``<prefix>_predict`` and ``<prefix>_policy_given``.
         header: file name of the header.
 
     Raises:
@@ -62,8 +64,7 @@ def c_source(
 
 def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
     spec, upper = contract["groups"][group], prefix.upper()
-    network = spec["network"]
-    scratch = max([network["observation_size"], *network["hidden"]]) + max([0, *network["hidden"]])
+    network, stages = spec["network"], Stages(spec)
     low, high = (f"{s:g}" for s in contract["assumed_delay"])
     delay = low if low == high else f"{low} to {high}"
     guard = f"{upper}_POLICY_H"
@@ -71,20 +72,20 @@ def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
     return f"""/*
  * {_c(contract["task_id"])}, agent group {_c(group)}: a policy exported by Rookery {_c(contract["rookery_version"])}.
  *
- * {_shape(network)}, {network["activation"]}; observation normaliser and final clip included.
- * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {4 * scratch + 160} bytes.
+ * {stages.shape}, {network["activation"]}; observation normaliser and final clip included.
+ * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {stages.stack} bytes.
  *
  * Call it every {contract["control_dt"]:g} s. Assumed delay from measurement to actuation: {delay} s.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
- *     {prefix}_observe(raw, obs);        raw measurements in the units below -> what the network sees
+{_observe_lines(stages, prefix)}
  *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]
  *     {prefix}_command(action, command); actions -> physical commands in the units below
  *
- * Observation, obs[i] = clip(raw[i] * scale, -clip, clip):
-{_observation_table(spec)}
- *
+ * {_observation_title(stages)}[i] = clip(raw[i] * scale, -clip, clip):
+{_observation_table(spec["observation"])}
+{_target_lines(spec, stages)} *
  * Action, kind "{_c(spec["action"]["kind"])}", -1 stands for low and +1 for high:
 {_action_table(spec)}{_actuator_line(spec)}
  */
@@ -93,7 +94,7 @@ def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
 
 #define {upper}_POLICY_OBSERVATIONS {network["observation_size"]}
 #define {upper}_POLICY_ACTIONS {network["action_size"]}
-#define {upper}_POLICY_CONTROL_DT {literal(contract["control_dt"])} /* s */
+{_more_sizes(stages, upper)}#define {upper}_POLICY_CONTROL_DT {literal(contract["control_dt"])} /* s */
 /* SHA-256 of the contract these files were exported with. */
 #define {upper}_POLICY_CONTRACT "{fingerprint(contract)}"
 
@@ -104,12 +105,12 @@ extern "C" {{
 /* The network. */
 void {prefix}_policy(const float obs[{network["observation_size"]}], float action[{network["action_size"]}]);
 
-/* Raw measurements, in the units and frames above, to what the network sees. raw and obs may be the same array. */
-void {prefix}_observe(const float raw[{network["observation_size"]}], float obs[{network["observation_size"]}]);
+/* Raw measurements, in the units and frames above, to what the network sees. Both may be the same array. */
+void {prefix}_observe(const float raw[{stages.frame}], float {_frame(stages)}[{stages.frame}]);
 
 /* Actions in [-1, 1] to physical commands. action and command may be the same array. */
 void {prefix}_command(const float action[{network["action_size"]}], float command[{network["action_size"]}]);
-
+{stages.declarations(prefix)}
 #ifdef __cplusplus
 }}
 #endif
@@ -118,9 +119,38 @@ void {prefix}_command(const float action[{network["action_size"]}], float comman
 """
 
 
-def _observation_table(spec: Mapping[str, Any]) -> str:
+def _frame(stages: Stages) -> str:
+    """What `observe` writes: the observation, or one frame of it."""
+    return "frame" if stages.history > 1 else "obs"
+
+
+def _observe_lines(stages: Stages, prefix: str) -> str:
+    call = f"{prefix}_observe(raw, {_frame(stages)});"
+    text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> what the network sees"
+    if stages.history > 1:
+        text += f"\n *     {prefix}_remember(frame, obs);     the latest {stages.history} frames, oldest first"
+    return text
+
+
+def _observation_title(stages: Stages) -> str:
+    return "Observation, obs" if stages.history == 1 else f"One of the {stages.history} frames of an observation, frame"
+
+
+def _target_lines(spec: Mapping[str, Any], stages: Stages) -> str:
+    if not stages.targets:
+        return ""
+    table = _observation_table(spec["targets"])
+    return f" *\n * What the predictor says of these, targets[i] = clip(raw[i] * scale, -clip, clip):\n{table}\n"
+
+
+def _more_sizes(stages: Stages, upper: str) -> str:
+    frame = f"#define {upper}_POLICY_FRAME {stages.frame}\n" if stages.history > 1 else ""
+    return frame + (f"#define {upper}_POLICY_TARGETS {stages.targets}\n" if stages.targets else "")
+
+
+def _observation_table(terms: Sequence[Mapping[str, Any]]) -> str:
     rows = [("index", "term", "unit", "frame", "scale", "clip")]
-    for t in spec["observation"]:
+    for t in terms:
         start, stop = t["slice"]
         index = f"{start}" if t["size"] == 1 else f"{start}..{stop - 1}"
         clip = "none" if t["clip"] is None else f"{t['clip']:.9g}"
@@ -148,70 +178,38 @@ def _actuator_line(spec: Mapping[str, Any]) -> str:
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
 
 
-def _shape(network: Mapping[str, Any]) -> str:
-    sizes = [network["observation_size"], *network["hidden"], network["action_size"]]
-    return "Multilayer perceptron " + " -> ".join(map(str, sizes))
-
-
 def _code(spec: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, header: str) -> str:
-    network, terms, action = spec["network"], spec["observation"], spec["action"]
-    sizes = [network["observation_size"], *network["hidden"], network["action_size"]]
+    network, terms, action, stages = spec["network"], spec["observation"], spec["action"], Stages(spec)
     scale = np.repeat([t["scale"] for t in terms], [t["size"] for t in terms])
     clip = np.repeat([LIMIT if t["clip"] is None else t["clip"] for t in terms], [t["size"] for t in terms])
     half = [(h - w) / 2.0 for w, h in zip(action["low"], action["high"], strict=True)]
     tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]
     tables += [("action_low", np.asarray(action["low"])), ("action_half", np.asarray(half))]
-    for i in range(len(sizes) - 1):
-        tables += [(f"weight_{i}", arrays[f"layers.{i}.weight"]), (f"bias_{i}", arrays[f"layers.{i}.bias"])]
+    tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
+    for stage, c_name in (("layers", ""), ("predictor", "predictor_")):
+        for i in range(sum(name.startswith(stage) for name in arrays) // 2):
+            tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
     return "\n".join(
         [
             f'/* Written by Rookery; {header} says what it is. */\n#include <math.h>\n\n#include "{header}"\n',
             *(_const(name, values) for name, values in tables),
             _HELPERS,
-            _ACTIVATION[network["activation"]] if network["hidden"] else "",
-            _policy_function(network, sizes, prefix),
-            _scaling_functions(sizes, prefix),
+            _ACTIVATION[network["activation"]] if network["hidden"] or network.get("predictor") else "",
+            stages.functions(prefix, literal(network["obs_clip"])),
+            _scaling_functions(stages, prefix),
         ]
     )
 
 
-def _policy_function(network: Mapping[str, Any], sizes: list[int], prefix: str) -> str:
-    """The forward pass: two scratch arrays, each layer from one into the other."""
-    inputs, outputs = sizes[0], sizes[-1]
-    widest = max(sizes[:-1])
-    second = f"\n    float y[{max(network['hidden'])}];" if network["hidden"] else ""
-    here, there, steps = "x", "y", []
-    for i, (n, m) in enumerate(pairwise(sizes[:-1])):
-        steps.append(f"    dense(weight_{i}, bias_{i}, {here}, {there}, {n}, {m});\n    activate({there}, {m});")
-        here, there = there, here
-    last = len(sizes) - 2
-    steps.append(f"    dense(weight_{last}, bias_{last}, {here}, action, {sizes[-2]}, {outputs});")
-    clip = literal(network["obs_clip"])
+def _scaling_functions(stages: Stages, prefix: str) -> str:
+    inputs, outputs, obs = stages.frame, stages.outputs, _frame(stages)
     return f"""
-void {prefix}_policy(const float obs[{inputs}], float action[{outputs}])
-{{
-    float x[{widest}];{second}
-    int i;
-
-    for (i = 0; i < {inputs}; i++) {{
-        x[i] = clamp((obs[i] - mean[i]) / std_dev[i], {clip});
-    }}
-{chr(10).join(steps)}
-    for (i = 0; i < {outputs}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
-    }}
-}}"""
-
-
-def _scaling_functions(sizes: list[int], prefix: str) -> str:
-    inputs, outputs = sizes[0], sizes[-1]
-    return f"""
-void {prefix}_observe(const float raw[{inputs}], float obs[{inputs}])
+void {prefix}_observe(const float raw[{inputs}], float {obs}[{inputs}])
 {{
     int i;
 
     for (i = 0; i < {inputs}; i++) {{
-        obs[i] = clamp(raw[i] * term_scale[i], term_clip[i]);
+        {obs}[i] = clamp(raw[i] * term_scale[i], term_clip[i]);
     }}
 }}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import differences, fingerprint, read_contract
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.native import NativePolicy, read_header
-from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, OUTPUT
+from rookery.sim2real.export.onnx import CONTRACT_KEY, GIVEN, GROUP_KEY, INPUT, OUTPUT
 
 Array = NDArray[np.float32]
 AGAIN = "export the bundle again with `rookery export RUN --out DIR`"
@@ -31,10 +31,12 @@ LEAST = 1000
 
 @dataclass(frozen=True)
 class Golden:
-    """Observations [n, O] and the torch policy's actions [n, D], float32."""
+    """Observations [n, O] and the torch policy's actions [n, D], float32; with a predictor the targets that it is told
+    [n, M], as `given`."""
 
     observations: Array
     actions: Array
+    given: Array | None = None
 
 
 def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float]:
@@ -58,9 +60,9 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float
     for group, files in bundle_files(contract).items():
         session = _open_onnx(folder / files["onnx"], contract, group)
         golden = read_golden(folder / files["golden"], contract, group)
-        answer = np.concatenate([session.run([OUTPUT], {INPUT: row[None]})[0] for row in golden.observations])
-        onnx_error = compare(answer, golden, tolerance, folder / files["onnx"])
-        c_error = _check_c(folder, files, contract, group, golden, tolerance)
+        told = read_given(folder / files["golden"], contract, group, golden)
+        onnx_error = max(_check_onnx(session, g, tolerance, folder / files["onnx"]) for g in (golden, *told))
+        c_error = _check_c(folder, files, contract, group, (golden, *told), tolerance)
         result["onnx_max_error"] = max(result["onnx_max_error"], onnx_error)
         result["c_max_error"] = max(result["c_max_error"], c_error)
         result["observations"] += len(golden.observations)
@@ -105,6 +107,27 @@ def read_golden(path: Path, contract: Mapping[str, Any], group: str) -> Golden:
     if mark != fingerprint(contract):
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return golden
+
+
+def read_given(path: Path, contract: Mapping[str, Any], group: str, golden: Golden) -> list[Golden]:
+    """The golden vectors of a policy with a predictor that is told some of the targets; none of one without.
+
+    Raises:
+        RookeryError: when they are missing or of other sizes.
+    """
+    targets = contract["groups"][group]["network"].get("targets", 0)
+    if not targets:
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            told = Golden(golden.observations, stored["given_actions"], stored["given"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
+        raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
+    assert told.given is not None
+    wanted = (golden.actions.shape, (len(golden.observations), targets))
+    if (told.actions.shape, told.given.shape) != wanted or told.given.dtype != np.float32:
+        raise RookeryError(f"{path} must hold float32 arrays of {wanted} for given targets: {AGAIN}.")
+    return [told]
 
 
 def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> float:
@@ -155,6 +178,15 @@ def _open_onnx(path: Path, contract: Mapping[str, Any], group: str) -> Any:
     return session
 
 
+def _check_onnx(session: Any, golden: Golden, tolerance: float, path: Path) -> float:
+    """The largest difference of ONNX Runtime's answers."""
+    feeds = [{INPUT: row[None]} for row in golden.observations]
+    if golden.given is not None:
+        feeds = [feed | {GIVEN: row[None]} for feed, row in zip(feeds, golden.given, strict=True)]
+    answer = np.concatenate([session.run([OUTPUT], feed)[0] for feed in feeds])
+    return compare(answer, golden, tolerance, path)
+
+
 def check_header(path: Path, contract: Mapping[str, Any], group: str) -> Any:
     """The facts of a header that agree with the contract.
 
@@ -162,23 +194,33 @@ def check_header(path: Path, contract: Mapping[str, Any], group: str) -> Any:
         RookeryError: when they do not.
     """
     header, network = read_header(path), contract["groups"][group]["network"]
-    given, wanted = (header.observations, header.actions), (network["observation_size"], network["action_size"])
+    given = (header.observations, header.actions, header.frame, header.targets)
+    frame = sum(t["size"] for t in contract["groups"][group]["observation"])
+    wanted = (network["observation_size"], network["action_size"], frame, network.get("targets", 0))
     if given != wanted:
-        raise RookeryError(f"{path} is for {given} observations and actions, and the contract for {wanted}: {AGAIN}.")
+        raise RookeryError(
+            f"{path} is for {given} observations, actions, components of a frame and targets, and the contract for "
+            f"{wanted}: {AGAIN}."
+        )
     if header.fingerprint != fingerprint(contract):
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return header
 
 
 def _check_c(
-    folder: Path, files: Mapping[str, str], contract: Mapping[str, Any], group: str, golden: Golden, tolerance: float
-) -> float:
+    folder: Path, files: Mapping[str, str], contract: Mapping[str, Any], group: str, golden: Sequence[Golden],
+    tolerance: float,
+) -> float:  # fmt: skip
     """Compile the C, compare the network with the golden actions and the scaling functions with the contract."""
     header = check_header(folder / files["h"], contract, group)
     source = folder / files["c"]
     with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
         native = NativePolicy(source, header, Path(build))
-        worst = compare(native.policy(golden.observations), golden, tolerance, source)
+        worst = 0.0
+        for g in golden:
+            obs = g.observations
+            answer = native.policy(obs) if g.given is None else native.policy_given(obs, g.given)
+            worst = max(worst, compare(answer, g, tolerance, source))
         _check_scaling(native, contract["groups"][group], source)
     return worst
 
@@ -198,3 +240,6 @@ def _check_scaling(native: NativePolicy, spec: Mapping[str, Any], source: Path) 
     same = np.allclose(native.observe(raw), seen, rtol=1e-5, atol=0.0)
     if not (same and (np.abs(native.command(action) - command) <= 1e-5 * span).all()):
         raise RookeryError(f"{source} scales observations or actions otherwise than the contract says: {AGAIN}.")
+    history = spec["observation"][0]["history"]
+    if history > 1 and not np.array_equal(native.remember(raw), raw[-history:].ravel()):
+        raise RookeryError(f"{source} stacks frames otherwise than the contract says: {AGAIN}.")

@@ -37,11 +37,22 @@ def golden_observations(mean: Array, std: Array, obs_clip: float, seed: int = 0)
 
 
 def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> None:
-    """Write `observations` [n, O], `actions` [n, D] (torch, float32, CPU) and the contract's `fingerprint` as .npz."""
+    """Write `observations` [n, O], `actions` [n, D] (torch, float32, CPU) and the contract's `fingerprint` as .npz.
+
+    With a predictor also `given` [n, M], half of it NaN, and `given_actions` [n, D], the answers where that is told.
+    """
     import torch
 
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     observations = golden_observations(plain.mean.numpy(), plain.std.numpy(), plain.obs_clip, seed)
     with torch.no_grad():
         actions = plain(torch.from_numpy(observations)).numpy()
-    np.savez(path, observations=observations, actions=actions, fingerprint=np.array(fingerprint))
+        arrays = {"observations": observations, "actions": actions}
+        if plain.targets:
+            rng = np.random.default_rng(seed)
+            shape = (len(observations), plain.targets)
+            z = np.where(rng.random(shape) < 0.5, np.nan, 2.0 * rng.standard_normal(shape))
+            given = (z * plain.target_std.double().numpy() + plain.target_mean.numpy()).astype(np.float32)
+            told = plain(torch.from_numpy(observations), torch.from_numpy(given)).numpy()
+            arrays |= {"given": given, "given_actions": told}
+    np.savez(path, fingerprint=np.array(fingerprint), **arrays)

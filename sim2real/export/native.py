@@ -22,12 +22,14 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
 
 @dataclass(frozen=True)
 class Header:
-    """What a policy's header says about itself."""
+    """What a policy's header says about itself; `frame` is the observation's length where it has no history."""
 
     prefix: str
     observations: int
     actions: int
     fingerprint: str
+    frame: int
+    targets: int
 
 
 def read_header(path: Path) -> Header:
@@ -41,10 +43,12 @@ def read_header(path: Path) -> Header:
     except (OSError, UnicodeDecodeError) as e:
         raise RookeryError(f"cannot read {path} ({e}): export the bundle again.") from e
     name = re.search(r"^void (\w+)_policy\(", text, re.M)
-    found = dict(re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT) "?(\w+)"?', text, re.M))
-    if name is None or set(found) != {"OBSERVATIONS", "ACTIONS", "CONTRACT"}:
+    found = dict(re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT|FRAME|TARGETS) "?(\w+)"?', text, re.M))
+    if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found):
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
-    return Header(name[1], int(found["OBSERVATIONS"]), int(found["ACTIONS"]), found["CONTRACT"])
+    inputs = int(found["OBSERVATIONS"])
+    frame, targets = int(found.get("FRAME", inputs)), int(found.get("TARGETS", 0))
+    return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], frame, targets)
 
 
 def find_compiler() -> list[str]:
@@ -92,30 +96,48 @@ class NativePolicy:
         library = build / f"{source.stem}.so"
         compile_c([*find_compiler(), *FLAGS, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"], source)
         self.observations, self.actions = header.observations, header.actions
+        self.frame, self.targets = header.frame, header.targets
+        names = ["policy", "observe", "command"]
+        names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_given"] * (self.targets > 0)
         try:
             loaded = ctypes.CDLL(str(library))
-            self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in ("policy", "observe", "command")}
+            self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load what {source} compiled to ({e}): export the bundle again.") from e
-        for call in self._calls.values():
-            call.argtypes, call.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+        for name, call in self._calls.items():
+            call.argtypes, call.restype = [ctypes.c_void_p] * (3 if name == "policy_given" else 2), None
 
     def policy(self, obs: Array) -> Array:
         """Actions [n, D] for observations [n, O]."""
         return self._rows("policy", obs, self.actions)
 
+    def policy_given(self, obs: Array, given: Array) -> Array:
+        """Actions [n, D] for observations [n, O] and targets [n, M], NaN where they must be predicted."""
+        return self._rows("policy_given", obs, self.actions, given)
+
+    def predict(self, obs: Array) -> Array:
+        """Predicted targets [n, M] for observations [n, O]."""
+        return self._rows("predict", obs, self.targets)
+
+    def remember(self, frames: Array) -> Array:
+        """The observation [O] after frames [n, F], n at least the history, came one after the other."""
+        frames, obs = np.ascontiguousarray(frames, np.float32), np.zeros(self.observations, np.float32)
+        for i in range(len(frames)):
+            self._calls["remember"](frames.ctypes.data + i * frames.strides[0], obs.ctypes.data)
+        return obs
+
     def observe(self, raw: Array) -> Array:
-        """Scaled observations [n, O] for raw measurements [n, O]."""
-        return self._rows("observe", raw, self.observations)
+        """Scaled observations, or frames of them, [n, F] for raw measurements [n, F]."""
+        return self._rows("observe", raw, self.frame)
 
     def command(self, action: Array) -> Array:
         """Physical commands [n, D] for actions [n, D]."""
         return self._rows("command", action, self.actions)
 
-    def _rows(self, name: str, inputs: Array, width: int) -> Array:
-        inputs = np.ascontiguousarray(inputs, np.float32)
+    def _rows(self, name: str, inputs: Array, width: int, *more: Array) -> Array:
+        given = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]
         out = np.empty((len(inputs), width), np.float32)
-        call, a, b = self._calls[name], inputs.ctypes.data, out.ctypes.data
+        call, places = self._calls[name], [(x.ctypes.data, x.strides[0]) for x in (*given, out)]
         for i in range(len(inputs)):
-            call(a + i * inputs.strides[0], b + i * out.strides[0])
+            call(*(start + i * stride for start, stride in places))
         return out

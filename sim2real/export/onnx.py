@@ -1,4 +1,8 @@
-"""One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata."""
+"""One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata.
+
+A policy with a predictor has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
+for every target, which means that all are predicted. A number in it stands in for the prediction.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any
 
 from rookery.sim2real.contract import contract_json
 
-INPUT, OUTPUT = "obs", "action"
+INPUT, OUTPUT, GIVEN = "obs", "action", "given"
 CONTRACT_KEY, GROUP_KEY = "rookery_contract", "rookery_group"
 
 
@@ -24,10 +28,14 @@ def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path
         group: agent group, stored under "rookery_group".
         path: file to write; no second file appears beside it.
     """
+    import numpy as np
     import onnx
     import torch
 
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
+    inputs = {INPUT: torch.zeros(1, plain.observation_size)}
+    if plain.targets:
+        inputs[GIVEN] = torch.full((1, plain.targets), torch.nan)
     # The exporter reports its own progress and the optional operators it did not find; neither is the user's business.
     log = logging.getLogger("torch.onnx")
     level = log.level
@@ -37,8 +45,8 @@ def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 plain,
-                (torch.zeros(1, plain.observation_size),),
-                input_names=[INPUT],
+                tuple(inputs.values()),
+                input_names=list(inputs),
                 output_names=[OUTPUT],
                 dynamo=True,
                 external_data=False,
@@ -49,6 +57,9 @@ def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path
     assert program is not None  # dynamo=True always returns one
     model = program.model_proto
     _strip_traces(model)
+    if plain.targets:
+        nothing = np.full((1, plain.targets), np.nan, np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(nothing, GIVEN))
     onnx.helper.set_model_props(model, {CONTRACT_KEY: contract_json(contract), GROUP_KEY: group})
     model.doc_string = f"{contract['task_id']}, group {group}, exported by Rookery {contract['rookery_version']}"
     onnx.checker.check_model(model, full_check=True)

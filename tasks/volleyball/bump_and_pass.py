@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -26,12 +27,14 @@ class BumpAndPassConfig(VolleyConfig):
     in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for practice
     reward: Weights = Weights(
         hit=1.0, passed=1.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0,
+        wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0, aim=0.0,
     )  # fmt: skip
 
 
 class Pair(VolleyTask):
     """What the tasks of two drones share: observations, and terms of the reward."""
+
+    enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for practice
 
     def groups(self) -> dict[str, Group]:
         terms = (
@@ -80,16 +83,20 @@ class Pair(VolleyTask):
 
     def practice(self) -> dict[str, Tensor]:
         """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice: being where the ball comes
-        down when it is one's turn, at one's anchor when it is not, and the ball's height above a drone (or 1 m), up to 2 m.
-        They are each drone's own doing, where the published terms are shared and rare."""
+        down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2 m, and
+        how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own doing,
+        where the published terms are shared and rare."""
         assert self.ball is not None
         pos, ball, turn = self.drones.bodies.pos, self.ball.pos, self.is_turn()
         down, _ = self.landing()
+        apex = ball[..., 2] + self.ball.lin_vel[..., 2].clamp_min(0.0).square() / (2.0 * GRAVITY)
+        miss = (down - self.places[:, :2]).norm(dim=-1).flip(1)
         off = (pos[..., :2] - down).norm(dim=-1)
         return {
             "below": turn / (1.0 + off),
             "home": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
             "aloft": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+            "aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
         }
 
     def direction(self, wanted: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ class SetAndSpikeConfig(VolleyConfig):
     in_flight: float = 0.0  # share of episodes that begin with the set in flight, for practice
     reward: Weights = Weights(
         hit=5.0, downward_spike=5.0, crossed=5.0, in_target=5.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        spike_speed=0.2, landing=0.2, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0,
+        spike_speed=0.2, landing=0.2, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0,
+        aloft=0.0, aim=0.0,
     )  # fmt: skip
 
 

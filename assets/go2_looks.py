@@ -1,0 +1,94 @@
+"""What a Go2 looks like: generated shells around its physics, closed meshes in m in the frame of their body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import trimesh
+
+from rookery.assets.meshes import loft, tube
+
+LIGHT, DARK, BLACK, GLASS = (0.86, 0.87, 0.88, 1.0), (0.22, 0.23, 0.25, 1.0), (0.07, 0.07, 0.08, 1.0), (0.10, 0.20, 0.30, 1.0)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One shell: `make(side, end)` for a left (1) or right (-1) leg at the front (1) or rear (-1)."""
+
+    make: Callable[[int, int], trimesh.Trimesh]
+    rgba: tuple[float, float, float, float]
+
+
+def _bar(stations: Sequence[tuple[float, float, float, float, float]], axis: int) -> trimesh.Trimesh:
+    """A loft along `axis` (0: x, 2: z) over rounded rectangles: (along, middle, half-width, middle, half-height) each."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 24, endpoint=False)
+    power = 0.45  # of a superellipse: 1 is an ellipse, 0 a rectangle
+    u = np.sign(np.cos(angle)) * np.abs(np.cos(angle)) ** power
+    v = np.sign(np.sin(angle)) * np.abs(np.sin(angle)) ** power
+    rings = []
+    for along, mid_u, half_u, mid_v, half_v in stations:
+        a, b = mid_u + half_u * u, mid_v + half_v * v
+        level = np.full_like(a, along)
+        rings.append(np.stack((level, a, b) if axis == 0 else (a, b, level), axis=1))
+    return loft(rings)
+
+
+def _trunk(side: int, end: int) -> trimesh.Trimesh:
+    return _bar(
+        [(-0.20, 0, 0.045, 0.0, 0.035), (-0.185, 0, 0.065, 0.0, 0.052), (-0.10, 0, 0.072, 0.002, 0.057),
+         (0.10, 0, 0.072, 0.002, 0.057), (0.20, 0, 0.066, 0.0, 0.052), (0.23, 0, 0.052, -0.002, 0.043)], 0,
+    )  # fmt: skip
+
+
+def _head(side: int, end: int) -> trimesh.Trimesh:
+    return _bar(
+        [(0.225, 0, 0.045, -0.005, 0.038), (0.26, 0, 0.058, -0.008, 0.046), (0.30, 0, 0.056, -0.012, 0.045),
+         (0.325, 0, 0.042, -0.018, 0.032)], 0,
+    )  # fmt: skip
+
+
+def _face(side: int, end: int) -> trimesh.Trimesh:
+    return _bar([(0.315, 0, 0.046, -0.014, 0.022), (0.330, 0, 0.036, -0.016, 0.016)], 0)
+
+
+def _lidar(side: int, end: int) -> trimesh.Trimesh:
+    return tube((0.28945, 0.0, -0.05), (0.28945, 0.0, -0.095), (0.03, 0.033, 0.024), 20)
+
+
+def _saddle(side: int, end: int) -> trimesh.Trimesh:
+    return _bar([(-0.16, 0, 0.05, 0.052, 0.01), (-0.14, 0, 0.056, 0.055, 0.01), (0.14, 0, 0.056, 0.055, 0.01),
+                 (0.16, 0, 0.05, 0.052, 0.01)], 0)  # fmt: skip
+
+
+def _hip_motor(side: int, end: int) -> trimesh.Trimesh:
+    return tube((-end * 0.02, 0, 0), (end * 0.045, 0, 0), (0.036, 0.044, 0.044, 0.036), 24)
+
+
+def _thigh_motor(side: int, end: int) -> trimesh.Trimesh:
+    return tube((0, side * 0.045, 0), (0, side * 0.115, 0), (0.040, 0.047, 0.047, 0.040), 24)
+
+
+def _thigh(side: int, end: int) -> trimesh.Trimesh:
+    return _bar([(0.0, -0.002, 0.038, 0, 0.020), (-0.05, -0.006, 0.030, 0, 0.019), (-0.13, -0.004, 0.021, 0, 0.015),
+                 (-0.20, 0.0, 0.017, 0, 0.013), (-0.222, 0.0, 0.012, 0, 0.011)], 2)  # fmt: skip
+
+
+def _calf(side: int, end: int) -> trimesh.Trimesh:
+    return _bar([(0.012, 0.0, 0.014, 0, 0.011), (-0.02, 0.010, 0.013, 0, 0.011), (-0.10, 0.018, 0.010, 0, 0.010),
+                 (-0.17, 0.010, 0.010, 0, 0.010), (-0.205, 0.0, 0.011, 0, 0.011)], 2)  # fmt: skip
+
+
+def _foot(side: int, end: int) -> trimesh.Trimesh:
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=0.022)
+    ball.apply_translation((-0.002, 0.0, -0.213))
+    return ball
+
+
+TRUNK_LOOKS = (Look(_trunk, LIGHT), Look(_saddle, DARK), Look(_head, DARK), Look(_face, GLASS), Look(_lidar, BLACK))
+LEG_LOOKS = {
+    "hip": (Look(_hip_motor, DARK),),
+    "thigh": (Look(_thigh_motor, DARK), Look(_thigh, LIGHT)),
+    "calf": (Look(_calf, DARK), Look(_foot, BLACK)),
+}

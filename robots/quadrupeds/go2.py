@@ -1,0 +1,250 @@
+"""The Go2, alone or with an arm on its back: views, actions, feet, and the parameters that randomisation may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.assets.drones import VISUAL_GROUP
+from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, MOTORS, PARTS, RANGES, TRUNK_TOP, go2_spec
+from rookery.robots.quadrupeds.kernels import feet
+from rookery.sim.buffers import Buffers
+from rookery.sim.parameters import Parameter
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec
+from rookery.sim.world import World
+
+if TYPE_CHECKING:
+    from rookery.robots.arms.arm import ArmModel
+
+HOME_LEGS: tuple[float, ...] = tuple(angle for leg in LEGS for angle in HOME_LEG[leg])
+STAND_HEIGHT = 0.29
+"""m, of the trunk's frame over flat ground at home, the servos carrying the weight (tested)."""
+TRUNK_NAME, ARM_NAME = "go2", "arm"
+SOFT_LIMIT = 0.95
+"""Share of a joint's range that targets may use."""
+LEG_SWING = {"hip": 0.4, "thigh": 0.8, "calf": 0.8}
+"""rad that an action of 1 moves a joint's target away from home: the servos are soft (40 N m/rad), so that targets must go
+beyond the angles to be reached by what the torque needs, 0.4 rad at half of the motor's."""
+
+ARM_SWING = (2.2, 1.5, 1.5, 1.7, 1.5, 2.0)
+"""rad, likewise, of the arm's joints 1 to 6: all of the space in front and at the sides."""
+HAND = "link6"
+"""Body of an arm that carries the gripper."""
+
+
+def add_go2(scene: Scene, arm: ArmModel | None = None, height: float = STAND_HEIGHT, dry_friction: bool = False) -> Scene:
+    """A Go2 in a scene, prefix `go2/`, with an arm on its back, prefix `arm/`."""
+
+    def make() -> mujoco.MjSpec:
+        spec = go2_spec(dry_friction=dry_friction)
+        if arm is not None and arm.adapter > 0.0:
+            plate = spec.body("base").add_body(name="adapter", pos=list(arm.adapter_pos))
+            plate.add_geom(
+                name="adapter", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.08, 0.05, 0.005], mass=arm.adapter, contype=0,
+                conaffinity=0, rgba=[0.3, 0.3, 0.32, 1.0], group=VISUAL_GROUP,
+            )  # fmt: skip
+        return spec
+
+    scene.add(make, TRUNK_NAME, pos=(0.0, 0.0, height))
+    if arm is not None:
+        x, y, z = arm.mount
+        scene.add(arm.spec, ARM_NAME, site=f"{TRUNK_NAME}/arm_mount", pos=(x, y, z - TRUNK_TOP))
+    return scene
+
+
+class Go2(Buffers):
+    """One Go2 in each of N worlds.
+
+    Args:
+        world: the engine's copies of the scene.
+        arm: the arm on its back, if there is one.
+
+    Attributes:
+        base: view of the trunk.
+        home: [J] rad, joint angles at rest: 12 of the legs, then those of the arm.
+        pos, vel: [N, J] rad, rad/s, of `refresh`.
+        rotation: [N, 9] row-major, trunk to world; foot_pos, foot_vel: [N, 4, 3] m, m/s, world; of `refresh`.
+        legs, arm_spec, whole: declarations of the actions: 12 leg joints, the arm's, both.
+    """
+
+    def __init__(self, world: World, arm: ArmModel | None = None) -> None:
+        super().__init__()
+        self.world, self.arm = world, arm
+        n = world.num_envs
+        self.leg_names = tuple(f"{TRUNK_NAME}/{j}" for j in JOINTS)
+        arm_names = () if arm is None else tuple(f"{ARM_NAME}/{j}" for j in arm.joints)
+        self.joint_names = self.leg_names + arm_names
+        self.base = world.bodies([f"{TRUNK_NAME}/base"])
+        self.joints, self.actuators = world.joints(self.joint_names), world.actuators(self.joint_names)
+        self.gripper = None if arm is None else world.actuators([f"{ARM_NAME}/gripper"])
+        limits = np.array([RANGES[_range_of(j)] for j in JOINTS])
+        swing = np.array([LEG_SWING[j.split("_")[1]] for j in JOINTS])
+        home = np.array(HOME_LEGS)
+        if arm is not None:
+            limits = np.concatenate((limits, np.stack((arm.lower, arm.upper), axis=1)))
+            home, swing = np.concatenate((home, arm.ready)), np.concatenate((swing, ARM_SWING))
+        middle, half = limits.mean(1), 0.5 * SOFT_LIMIT * (limits[:, 1] - limits[:, 0])
+        low, high = np.maximum(home - swing, middle - half), np.minimum(home + swing, middle + half)
+        self.limits = torch.tensor(np.stack((middle - half, middle + half)), dtype=torch.float32)
+        self.home = torch.tensor(home, dtype=torch.float32)
+        self.legs = _spec("leg_position", self.leg_names, low[:12], high[:12], home[:12])
+        self.whole = _spec("joint_position", self.joint_names, low, high, home)
+        self.arm_spec = None if arm is None else _spec("arm_position", arm_names, low[12:], high[12:], home[12:])
+        self._low = torch.tensor(low, dtype=torch.float32)
+        self._half = 0.5 * torch.tensor(high - low, dtype=torch.float32)
+        j = len(self.joint_names)
+        self.buffer("target", n, j)
+        self.pos, self.vel = torch.zeros(n, j), torch.zeros(n, j)
+        self.rotation = torch.zeros(n, 9)
+        self.foot_pos, self.foot_vel = torch.zeros(n, 4, 3), torch.zeros(n, 4, 3)
+        self.target.copy_(self.home)
+
+    target: Tensor
+    """[N, J] rad, what the servos are told."""
+
+    def targets(self, action: Tensor) -> Tensor:
+        """Joint angles [..., J or 12] rad that normalised actions in [-1, 1] ask for."""
+        j = action.shape[-1]
+        return self._low[:j] + self._half[:j] * (action + 1.0)
+
+    def normalised(self, angles: Tensor) -> Tensor:
+        """The actions for joint angles [..., J or 12] rad, clipped to [-1, 1]."""
+        j = angles.shape[-1]
+        return ((angles - self._low[:j]) / self._half[:j] - 1.0).clamp(-1.0, 1.0)
+
+    def command(self, targets: Tensor) -> None:
+        """Tell the servos.
+
+        Args:
+            targets: [N, J] rad, held; or [N, K, J], one row a physics step.
+        """
+        self.actuators.set_control(targets)
+        self.target.copy_(targets if targets.dim() == 2 else targets[:, -1])
+
+    def refresh(self) -> None:
+        """Read the state and place the feet. To be called after each step and write."""
+        self.pos.copy_(self.joints.pos)
+        self.vel.copy_(self.joints.vel)
+        feet(
+            self.base.state.view(-1, 13).numpy(), self.pos.numpy(), self.vel.numpy(), self.rotation.numpy(),
+            self.foot_pos.numpy(), self.foot_vel.numpy(),
+        )  # fmt: skip
+
+    def reset(self, ids: Tensor, state: Tensor, joints: Tensor) -> None:
+        """Put robots at trunk states [n, 13] and joint angles [n, J] rad, at rest, servos holding them there."""
+        self.base.set_state(ids, state[:, None])
+        self.joints.set_state(ids, joints, torch.zeros_like(joints))
+        self.target[ids] = joints
+        self.actuators.set_control(self.target)
+
+    @property
+    def up(self) -> Tensor:
+        """[N, 3] the world's up in the trunk's frame: minus the projected gravity of other packages."""
+        return self.rotation[:, 6:9]
+
+    @property
+    def velocity(self) -> Tensor:
+        """[N, 3] m/s, of the trunk's frame, in its own axes."""
+        return torch.einsum("nij,ni->nj", self.rotation.view(-1, 3, 3), self.base.lin_vel[:, 0])
+
+    @property
+    def yaw(self) -> Tensor:
+        """[N] rad, heading."""
+        return torch.atan2(self.rotation[:, 3], self.rotation[:, 0])
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Physical quantities that can differ between worlds (facts 7.1)."""
+        p, base = self.world.params, [f"{TRUNK_NAME}/base"]
+        servo = {f: p.nominal(f, self.leg_names) for f in ("kp", "kd", "gain", "force_range")}
+        links = [f"{TRUNK_NAME}/{leg}_{part}" for leg in LEGS for part in PARTS]
+        trunk_mass, com = p.nominal("mass", base), p.nominal("com", base)
+        nominal = {f: p.nominal(f, links) for f in ("mass", "inertia")}
+        armature, damping = p.nominal("armature", self.leg_names), p.nominal("damping", self.leg_names)
+        feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
+        friction = p.nominal("friction", feet_geoms)
+
+        def scale(field: str, names: object, value: Tensor) -> Callable[[Tensor, Tensor], None]:
+            def write(ids: Tensor, v: Tensor) -> None:
+                p.set(field, names, value * v.view(-1, *[1] * value.dim()), ids)  # type: ignore[arg-type]
+
+            return write
+
+        def payload(ids: Tensor, v: Tensor) -> None:
+            p.set("mass", base, trunk_mass + v[:, None], ids)
+
+        def shift(axis: int) -> Callable[[Tensor, Tensor], None]:
+            def write(ids: Tensor, v: Tensor) -> None:
+                moved = p.get("com", base)[ids]
+                moved[:, 0, axis] = com[0, axis] + v
+                p.set("com", base, moved, ids)
+
+            return write
+
+        def grip(ids: Tensor, v: Tensor) -> None:
+            new = friction.expand(len(ids), -1, -1).clone()
+            new[:, :, 0] = v[:, None]
+            p.set("friction", feet_geoms, new, ids)
+
+        def strength(ids: Tensor, v: Tensor) -> None:
+            # the line of torque over speed keeps its end, the speed without load, and gets another beginning
+            p.set("gain", self.leg_names, servo["gain"] / v[:, None], ids)
+            p.set("force_range", self.leg_names, servo["force_range"] * v[:, None, None], ids)
+
+        def link_mass(ids: Tensor, v: Tensor) -> None:
+            for field in ("mass", "inertia"):
+                value = nominal[field]
+                p.set(field, links, value * v.view(-1, *[1] * value.dim()), ids)
+
+        out = {
+            "payload": Parameter("mass added to the trunk", "kg", 0.0, -2.0, 8.0, payload),
+            "link_mass": Parameter("mass and inertia of all links of the legs", "1", 1.0, 0.5, 2.0, link_mass),
+            "com_x": Parameter("shift of the trunk's centre of mass, forward", "m", 0.0, -0.2, 0.2, shift(0)),
+            "com_y": Parameter("shift of the trunk's centre of mass, left", "m", 0.0, -0.1, 0.1, shift(1)),
+            "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, grip),
+            "motor_strength": Parameter("torque of the legs' motors", "1", 1.0, 0.2, 2.0, strength),
+            "kp": Parameter("stiffness of the legs' servos", "1", 1.0, 0.2, 3.0, scale("kp", self.leg_names, servo["kp"])),
+            "kd": Parameter("damping of the legs' servos", "1", 1.0, 0.2, 3.0, scale("kd", self.leg_names, servo["kd"])),
+            "armature": Parameter(
+                "rotor inertia of the legs' motors", "1", 1.0, 0.1, 5.0, scale("armature", self.leg_names, armature)
+            ),
+            "joint_damping": Parameter(
+                "friction of the legs' joints", "1", 1.0, 0.0, 10.0, scale("damping", self.leg_names, damping)
+            ),
+        }  # fmt: skip
+        if self.arm is not None:
+            out |= self._arm_parameters()
+        return out
+
+    def _arm_parameters(self) -> dict[str, Parameter]:
+        p, hand = self.world.params, [f"{ARM_NAME}/{HAND}"]
+        mass = p.nominal("mass", hand)
+
+        def held(ids: Tensor, v: Tensor) -> None:
+            p.set("mass", hand, mass + v[:, None], ids)
+
+        return {"hand_payload": Parameter("mass added to the hand", "kg", 0.0, 0.0, 2.0, held)}
+
+
+def _range_of(joint: str) -> str:
+    leg, part = joint.split("_")
+    return part if part != "thigh" else ("front_thigh" if leg[0] == "F" else "rear_thigh")
+
+
+def _spec(kind: str, names: tuple[str, ...], low: np.ndarray, high: np.ndarray, home: np.ndarray) -> ActionSpec:
+    neutral = 2.0 * (home - low) / (high - low) - 1.0
+    return ActionSpec(
+        kind, tuple(n.split("/")[1] for n in names), tuple(low.tolist()), tuple(high.tolist()), ("rad",) * len(names),
+        tuple(neutral.tolist()),
+    )  # fmt: skip
+
+
+def motor_limits() -> tuple[Tensor, Tensor]:
+    """[12] N m and [12] rad/s of the legs' motors."""
+    kinds = [MOTORS[j.split("_")[1]] for j in JOINTS]
+    return torch.tensor([m.torque for m in kinds]), torch.tensor([m.speed for m in kinds])

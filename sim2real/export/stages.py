@@ -1,0 +1,187 @@
+"""The forward pass in C, stage by stage, and what a history of observations or a predictor adds to it (see export/c.py).
+
+obs --normalize--> z --------------------------------------> act --> action         plain
+obs --normalize--> z --predict--> targets, or the given ones --+
+                   +--> the newest frames of z ----------------+--> act --> action  with a predictor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+
+class Stages:
+    """Sizes of a group's network.
+
+    Args:
+        spec: the group in a valid contract.
+
+    Attributes:
+        frame, history: F and H; the observation has O = H F components.
+        inputs, outputs: O and D.
+        sees: components at the end of the observation that the perceptron itself sees.
+        targets: M, 0 without a predictor.
+        layers, predictor: widths from input to output of the perceptron and the predictor.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        network = spec["network"]
+        self.frame, self.history = sum(t["size"] for t in spec["observation"]), spec["observation"][0]["history"]
+        self.inputs, self.outputs = network["observation_size"], network["action_size"]
+        self.sees, self.targets = network.get("sees", self.inputs), network.get("targets", 0)
+        self.layers = [self.sees + self.targets, *network["hidden"], self.outputs]
+        self.predictor = [self.inputs, *network.get("predictor", []), self.targets]
+
+    @property
+    def shape(self) -> str:
+        """The networks in words."""
+        out = "multilayer perceptron " + " -> ".join(map(str, self.layers))
+        if self.targets:
+            out = f"predictor {' -> '.join(map(str, self.predictor))} and {out}"
+        return out[0].upper() + out[1:]
+
+    @property
+    def stack(self) -> int:
+        """Bytes of the caller's stack, about."""
+        scratch = max(sum(_memory(sizes)) for sizes in (self.layers, self.predictor))
+        return 4 * (self.inputs + scratch + (self.layers[0] if self.targets else 0)) + 160
+
+    def declarations(self, prefix: str) -> str:
+        """What the header declares beyond a plain policy's functions."""
+        out = ""
+        if self.history > 1:
+            out += f"""
+/* Drop the oldest of the {self.history} frames in obs and append a new one. Call it at every step; at an episode's start
+   {self.history} times with the first frame. */
+void {prefix}_remember(const float frame[{self.frame}], float obs[{self.inputs}]);
+"""
+        if self.targets:
+            out += f"""
+/* What the predictor says of the targets above. */
+void {prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}]);
+
+/* The network where some targets are known: given[i] stands in for a prediction unless it is NaN. */
+void {prefix}_policy_given(const float obs[{self.inputs}], const float given[{self.targets}], \
+float action[{self.outputs}]);
+"""
+        return out
+
+    def functions(self, prefix: str, clip: str) -> str:
+        """C of ``<prefix>_policy`` and whatever `declarations` announces; `clip` is the literal of obs_clip."""
+        parts = [_NORMALIZE.format(n=self.inputs, clip=clip), _network("act", "", self.layers)]
+        if self.targets:
+            parts.append(_network("predict", "predictor_", self.predictor))
+            parts.append(_PREDICTOR.format(prefix=prefix, clip=clip, first=self.inputs - self.sees, x=self.layers[0],
+                                           n=self.inputs, k=self.sees, t=self.targets, m=self.outputs,
+                                           nothing=", ".join(["NAN"] * self.targets)))  # fmt: skip
+        else:
+            z = f"&z[{self.inputs - self.sees}]" if self.sees < self.inputs else "z"
+            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z))
+        if self.history > 1:
+            parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
+        return "\n".join(parts)
+
+
+def _memory(sizes: Sequence[int]) -> tuple[int, int]:
+    """Lengths of the two arrays that hold hidden layers by turns."""
+    hidden = sizes[1:-1]
+    return max(hidden[::2], default=0), max(hidden[1::2], default=0)
+
+
+def _network(name: str, tables: str, sizes: Sequence[int]) -> str:
+    """A perceptron: each layer from one scratch array into the other."""
+    arrays = [f"    float {a}[{size}];" for a, size in zip("xy", _memory(sizes), strict=True) if size]
+    steps, here = [], "in"
+    for i, (n, m) in enumerate(pairwise(sizes)):
+        there = "out" if i == len(sizes) - 2 else "xy"[i % 2]
+        steps.append(f"    dense({tables}weight_{i}, {tables}bias_{i}, {here}, {there}, {n}, {m});")
+        if there != "out":
+            steps.append(f"    activate({there}, {m});")
+        here = there
+    body = "\n".join([*arrays, "", *steps] if arrays else steps)
+    return f"""
+static void {name}(const float in[{sizes[0]}], float out[{sizes[-1]}])
+{{
+{body}
+}}"""
+
+
+_NORMALIZE = """
+static void normalize(const float obs[{n}], float z[{n}])
+{{
+    int i;
+
+    for (i = 0; i < {n}; i++) {{
+        z[i] = clamp((obs[i] - mean[i]) / std_dev[i], {clip});
+    }}
+}}"""
+
+_POLICY = """
+void {prefix}_policy(const float obs[{n}], float action[{m}])
+{{
+    float z[{n}];
+    int i;
+
+    normalize(obs, z);
+    act({z}, action);
+    for (i = 0; i < {m}; i++) {{
+        action[i] = clamp(action[i], 1.0f);
+    }}
+}}"""
+
+_PREDICTOR = """
+void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float action[{m}])
+{{
+    float z[{n}];
+    float seen[{x}];
+    int i;
+
+    normalize(obs, z);
+    for (i = 0; i < {k}; i++) {{
+        seen[i] = z[{first} + i];
+    }}
+    predict(z, &seen[{k}]);
+    for (i = 0; i < {t}; i++) {{
+        if (!isnan(given[i])) {{
+            seen[{k} + i] = clamp((given[i] - target_mean[i]) / target_std[i], {clip});
+        }}
+    }}
+    act(seen, action);
+    for (i = 0; i < {m}; i++) {{
+        action[i] = clamp(action[i], 1.0f);
+    }}
+}}
+
+void {prefix}_policy(const float obs[{n}], float action[{m}])
+{{
+    static const float nothing[{t}] = {{{nothing}}};
+
+    {prefix}_policy_given(obs, nothing, action);
+}}
+
+void {prefix}_predict(const float obs[{n}], float targets[{t}])
+{{
+    float z[{n}];
+    int i;
+
+    normalize(obs, z);
+    predict(z, targets);
+    for (i = 0; i < {t}; i++) {{
+        targets[i] = target_mean[i] + (target_std[i] * targets[i]);
+    }}
+}}"""
+
+_REMEMBER = """
+void {prefix}_remember(const float frame[{f}], float obs[{n}])
+{{
+    int i;
+
+    for (i = 0; i < {old}; i++) {{
+        obs[i] = obs[i + {f}];
+    }}
+    for (i = 0; i < {f}; i++) {{
+        obs[{old} + i] = frame[i];
+    }}
+}}"""

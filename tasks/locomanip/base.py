@@ -1,0 +1,359 @@
+"""What tasks of the Go2 share: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.go2 import FOOT_RADIUS
+from rookery.assets.scenery import ground
+from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
+from rookery.robots.arms.models import find_arm
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
+from rookery.sim.errors import unknown
+from rookery.sim.heightscan import Ground, HeightScan
+from rookery.sim.parameters import Parameter
+from rookery.sim.randomization import Range
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Term
+from rookery.sim.task import Task
+from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
+
+GRIP = 10.0
+"""MuJoCo's `impratio`: how much stiffer friction is than the normal force. At 1, a standing robot's feet creep apart by
+1 cm within 10 s."""
+ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
+ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
+"""m, heading frame: where a policy sees the ground. A critic sees the finer and wider grid of 187 points."""
+TROT = (0.0, 0.5, 0.5, 0.0)
+"""Phase of each leg (front left, front right, rear left, rear right) in the gait."""
+
+# The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
+SPREADS = {
+    "friction": Range(0.3, 1.6),
+    "payload": Range(-1.0, 3.0),
+    "link_mass": Range(0.9, 1.1),
+    "com_x": Range(-0.03, 0.03),
+    "com_y": Range(-0.03, 0.03),
+    "motor_strength": Range(0.85, 1.15),
+    "kp": Range(0.8, 1.2),
+    "kd": Range(0.8, 1.2),
+    "armature": Range(0.8, 1.2),
+    "joint_damping": Range(0.5, 2.0),
+    "hand_payload": Range(0.0, 0.5),
+    "gravity_tilt": Range(0.0, 0.02),
+    "observation_noise": Range(1.0, 1.0),
+    "observation_bias": Range(1.0, 1.0),
+    "observation_delay": Range(0.0, 0.02),
+    "action_delay": Range(0.0, 0.03),
+}
+
+
+@dataclass(frozen=True)
+class LeggedConfig:
+    """Values that all tasks of the Go2 share."""
+
+    arm: str = "none"  # "none", "airbot_play" or "arx5"
+    terrain: str = "flat"  # "flat", "mixed", or one kind of assets.terrain: "rough", "stairs_up", ...
+    terrain_rows: int = 8  # rows of tiles, by difficulty
+    terrain_columns: int = 10  # tiles in a row
+    terrain_level: int = -1  # row on which all episodes begin; -1: by the curriculum
+    episode_s: float = 20.0  # s
+    control_dt: float = 0.02  # s
+    dt: float = 0.005  # s
+    max_vx: float = 1.0  # m/s, forward command; backward is max_back
+    max_back: float = 0.6  # m/s
+    max_vy: float = 0.4  # m/s
+    max_yaw_rate: float = 0.8  # rad/s
+    stand_share: float = 0.1  # of the commands that say: stand
+    resample_s: float = 4.0  # s between commands
+    gait_hz: float = 2.0  # Hz, of the trot (facts 1.2)
+    swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
+    push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
+    push_s: float = 4.0  # s, mean time between pushes; 0 for none
+    start_yaw: float = math.pi  # rad
+    start_joints: float = 0.1  # rad, spread of the joints at the start
+    fall_up: float = 0.5  # cosine between the trunk's up and the world's below which a robot has fallen (facts 1.2)
+    fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
+
+
+class LeggedTask(Task):
+    """Base of the Go2's tasks.
+
+    Attributes:
+        robot: the Go2.
+        command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading.
+        phase: [N] of the gait, in [0, 1).
+        contact: [N, 4] bool, feet on the ground.
+        air: [N, 4] s that each foot has been in the air.
+        height: [N] m, of the trunk above the ground below it.
+    """
+
+    causes = ("fallen",)
+    spreads = SPREADS
+    cfg: LeggedConfig
+    command: Tensor
+    phase: Tensor
+    last_action: Tensor
+    before_action: Tensor
+    air: Tensor
+    fallen: Tensor
+    next_push: Tensor
+    next_command: Tensor
+
+    @cached_property
+    def terrain(self) -> Terrain | None:
+        """The grid of tiles; None for a plane."""
+        c = self.cfg
+        if c.terrain == "flat":
+            return None
+        if c.terrain not in (*KINDS, "mixed"):
+            raise unknown("terrain", c.terrain, ("mixed", *KINDS))
+        size = {"rows": c.terrain_rows, "columns": c.terrain_columns}
+        if c.terrain == "mixed":
+            return make_terrain(TerrainConfig(**size))
+        return make_terrain(TerrainConfig(**size, kinds=(c.terrain,), shares=(1.0,)))
+
+    def scene(self) -> Scene:
+        c = self.cfg
+        scene = Scene(self.floor, dt=c.dt)
+        add_go2(scene, find_arm(c.arm))
+        return scene
+
+    def floor(self) -> mujoco.MjSpec:
+        """What everything stands on."""
+        spec = ground() if self.terrain is None else self.terrain.spec()
+        spec.option.impratio = GRIP
+        return spec
+
+    def setup(self) -> None:
+        n = self.world.num_envs
+        self.robot = Go2(self.world, find_arm(self.cfg.arm))
+        self.child("robot", self.robot)
+        actions = len(self.robot.joint_names)
+        self.buffer("command", n, 3)
+        self.buffer("phase", n)
+        self.buffer("last_action", n, actions)
+        self.buffer("before_action", n, actions)
+        self.buffer("air", n, 4)
+        self.buffer("fallen", n, dtype=torch.bool)
+        self.buffer("next_push", n, dtype=torch.int64)
+        self.buffer("next_command", n, dtype=torch.int64)
+        self.buffer("contact", n, 4, dtype=torch.bool)
+        self.height, self.clearance = torch.zeros(n), torch.zeros(n, 4)
+        self._legs = torch.tensor(TROT)
+        if self.terrain is not None:
+            t, c = self.terrain, self.cfg
+            self.ground = Ground(t.heights, t.origin, t.cell_m)
+            self.scan, self.wide_scan = HeightScan(self.ground, ACTOR_X, ACTOR_Y), HeightScan(self.ground)
+            self.curriculum = TerrainCurriculum(t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt)
+            self.child("curriculum", self.curriculum)
+        self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate])
+
+    contact: Tensor
+
+    def parameters(self) -> dict[str, Parameter]:
+        return self.robot.parameters()
+
+    # Episodes
+
+    def reset(self, ids: Tensor) -> None:
+        c, n = self.cfg, len(ids)
+        u = self.rng(ids).uniform(-1.0, 1.0, (len(self.robot.joint_names) + 3,))
+        state = torch.zeros(n, 13)
+        yaw = c.start_yaw * u[:, 0]
+        state[:, 2] = STAND_HEIGHT + 0.03
+        state[:, 3], state[:, 6] = (0.5 * yaw).cos(), (0.5 * yaw).sin()
+        self.place(ids, state)
+        joints = self.robot.home + c.start_joints * u[:, 3:]
+        self.robot.reset(ids, state, joints.clamp(self.robot.limits[0], self.robot.limits[1]))
+        self.last_action[ids] = self.robot.normalised(self.robot.home)
+        self.before_action[ids] = self.last_action[ids]
+        self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
+        self.air[ids] = 0.0
+        self.contact[ids] = False
+        self.fallen[ids] = False
+        self._sample_command(ids)
+        self._sample_push(ids)
+
+    def place(self, ids: Tensor, state: Tensor) -> None:
+        """Move the starts `state` [n, 13] of the worlds `ids`, in place, to their tiles."""
+        if self.terrain is not None:
+            if self.cfg.terrain_level >= 0:
+                self.curriculum.level[ids] = min(self.cfg.terrain_level, self.curriculum.rows - 1)
+                still = torch.zeros(len(ids), dtype=torch.bool)
+                state[:, :3] += self.curriculum.reset(ids, still, still)
+            else:
+                state[:, :3] += self.curriculum.reset(ids)
+
+    def _sample_command(self, ids: Tensor) -> None:
+        c = self.cfg
+        u = self.rng(ids).uniform(0.0, 1.0, (5,))
+        command = torch.stack(
+            (u[:, 0] * (c.max_vx + c.max_back) - c.max_back, (2 * u[:, 1] - 1) * c.max_vy, (2 * u[:, 2] - 1) * c.max_yaw_rate),
+            dim=1,
+        )
+        command[u[:, 3] < c.stand_share] = 0.0
+        self.command[ids] = command
+        self.next_command[ids] = self.steps[ids] + ((0.5 + u[:, 4]) * c.resample_s / c.control_dt).long().clamp_min(1)
+
+    def _sample_push(self, ids: Tensor) -> None:
+        if self.cfg.push_s > 0:
+            wait = self.rng(ids).uniform(0.5, 1.5) * self.cfg.push_s / self.cfg.control_dt
+            self.next_push[ids] = self.steps[ids] + wait.long().clamp_min(1)
+
+    def advance(self) -> None:
+        c, r = self.cfg, self.robot
+        self.look()
+        self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
+        self.air += c.control_dt
+        self.landed_after = torch.where(self.contact, self.air, 0.0)
+        self.air[self.contact] = 0.0
+        moving = self.moving
+        self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
+        self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < c.fall_height_m))
+        if self.terrain is not None:
+            self.curriculum.track(r.base.pos[:, 0], self.command[:, :2].norm(dim=1))
+        self._push()
+        due = (self.steps >= self.next_command).nonzero().squeeze(1)
+        if len(due):
+            self._sample_command(due)
+
+    def look(self) -> None:
+        """Read the robot; place trunk and feet over the ground."""
+        r = self.robot
+        r.refresh()
+        self.height.copy_(r.base.pos[:, 0, 2] - self.ground_below(r.base.pos[:, :, :2])[:, 0])
+        self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - FOOT_RADIUS)
+
+    @property
+    def moving(self) -> Tensor:
+        """[N] bool: the command asks for steps."""
+        return (self.command.abs() / self._scale).amax(1) > 0.05
+
+    def ground_below(self, points: Tensor) -> Tensor:
+        """[N, P] m, height of the ground at points [N, P, 2] m, world."""
+        return torch.zeros(points.shape[:-1]) if self.terrain is None else self.ground.at(points)
+
+    def _push(self) -> None:
+        if self.cfg.push_s <= 0 or self.cfg.push_speed <= 0:
+            return
+        due = (self.steps >= self.next_push).nonzero().squeeze(1)
+        if len(due):
+            u = self.rng(due).uniform(0.0, 1.0, (2,))
+            angle, speed = 2 * math.pi * u[:, 0], self.cfg.push_speed * u[:, 1].sqrt()
+            state = self.robot.base.state[due].clone()
+            state[:, 0, 7] += speed * angle.cos()
+            state[:, 0, 8] += speed * angle.sin()
+            self.robot.base.set_state(due, state)
+            self._sample_push(due)
+
+    # Seeing
+
+    def body_terms(self) -> tuple[Term, ...]:
+        """What encoders and an IMU tell, and the robot's own commands; noise as in facts 7.1 (legged_gym)."""
+        j = len(self.robot.joint_names)
+        return (
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02),
+            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02),
+            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0),
+            Term("gait", 2, "1"),  # sine and cosine of the phase; both 0 while standing
+            Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02),
+            Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75),
+            Term("last_action", j, "1", scale=0.5),
+            *(() if self.terrain is None else (Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0),)),
+        )
+
+    def observe_body(self) -> dict[str, Tensor]:
+        """Values of `body_terms`, each [N, 1, d]."""
+        self.look()
+        r = self.robot
+        angle = 2.0 * math.pi * self.phase
+        gait = torch.stack((angle.sin(), angle.cos()), dim=1) * self.moving[:, None]
+        values = {
+            "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
+            "joint_position": r.pos - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
+        }  # fmt: skip
+        if self.terrain is not None:
+            values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT
+        return {k: v[:, None] for k, v in values.items()}
+
+    def privileged(self) -> Tensor:
+        """[N, S] what only a critic may know: velocity, height, feet and their contact, and what cannot be measured."""
+        r = self.robot
+        return torch.cat(
+            (
+                r.velocity, self.height[:, None] - STAND_HEIGHT, self.contact.float(), 10.0 * self.clearance.clamp(-0.1, 0.2),
+                0.02 * self.robot.actuators.force, 0.2 * r.foot_vel.flatten(1).clamp(-5, 5),
+            ),
+            dim=1,
+        )  # fmt: skip
+
+    def state(self) -> Tensor | None:
+        r = self.robot
+        angle = 2.0 * math.pi * self.phase
+        own = (
+            0.25 * r.base.ang_vel[:, 0], r.up, self.command, angle.sin()[:, None] * self.moving[:, None],
+            angle.cos()[:, None] * self.moving[:, None], r.pos - r.home, 0.05 * r.vel, 0.5 * self.last_action,
+        )  # fmt: skip
+        heights = () if self.terrain is None else (3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT),)
+        return torch.cat((*own, self.privileged(), *heights), dim=1)
+
+    # Judging
+
+    def gait_terms(self) -> dict[str, Tensor]:
+        """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
+        r, c = self.robot, self.cfg
+        moving = self.moving[:, None]
+        phase = (self.phase[:, None] + self._legs) % 1.0
+        swing = (phase < 0.5) & moving  # each leg swings in the first half of its phase
+        wanted = c.swing_height_m * torch.sin(2.0 * math.pi * phase).clamp_min(0.0) * swing
+        slip = (r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1)
+        velocity = r.velocity
+        force, speed = r.actuators.force, r.vel
+        terms = {
+            "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / 0.1),
+            "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / 0.2),
+            "vertical": velocity[:, 2].square(),
+            "wobble": r.base.ang_vel[:, 0, :2].square().sum(1),
+            "tilt": r.up[:, :2].square().sum(1),
+            "height": (self.height - STAND_HEIGHT).square(),
+            "rhythm": (self.contact != swing).float().mean(1),
+            "lift": ((self.clearance - wanted).square() * swing).sum(1),
+            "slip": slip,
+            "torque": force[:, :12].square().sum(1),
+            "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
+            "change": (self.last_action - self.before_action).square().sum(1),
+            "posture": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
+            "still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
+            "fall": self.fallen.float(),
+        }
+        return {k: v[:, None] for k, v in terms.items()}
+
+    def terminated(self) -> Tensor:
+        return self.fallen.long()
+
+    def remember(self, action: Tensor) -> None:
+        """Keep the action [N, J] that was given, for the next observation and the reward of changes."""
+        self.before_action.copy_(self.last_action)
+        self.last_action.copy_(action)
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        """The commanded velocity as a row of dots ahead of the trunk."""
+        r = self.robot
+        base, yaw = r.base.pos[i, 0], float(r.yaw[i])
+        x, y = float(self.command[i, 0]), float(self.command[i, 1])
+        tip = (x * math.cos(yaw) - y * math.sin(yaw), x * math.sin(yaw) + y * math.cos(yaw))
+        return [
+            {
+                "pos": [float(base[0]) + s * tip[0], float(base[1]) + s * tip[1], float(base[2]) + 0.25],
+                "size": 0.012, "rgba": [0.1, 0.8, 0.2, 0.9], "trail": False,
+            }
+            for s in (0.15, 0.3, 0.45, 0.6)
+        ]  # fmt: skip

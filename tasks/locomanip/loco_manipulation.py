@@ -1,0 +1,228 @@
+"""Loco-manipulation: one policy moves legs and arm so that the gripper follows trajectories that handle things.
+
+Pick up, push, pull, open, press, wipe, carry: each is an entry of task_table.TABLE, a scene, a family of trajectories and a
+rule. An episode draws an entry, and one trajectory of its family; the policy is told the tool's pose now and soon, and the
+base's velocity. It is not told what it handles. The gripper opens and closes as the trajectory says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
+from rookery.robots.arms.airbot_play import AIRBOT_PLAY
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.sim.errors import RookeryError
+from rookery.sim.mujoco_world import MujocoWorld
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Group, Term
+from rookery.tasks.locomanip.generators import generate
+from rookery.tasks.locomanip.library_goals import LibraryGoals
+from rookery.tasks.locomanip.reach import Reach, ReachConfig
+from rookery.tasks.locomanip.stage import Stage
+from rookery.tasks.locomanip.task_table import add_parts, chosen
+
+LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a predictor learns to say
+FINGERS = ("arm/finger_left", "arm/finger_right")
+LEAD_S = 0.06  # s, by which the baseline's arm is ahead of its goal: the lag of its servos (measured)
+NEVER = 1 << 40  # steps
+
+
+@dataclass(frozen=True)
+class LocoManipulationConfig(ReachConfig):
+    """Values of go2arm-loco-manipulation."""
+
+    tasks: str = "all"  # names from the task table, separated by commas
+    per_family: int = 50  # trajectories of each family
+    library_seed: int = 0  # of the trajectories
+    adaptive: bool = False  # draw tasks by their errors, as in training, and not all alike, as in evaluations
+    future: bool = True  # the tool's pose in 0.2 s is given; False as in teleoperation, where nobody knows it
+    predictor: bool = False  # a predictor stands in for what is not given; without `future` there is always one
+    history: int = 5  # frames that an agent with a predictor sees
+    episode_s: float = 20.0  # s, more than the longest trajectory; an episode ends when its trajectory does
+    wait_s: float = 0.3  # s, after the trajectory's end
+    max_vx: float = 0.7  # m/s
+    max_back: float = 0.7  # m/s
+    max_yaw_rate: float = 1.2  # rad/s
+    push_s: float = 0.0  # s, mean time between pushes; 0 for none
+
+
+class LocoManipulation(Reach):
+    """Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
+
+    `done/<task>` and `share/<task>` are the shares of all episodes that were of a task and done, and of that task: their
+    quotient is the task's rate of success. The reward is that of `Reach`.
+    """
+
+    Config: ClassVar[type] = LocoManipulationConfig
+    headline: ClassVar[str] = "success"
+    cfg: LocoManipulationConfig
+
+    def scene(self) -> Scene:
+        self.entries = chosen(self.cfg.tasks)
+        if self.cfg.per_family < 1 or self.cfg.library_seed < 0:
+            raise RookeryError(
+                f"per_family is {self.cfg.per_family} and library_seed {self.cfg.library_seed}: give at least 1 trajectory "
+                "of each family, and a seed of at least 0."
+            )
+        if self.cfg.arm != "airbot_play":
+            raise RookeryError(f"the library is for the arm airbot_play, got {self.cfg.arm!r}: leave `arm` as it is.")
+        return add_parts(super().scene(), AIRBOT_PLAY)
+
+    def setup(self) -> None:
+        super().setup()
+        c, world = self.cfg, self.world
+        assert isinstance(world, MujocoWorld)
+        library = [x for e in self.entries for x in generate(e.family, c.per_family, c.library_seed)]
+        self.goals = LibraryGoals(library, self.robot, c.control_dt)
+        self.child("goals", self.goals)
+        self.stage = Stage(world, self.entries, self.goals)
+        self.child("stage", self.stage)
+        floor = AdaptiveSamplingConfig().floor if c.adaptive else 1.0
+        self.sampler = AdaptiveSampler([e.family for e in self.entries], AdaptiveSamplingConfig(floor=floor))
+        self.child("sampler", self.sampler)
+        self.fingers = world.joints(FINGERS)
+        self._most = torch.tensor([c.max_vx, c.max_vy, c.max_yaw_rate])
+        self._start = self._first_joints()
+
+    def _first_joints(self) -> Tensor:
+        """[K, 6] rad, of the arm, with the tool where each trajectory begins and the trunk level above its start."""
+        table = self.goals.table
+        every = torch.arange(len(table))
+        ref = table(every, torch.zeros_like(every), torch.zeros(1, dtype=torch.int64))
+        pos = ref.pos[:, 0] - torch.tensor([0.0, 0.0, STAND_HEIGHT])
+        return self.tool.solve(pos, ref.quat[:, 0], self.robot.home[12:].expand(len(table), -1)).q
+
+    # Who acts
+
+    @property
+    def predicts(self) -> bool:
+        """Whether agents have a predictor."""
+        return self.cfg.predictor or not self.cfg.future
+
+    def groups(self) -> dict[str, Group]:
+        gripper = Term("gripper", 1, "m", "opening between the fingers", scale=15.0, noise=0.001)
+        if not self.predicts:
+            return {g: Group(1, (*s.observation, gripper), s.action) for g, s in super().groups().items()}
+        targets = (
+            Term("base_velocity", 3, "m/s", "body"),
+            *(Term(f"to_goal_in_{s}_s", 3, "m", f"body, goal in {s} s minus tool", scale=3.0) for s in LATER_S),
+        )
+        future = tuple(t.name for t in targets[1:])
+        return {
+            g: Group(1, (*s.observation, gripper), s.action, self.cfg.history, targets, future)
+            for g, s in super().groups().items()
+        }
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        super().apply(actions)
+        assert self.robot.gripper is not None
+        self.robot.gripper.set_control(self.goals.reference(0.0).gripper)
+
+    # Episodes
+
+    def _sample_command(self, ids: Tensor) -> None:
+        """Commands come from the trajectory, at every step."""
+        self.command[ids] = 0.0
+        self.next_command[ids] = NEVER
+
+    def reset(self, ids: Tensor) -> None:
+        table = self.goals.table
+        finished = ids[self.counted[ids] > 0]
+        if len(finished):
+            error = self.sum_position[finished] / self.counted[finished]
+            self.sampler.report(table.family[self.goals.trajectory[finished]], error)
+        u = self.rng(ids).uniform(0.0, 1.0, (2,))
+        within = (u[:, 1] * self.cfg.per_family).long().clamp_max(self.cfg.per_family - 1)
+        self.goals.trajectory[ids] = self.sampler.draw(u[:, 0]) * self.cfg.per_family + within
+        super().reset(ids)
+        self.stage.reset(ids)
+        r = self.robot
+        joints = r.joints.pos[ids]
+        joints[:, 12:] = self._start[self.goals.trajectory[ids]]
+        r.reset(ids, r.base.state[ids, 0], joints)
+        self.last_action[ids, 12:] = r.normalised(joints)[:, 12:]
+        self.before_action[ids] = self.last_action[ids]
+
+    def advance(self) -> None:
+        super().advance()
+        self.command.copy_(self.goals.command(self._most))
+        self.stage.advance(self.tool_in_world())
+        # an episode whose trajectory has ended is cut short like one whose time is up: it could have gone on
+        self.steps.masked_fill_(self.goals.over(self.cfg.wait_s), self.max_steps)
+
+    def tool_in_world(self) -> Tensor:
+        """[N, 3] m, of the tool centre, as of `measure`."""
+        r = self.robot
+        return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
+
+    # Seeing
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        out = super().observe()
+        opening = self.fingers.pos.sum(1, keepdim=True)[:, None]
+        for seen in out.values():
+            seen["gripper"] = opening
+            if self.predicts:
+                seen["to_goal_soon"] = torch.zeros_like(seen["to_goal_soon"])
+                seen["turn_to_goal_soon"] = torch.zeros_like(seen["turn_to_goal_soon"])
+        return out
+
+    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+        if not self.predicts:
+            return None
+        values = {"base_velocity": self.robot.velocity[:, None]}
+        for s in LATER_S:
+            values[f"to_goal_in_{s}_s"] = (self.goal_in_trunk(s)[0] - self.pose.pos)[:, None]
+        return dict.fromkeys(self.groups(), values)
+
+    def given_future(self) -> Tensor | None:
+        return torch.full((self.world.num_envs,), self.cfg.future) if self.predicts else None
+
+    def state(self) -> Tensor:
+        r = self.robot
+        thing = torch.einsum("nij,ni->nj", r.rotation.view(-1, 3, 3), self.stage.thing - r.base.pos[:, 0])
+        what = (self.fingers.pos.sum(1, keepdim=True) * 15.0, self.goals.base_error(), thing.clamp(-2.0, 2.0), self.stage.joints)
+        return torch.cat((super().state(), *what), dim=1)
+
+    # Judging
+
+    def metrics(self) -> dict[str, Tensor]:
+        out = super().metrics()
+        self.measure()
+        signs = self.stage.signs(self.tool_in_world(), out["position_error"], out["rotation_error"])
+        done = self.stage.done(signs) & ~self.fallen & (self.counted > 0)
+        out["success"] = done.float()
+        out["action_change"] = self.change_sum / self.goals.clock.clamp_min(1)
+        family = self.goals.table.family[self.goals.trajectory]
+        for k, entry in enumerate(self.entries):
+            out[f"done/{entry.family}"] = ((family == k) & done).float()
+            out[f"share/{entry.family}"] = (family == k).float()
+        return out
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """A trot for the legs; for the arm inverse kinematics, and an integral that makes up for its soft servos."""
+        from rookery.robots.quadrupeds.gaits import Trot
+
+        trot = Trot(self.robot, self.cfg.gait_hz)
+        wanted, sag = self.robot.pos[:, 12:].clone(), torch.zeros_like(self.robot.pos[:, 12:])
+
+        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            r = self.robot
+            now = r.pos[:, 12:]
+            begins = self.goals.clock == 0
+            wanted[begins], sag[begins] = now[begins], 0.0
+            sag.add_(0.1 * (wanted - now)).clamp_(-0.6, 0.6)
+            goal = self.goal_in_trunk(LEAD_S)
+            for _ in range(2):
+                wanted.add_(self.tool.step(wanted, *goal, damping=0.02, max_step=0.1))
+            legs = trot.act(self.phase, self.command, self.moving)
+            action = r.normalised(torch.cat((legs, wanted + sag), dim=1))[:, None]
+            return {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+
+        return act

@@ -1,0 +1,240 @@
+"""Reach: the Go2's arm follows a moving goal, position and orientation, while the legs walk or stand as told.
+
+One policy moves all 18 joints; nothing but learning moves the arm. The goal moves in the stance frame (goals.MovingGoals).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.robots.arms.kinematics import Kinematics, Pose
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.sim.rotations import from_axis_angle, matrix, multiply
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.goals import MovingGoals, rotation_error
+
+AHEAD_S = 0.2  # s, of the second look at the goal
+
+
+@dataclass(frozen=True)
+class ReachConfig(LeggedConfig):
+    """Values of go2arm-reach."""
+
+    arm: str = "airbot_play"
+    agents: str = "whole"  # "whole": one agent of 18 actions; "parts": two, legs and arm
+    max_vx: float = 0.5  # m/s
+    max_back: float = 0.3  # m/s
+    max_vy: float = 0.2  # m/s
+    max_yaw_rate: float = 0.5  # rad/s
+    stand_share: float = 0.4
+    push_speed: float = 0.3  # m/s
+    start_joints: float = 0.05  # rad
+    settle_s: float = 1.0  # s at the start in which the error does not count
+    success_m: float = 0.03  # m, mean position error of a success
+    success_rad: float = 0.2  # rad, mean orientation error of a success
+    reward: Weights = Weights(
+        track=4.0, far=-2.0, turned=-0.3, linear=1.0, turn=0.5, vertical=-1.0, wobble=-0.02, tilt=-0.5, height=-2.0,
+        rhythm=-0.5, lift=-20.0, slip=-0.1, torque=-1e-4, power=-5e-4, change=-0.01, posture=-0.1, still=-0.02,
+        arm_speed=-0.002, fall=-10.0, alive=0.3,
+    )  # fmt: skip
+
+
+class Reach(LeggedTask):
+    """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
+
+    The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
+    mean errors of late (UMI-on-Legs, facts 1.3): sigma of position e^2, of orientation 1.5 e.
+    """
+
+    Config: ClassVar[type] = ReachConfig
+    headline: ClassVar[str] = "position_error"
+    cfg: ReachConfig
+    sum_position: Tensor
+    sum_rotation: Tensor
+    counted: Tensor
+    widths: Tensor
+    speed_error: Tensor
+    change_sum: Tensor
+    torque_peak: Tensor
+
+    def setup(self) -> None:
+        super().setup()
+        n = self.world.num_envs
+        assert self.robot.arm is not None, "go2arm-reach needs an arm"
+        model = self.world.model
+        self.tool = Kinematics(model, [f"arm/{j}" for j in self.robot.arm.joints], "go2/base", "arm/tcp")
+        pose = self.tool.forward(self.robot.home[None, 12:])
+        shoulder = self._shoulder(model)
+        arm = pose.pos[0] + torch.tensor([0.0, 0.0, STAND_HEIGHT]) - torch.tensor(shoulder)
+        radius = float(arm.norm())
+        home = (radius, float(torch.asin(arm[2] / radius)), float(torch.atan2(arm[1], arm[0])))
+        self.goals = MovingGoals(n, shoulder, home, self.rng, self.cfg.control_dt)
+        self.child("goals", self.goals)
+        for name in ("sum_position", "sum_rotation", "counted", "speed_error", "change_sum", "torque_peak"):
+            self.buffer(name, n)
+        self.buffer("widths", 2)
+        self.widths.copy_(torch.tensor([0.3, 0.8]))
+        self._numbers = torch.arange(n)
+
+    def _shoulder(self, model: Any) -> tuple[float, float, float]:
+        """m, the arm's second joint at rest, in the stance frame."""
+        x, y, z = (float(v) for v in model.body("arm/base").pos)
+        return x, y, z + float(model.body("arm/link1").pos[2]) + STAND_HEIGHT
+
+    # Who acts
+
+    def groups(self) -> dict[str, Group]:
+        terms = (
+            *self.body_terms(),
+            Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003),
+            Term("turn_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01),
+            Term("to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003),
+            Term("turn_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01),
+            Term("goal", 3, "m", "body", scale=1.5),
+            Term("goal_turn", 6, "1", "goal's x and y axes in body"),
+        )
+        if self.cfg.agents == "parts":
+            assert self.robot.arm_spec is not None
+            return {"legs": Group(1, terms, self.robot.legs), "arm": Group(1, terms, self.robot.arm_spec)}
+        return {"robot": Group(1, terms, self.robot.whole)}
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        whole = self.joined(actions)
+        self.robot.command(self.robot.targets(whole))
+        self.remember(self.joined(self.given))
+
+    def joined(self, actions: dict[str, Tensor]) -> Tensor:
+        """[N, 18] or [N, K, 18] of all joints, from one agent or two."""
+        parts = [a.squeeze(-2) for a in actions.values()]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    # Goals and errors
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        self.goals.reset(ids)
+        for name in ("sum_position", "sum_rotation", "counted", "speed_error", "change_sum", "torque_peak"):
+            getattr(self, name)[ids] = 0.0
+
+    def goal_in_trunk(self, ahead_s: float) -> tuple[Tensor, Tensor]:
+        """The goal in the trunk's frame: pos [N, 3] m, quat [N, 4] wxyz."""
+        r = self.robot
+        pos, quat = self.goals.pose(ahead_s)
+        back = r.rotation.view(-1, 3, 3)
+        half = 0.5 * r.yaw
+        heading = torch.stack((half.cos(), torch.zeros_like(half), torch.zeros_like(half), half.sin()), dim=1)
+        cos, sin = r.yaw.cos(), r.yaw.sin()
+        world = torch.stack(
+            (cos * pos[:, 0] - sin * pos[:, 1], sin * pos[:, 0] + cos * pos[:, 1], pos[:, 2] - self.height), dim=1
+        )
+        trunk = r.base.quat[:, 0]
+        turned = multiply(multiply(trunk * trunk.new_tensor([1.0, -1.0, -1.0, -1.0]), heading), quat)
+        return torch.einsum("nij,ni->nj", back, world), turned
+
+    def measure(self) -> None:
+        """Tool, goals and their difference, in the trunk's frame."""
+        self.pose: Pose = self.tool.forward(self.robot.pos[:, 12:])
+        self.goal = self.goal_in_trunk(0.0)
+        self.soon = self.goal_in_trunk(AHEAD_S)
+        self.off = self.goal[0] - self.pose.pos
+        self.turned = rotation_error(self.goal[1], self.pose.quat)
+
+    def advance(self) -> None:
+        super().advance()
+        self.goals.advance()
+        self.measure()
+        c, r = self.cfg, self.robot
+        position, rotation = self.off.norm(dim=1), self.turned.norm(dim=1)
+        counts = (self.steps * c.control_dt > c.settle_s).float()
+        self.sum_position += counts * position
+        self.sum_rotation += counts * rotation
+        self.counted += counts
+        self.speed_error += counts * (r.velocity[:, :2] - self.command[:, :2]).square().sum(1)
+        self.change_sum += (self.last_action - self.before_action).abs().mean(1)
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.actuators.force.abs().amax(1)))
+        late = torch.stack((position.mean(), rotation.mean()))
+        self.widths.lerp_(late, 0.002)
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        body = self.observe_body()
+        self.measure()
+        axes = matrix(self.goal[1]).view(-1, 3, 3)
+        own = {
+            "to_goal": self.off, "turn_to_goal": self.turned, "to_goal_soon": self.soon[0] - self.pose.pos,
+            "turn_to_goal_soon": rotation_error(self.soon[1], self.pose.quat), "goal": self.goal[0],
+            "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
+        }  # fmt: skip
+        seen = {**body, **{k: v[:, None] for k, v in own.items()}}
+        return {g: seen for g in (("legs", "arm") if self.cfg.agents == "parts" else ("robot",))}
+
+    def state(self) -> Tensor:
+        own = super().state()
+        assert own is not None
+        axes = matrix(self.goal[1])
+        return torch.cat((own, 3.0 * self.off, 0.7 * self.turned, 3.0 * (self.soon[0] - self.pose.pos), self.goal[0], axes), dim=1)
+
+    # Judging
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        position, rotation = self.off.norm(dim=1), self.turned.norm(dim=1)
+        wide, turned = float(self.widths[0]), float(self.widths[1])
+        track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
+        terms = self.gait_terms()
+        own = {
+            "track": track[:, None], "far": position[:, None], "turned": rotation[:, None],
+            "arm_speed": self.robot.vel[:, 12:].square().sum(1, keepdim=True), "alive": 1.0 - terms["fall"],
+        }  # fmt: skip
+        both = {**terms, **own}
+        return {g: both for g in (("legs", "arm") if self.cfg.agents == "parts" else ("robot",))}
+
+    def metrics(self) -> dict[str, Tensor]:
+        count, c = self.counted.clamp_min(1.0), self.cfg
+        position, rotation = self.sum_position / count, self.sum_rotation / count
+        good = (position < c.success_m) & (rotation < c.success_rad) & ~self.fallen
+        return {
+            "success": good.float(),
+            "position_error": position,
+            "rotation_error": rotation,
+            "velocity_error": (self.speed_error / count).sqrt(),
+            "fell": self.fallen.float(),
+            "action_change": self.change_sum / self.steps.clamp_min(1),
+            "torque_peak": self.torque_peak,
+        }
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """A trot for the legs and damped least squares for the arm."""
+        from rookery.robots.quadrupeds.gaits import Trot
+
+        trot = Trot(self.robot, self.cfg.gait_hz)
+
+        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            self.measure()
+            r = self.robot
+            legs = trot.act(self.phase, self.command, self.moving)
+            step = self.tool.step(r.target[:, 12:], *self.soon, max_step=0.1)
+            action = r.normalised(torch.cat((legs, r.target[:, 12:] + step), dim=1))[:, None]
+            return {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+
+        return act
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        """The goal as a ball with its x axis as a row of dots, and the command as in other tasks."""
+        r = self.robot
+        pos, quat = self.goals.pose()
+        half = 0.5 * r.yaw[i : i + 1]
+        heading = from_axis_angle(torch.tensor([[0.0, 0.0, 1.0]]), 2.0 * half)
+        turn = matrix(heading).view(3, 3)
+        base = r.base.pos[i, 0].clone()
+        base[2] -= self.height[i]
+        at = base + turn @ pos[i]
+        axis = turn @ matrix(quat[i : i + 1]).view(3, 3)[:, 0]
+        dots = [{"pos": (at + s * axis).tolist(), "size": 0.008, "rgba": [0.9, 0.2, 0.1, 0.9], "trail": False}
+                for s in (0.03, 0.06, 0.09)]  # fmt: skip
+        goal = {"pos": at.tolist(), "size": 0.018, "rgba": [0.9, 0.2, 0.1, 0.9], "trail": False}
+        return [goal, *dots, *super().markers(i)]

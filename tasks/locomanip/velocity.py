@@ -1,0 +1,152 @@
+"""Walk: the Go2 follows commands of velocity and turn, with or without an arm on its back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Group, Weights
+from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+
+
+SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
+
+
+@dataclass(frozen=True)
+class VelocityConfig(LeggedConfig):
+    """Values of go2-velocity."""
+
+    arm_motion: str = "hold"  # what an arm does meanwhile: "hold" its home, or "move" about
+    arm_reach: float = 0.5  # rad, how far from home a moving arm's joints go
+    settle_s: float = 1.0  # s after a new command or a push in which the error does not count
+    success_error: float = 0.15  # m/s, rms error of velocity that still counts as following
+    reward: Weights = Weights(
+        linear=2.0, turn=0.75, vertical=-1.0, wobble=-0.05, tilt=-2.0, height=-20.0, rhythm=-2.0, lift=-80.0, slip=-0.2,
+        torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.05, fall=-20.0, alive=1.0,
+    )  # fmt: skip
+
+
+class Velocity(LeggedTask):
+    """Success: no fall, and an rms error of the horizontal velocity below 0.15 m/s.
+
+    The error is that of the trunk's velocity behind a low-pass of 0.2 s: the trunk sways with every step, commands do not.
+    """
+
+    Config: ClassVar[type] = VelocityConfig
+    headline: ClassVar[str] = "velocity_error"
+    cfg: VelocityConfig
+    squared: Tensor
+    counted: Tensor
+    smooth: Tensor
+    quiet: Tensor
+    rate_squared: Tensor
+    change_sum: Tensor
+    torque_peak: Tensor
+
+    def setup(self) -> None:
+        super().setup()
+        n = self.world.num_envs
+        for name in ("squared", "counted", "rate_squared", "change_sum", "torque_peak"):
+            self.buffer(name, n)
+        self.buffer("smooth", n, 3)
+        self.buffer("quiet", n, dtype=torch.int64)  # step from which the error counts
+        if self.robot.arm is not None:
+            self.buffer("arm_goal", n, len(self.robot.joint_names) - 12)
+            self.buffer("arm_from", n, len(self.robot.joint_names) - 12)
+
+    arm_goal: Tensor
+    arm_from: Tensor
+
+    def groups(self) -> dict[str, Group]:
+        return {"robot": Group(1, self.body_terms(), self.robot.legs)}
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        for name in ("squared", "counted", "smooth", "rate_squared", "change_sum", "torque_peak"):
+            getattr(self, name)[ids] = 0.0
+        self.quiet[ids] = round(self.cfg.settle_s / self.cfg.control_dt)
+        if self.robot.arm is not None:
+            self.arm_goal[ids] = self.arm_from[ids] = self.robot.home[12:]
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        r = self.robot
+        action = actions["robot"]
+        legs = r.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2))
+        if r.arm is None:
+            r.command(legs)
+            self.remember(self.given["robot"][:, 0])
+            return
+        arm = self._arm_targets()
+        arm = arm if legs.dim() == 2 else arm[:, None].expand(-1, legs.shape[1], -1)
+        r.command(torch.cat((legs, arm), dim=-1))
+        self.remember(torch.cat((self.given["robot"][:, 0], self.last_action[:, 12:]), dim=-1))
+
+    def _arm_targets(self) -> Tensor:
+        """[N, 6] rad: home, or a new place every two seconds, on a cosine in between."""
+        if self.cfg.arm_motion == "hold":
+            return self.robot.home[12:].expand(self.world.num_envs, -1)
+        period = round(2.0 / self.cfg.control_dt)
+        at = self.steps % period
+        new = (at == 0).nonzero().squeeze(1)
+        if len(new):
+            self.arm_from[new] = self.arm_goal[new]
+            u = self.rng(new).uniform(-1.0, 1.0, (self.arm_goal.shape[1],))
+            goal = self.robot.home[12:] + self.cfg.arm_reach * u
+            self.arm_goal[new] = goal.clamp(self.robot.limits[0, 12:], self.robot.limits[1, 12:])
+        share = 0.5 - 0.5 * torch.cos(math.pi * at / period)
+        return self.arm_from + share[:, None] * (self.arm_goal - self.arm_from)
+
+    def advance(self) -> None:
+        before = self.command.clone()
+        pushes = self.next_push.clone()
+        super().advance()
+        r, c = self.robot, self.cfg
+        settle = round(c.settle_s / c.control_dt)
+        disturbed = (self.command != before).any(1) | (self.next_push != pushes)
+        self.quiet.copy_(torch.where(disturbed, self.steps + settle, self.quiet))
+        now = torch.cat((self.level_velocity(), r.base.ang_vel[:, 0, 2:3]), dim=1)
+        self.smooth += (now - self.smooth) * min(1.0, c.control_dt / SMOOTH_S)
+        error = self.smooth - before
+        counts = (self.steps >= self.quiet).float()
+        self.squared += counts * error[:, :2].square().sum(1)
+        self.rate_squared += counts * error[:, 2].square()
+        self.counted += counts
+        self.change_sum += (self.last_action - self.before_action).abs().mean(1)
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.actuators.force.abs().amax(1)))
+
+    def level_velocity(self) -> Tensor:
+        """[N, 2] m/s, horizontal, along and across the heading."""
+        v, yaw = self.robot.base.lin_vel[:, 0], self.robot.yaw
+        c, s = yaw.cos(), yaw.sin()
+        return torch.stack((c * v[:, 0] + s * v[:, 1], c * v[:, 1] - s * v[:, 0]), dim=1)
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        return {"robot": self.observe_body()}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        terms = self.gait_terms()
+        return {"robot": {**terms, "alive": 1.0 - terms["fall"]}}
+
+    def metrics(self) -> dict[str, Tensor]:
+        count, steps = self.counted.clamp_min(1.0), self.steps.clamp_min(1)
+        error = (self.squared / count).sqrt()
+        whole = ~self.fallen
+        return {
+            "success": (whole & (error < self.cfg.success_error)).float(),
+            "velocity_error": error,
+            "turn_error": (self.rate_squared / count).sqrt(),
+            "fell": self.fallen.float(),
+            "action_change": self.change_sum / steps,
+            "torque_peak": self.torque_peak,
+        }
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        from rookery.robots.quadrupeds.gaits import Trot
+
+        trot = Trot(self.robot, self.cfg.gait_hz)
+        return lambda obs: {"robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]}

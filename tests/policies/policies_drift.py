@@ -1,0 +1,84 @@
+"""A small environment in which what matters is not measured, with the interface of `sim.vec_env.VecEnv`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from rookery.sim.observation import ObservationPipeline
+from rookery.sim.random import Streams
+from rookery.sim.specs import ActionSpec, Group, Term
+
+ACTION = ActionSpec("follow", ("u",), (-1.0,), (1.0,), ("m/s",), (0.0,))
+HORIZON = 20
+
+
+class Drift:
+    """Points drift along a line with a velocity that nobody measures; an agent earns for acting like that velocity.
+
+    An episode's goal, which is not observed either, is told in the worlds of `given_future`.
+    """
+
+    control_dt, device, active, task_id, state_size = 0.5, torch.device("cpu"), None, "drift", 0
+    max_episode_steps = HORIZON
+
+    def __init__(
+        self, num_envs: int = 64, history: int = 2, agents: int = 1, told: bool = False, goal: bool = True
+    ) -> None:
+        velocity, future, seed = Term("velocity", 1, "m/s", scale=0.5), Term("goal", 2, "m"), 0
+        targets, names = ((velocity, future), ("goal",)) if goal else ((velocity,), ())
+        spec = Group(agents, (Term("position", 1, "m"),), ACTION, history, targets, names)
+        self.groups, self.num_envs, self.told = {"point": spec}, num_envs, told
+        self.task = SimpleNamespace(causes=())
+        self.generator = torch.Generator().manual_seed(seed)
+        self.pipeline = ObservationPipeline(spec, num_envs, self.control_dt, Streams(num_envs, seed))
+        self.x, self.v, self.goal = (torch.zeros(num_envs, agents, size) for size in (1, 1, 2))
+        self.clock = torch.zeros(num_envs, dtype=torch.int64)
+
+    def _begin(self, ids: Tensor) -> Tensor:
+        for x, spread in ((self.x, 3.0), (self.goal, 1.0)):
+            x[ids] = spread * torch.randn(x[ids].shape, generator=self.generator)
+        self.v[ids] = torch.rand(self.v[ids].shape, generator=self.generator) * 2.0 - 1.0
+        self.clock[ids] = 0
+        return self.pipeline.restart(ids, {"position": self.x})
+
+    def reset(self, seed=None):
+        return {"point": self._begin(torch.arange(self.num_envs))}, {}
+
+    def stagger(self):
+        self.clock.copy_(torch.arange(self.num_envs) % HORIZON)
+
+    def step(self, actions):
+        reward = -(actions["point"].clamp(-1.0, 1.0) - self.v).square().squeeze(-1)
+        fresh = torch.rand(self.v.shape, generator=self.generator) * 2.0 - 1.0
+        self.v = torch.where(torch.rand(self.v.shape, generator=self.generator) < 0.3, fresh, self.v)
+        self.x += self.control_dt * self.v
+        self.clock += 1
+        obs = self.pipeline.push({"position": self.x})
+        over, never = self.clock >= HORIZON, torch.zeros(self.num_envs, dtype=torch.bool)
+        info = {}
+        if over.any():
+            info["final_observation"], obs = {"point": obs}, obs.clone()
+            obs[over] = self._begin(over.nonzero().squeeze(1))
+        return {"point": obs}, {"point": reward}, never, over, info
+
+    @property
+    def truth(self):
+        both = torch.cat((0.5 * self.v, self.goal), -1)
+        return {"point": both[..., : self.groups["point"].target_size]}
+
+    @property
+    def given_future(self):
+        return torch.arange(self.num_envs) % 2 == 0 if self.told else None
+
+    def state_dict(self):
+        own = {name: getattr(self, name).clone() for name in ("x", "v", "goal", "clock")}
+        return own | self.pipeline.state_dict() | {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state):
+        for name in ("x", "v", "goal", "clock"):
+            getattr(self, name).copy_(state[name])
+        self.pipeline.load_state_dict(state)
+        self.generator.set_state(state["generator"])

@@ -1,0 +1,90 @@
+"""Teacher and student, where only the teacher sees the velocity that actions must follow."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from policies_drift import Drift
+
+from rookery.policies.distill import DistillConfig, distill
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError
+
+CONFIG = DistillConfig(
+    iterations=40, steps=16, teacher_iterations=5, hidden=(32,), batch=512, epochs=4, learning_rate=3e-3
+)
+
+
+def teacher() -> Policy:
+    """Acts like the velocity, which it is told at half its value."""
+    policy = Policy(1, 1, ())
+    with torch.no_grad():
+        policy.layers[0].weight.fill_(2.0)
+        policy.layers[0].bias.zero_()
+    return policy
+
+
+def velocity(env: Drift) -> torch.Tensor:
+    return env.truth["point"][..., :1]
+
+
+def test_a_student_with_history_learns_what_its_teacher_sees():
+    def error(history: int) -> float:
+        rows = []
+        student = distill(Drift(32, history, agents=2), teacher(), velocity, CONFIG, rows.append)
+        assert [row["iteration"] for row in rows] == list(range(1, CONFIG.iterations + 1))
+        assert student.observation_size == history
+        env, errors = Drift(32, history, agents=2), []
+        obs, _ = env.reset()
+        for _ in range(19):
+            obs, *_ = env.step({"point": student(obs["point"])})
+            errors.append((student(obs["point"]) - env.v).square().mean().item())
+        return sum(errors[:-1]) / 18  # all but the first frame of the next episode
+
+    # Knowing nothing, the error is the variance of a velocity, 1/3.
+    blind, seeing = error(1), error(2)
+    assert blind > 0.25 and seeing < 0.01, (blind, seeing)
+
+
+def test_the_teacher_acts_less_and_less():
+    env, given = Drift(400), []
+    step = env.step
+
+    def noting(actions):
+        given.append((actions["point"] == 2.0 * velocity(env)).float().mean().item())
+        return step(actions)
+
+    env.step = noting
+    distill(env, teacher(), velocity, DistillConfig(iterations=5, steps=2, teacher_iterations=4, hidden=(8,), keep=2))
+    assert given[:2] == [1.0, 1.0] and given[-2:] == [0.0, 0.0]
+    assert given[2:8:2] == pytest.approx([0.75, 0.5, 0.25], abs=0.1)
+
+
+def test_agents_that_take_no_part_teach_nothing():
+    students = []
+    for garbage in (False, True):
+        env = Drift(16, agents=2)
+        env.active = {"point": torch.arange(2).expand(16, 2) == 0}
+
+        def seen(env: Drift, garbage: bool = garbage) -> torch.Tensor:
+            x = velocity(env).clone()
+            x[:, 1] = 0.3 if garbage else x[:, 1]
+            return x
+
+        students.append(distill(env, teacher(), seen, DistillConfig(iterations=3, teacher_iterations=0, hidden=(8,))))
+    # Their actions do not move the points, so that both students saw the same.
+    for a, b in zip(*(s.state_dict().values() for s in students), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_misfits_are_refused():
+    with pytest.raises(RookeryError, match=r"gives \(64, 1, 3\), and the teacher takes \(64, 1, 1\)"):
+        distill(Drift(), teacher(), lambda env: env.truth["point"], CONFIG)
+    with pytest.raises(RookeryError, match="the teacher gives 2 actions"):
+        distill(Drift(), Policy(1, 2), velocity, CONFIG)
+    two = Drift()
+    two.groups["other"] = two.groups["point"]
+    with pytest.raises(RookeryError, match="teaches one group"):
+        distill(two, teacher(), velocity, CONFIG)
+    with pytest.raises(RookeryError, match="keep is 0"):
+        DistillConfig(keep=0)

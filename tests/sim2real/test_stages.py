@@ -1,0 +1,195 @@
+"""Policies with a history of observations and a predictor: contract, C, ONNX and bundle against torch."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+import torch
+
+from rookery.policies.policy import Policy
+from rookery.policies.store import load_policy, save_policy
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim2real.contract import build_contract, check_compatible, validate_contract
+from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.c import c_source, policy_arrays
+from rookery.sim2real.export.check import check_bundle
+from rookery.sim2real.export.golden import golden_observations
+from rookery.sim2real.export.native import NativePolicy, read_header
+from tests.sim2real.conftest import make_env
+
+FRAME, HISTORY, TARGETS = 5, 4, 7
+TERMS = (Term("angle", 2, "rad", scale=0.5), Term("rate", 3, "rad/s", "body", clip=4.0))
+ACTION = ActionSpec("push", ("a", "b"), (-1.0, -2.0), (1.0, 2.0), ("N", "N"), (0.0, 0.0))
+POINTS = (Term("velocity", 3, "m/s", "body", scale=0.5), Term("path", 4, "m"))
+
+
+def group(history: int = HISTORY, targets: tuple[Term, ...] = POINTS) -> Group:
+    return Group(1, TERMS, ACTION, history, targets, ("path",) if targets else ())
+
+
+def made(sees: int = FRAME, predictor: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any) -> Policy:
+    """A policy with large weights and normalisers far from the identity."""
+    generator = torch.Generator().manual_seed(0)
+    settings = {"hidden": (16, 32), "activation": "elu", "obs_clip": 5.0} | more
+    policy = Policy(FRAME * HISTORY, 2, sees=sees, predictor=predictor, targets=targets, **settings)
+    with torch.no_grad():
+        for name, x in policy.state_dict().items():
+            if name.endswith("std"):
+                x.uniform_(0.2, 3.0, generator=generator)
+            else:
+                x.normal_(0.0, x.shape[-1] ** -0.5 if name.endswith("weight") else 0.3, generator=generator)
+    return policy
+
+
+SHAPES = {
+    "two stages": {},
+    "linear predictor": {"predictor": ()},
+    "linear actor": {"hidden": (), "activation": "tanh"},
+    "deep": {"predictor": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
+    "two frames": {"sees": 2 * FRAME},
+    "history alone": {"sees": FRAME * HISTORY, "targets": 0},
+    "newest frame alone": {"sees": FRAME, "targets": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good bundle of the policy with everything; read it, do not change it."""
+    policy, folder = made(), tmp_path_factory.mktemp("export") / "bundle"
+    return export_bundle({"leg": policy}, build_contract(make_env(leg=group()), {"leg": policy}), folder)
+
+
+@pytest.fixture
+def bundle(shared: Path, tmp_path: Path) -> Path:
+    """A good bundle of the test's own, to be broken."""
+    return Path(shutil.copytree(shared, tmp_path / "bundle"))
+
+
+def questions(policy: Policy) -> tuple[Any, Any]:
+    """Observations [n, O], and targets [n, M] of which the first three must be predicted."""
+    obs = golden_observations(policy.mean.numpy(), policy.std.numpy(), policy.obs_clip)
+    given = np.random.default_rng(1).standard_normal((len(obs), policy.targets)).astype(np.float32)
+    given[:, :3] = np.nan
+    return obs, given
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_c_answers_as_torch_does(shape: str, tmp_path: Path) -> None:
+    policy = made(**SHAPES[shape])
+    contract = build_contract(make_env(leg=group()), {"leg": policy})
+    code, header = c_source(contract, "leg", policy_arrays(policy), "rookery", "policy.h")
+    (tmp_path / "policy.c").write_text(code)
+    (tmp_path / "policy.h").write_text(header)
+    native = NativePolicy(tmp_path / "policy.c", read_header(tmp_path / "policy.h"), tmp_path)
+    obs, given = questions(policy)
+    with torch.no_grad():
+        want = policy(torch.from_numpy(obs)).numpy()
+        assert ((np.abs(want) < 1.0).mean()) > 0.1, "a test of clipped actions only would prove nothing"
+        assert np.abs(native.policy(obs) - want).max() <= 1e-5
+        if policy.targets:
+            told = policy(torch.from_numpy(obs), torch.from_numpy(given)).numpy()
+            assert np.abs(told - want).max() > 0.1, "what is told counts"
+            assert np.abs(native.policy_given(obs, given) - told).max() <= 1e-5
+            assert np.abs(native.predict(obs) - policy.predict(torch.from_numpy(obs)).numpy()).max() <= 1e-4
+
+
+def test_the_bundle_answers_as_torch_does(shared: Path) -> None:
+    errors = check_bundle(shared)
+    assert 0.0 < errors["onnx_max_error"] <= 1e-5 and 0.0 < errors["c_max_error"] <= 1e-5
+    policy = made()
+    obs, given = questions(policy)
+    session = ort.InferenceSession(shared / "policy.onnx", providers=["CPUExecutionProvider"])
+    out = [session.run(["action"], {"obs": o[None], "given": g[None]})[0] for o, g in zip(obs, given, strict=True)]
+    with torch.no_grad():
+        told = policy(torch.from_numpy(obs), torch.from_numpy(given)).numpy()
+    assert np.abs(np.concatenate(out) - told).max() <= 1e-5
+    assert [t.name for t in session.get_inputs()] == ["obs"], "the second input may be left out"
+
+
+def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
+    native = NativePolicy(bundle / "policy.c", read_header(bundle / "policy.h"), tmp_path)
+    frames = np.arange(6.0 * FRAME, dtype=np.float32).reshape(6, FRAME)
+    assert np.array_equal(native.remember(frames), frames[-HISTORY:].ravel())
+    raw = np.full((1, FRAME), 10.0, np.float32)
+    assert native.observe(raw).tolist() == [[5.0, 5.0, 4.0, 4.0, 4.0]]
+    header = " ".join((bundle / "policy.h").read_text().split())
+    for words in (
+        "One of the 4 frames of an observation, frame[i] =",
+        "* 0..2 velocity m/s body 0.5 none",
+        "Predictor 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
+        "void rookery_remember(const float frame[5], float obs[20]);",
+    ):
+        assert words in header
+    broken = (bundle / "policy.c").read_text().replace("obs[15 + i] = frame[i]", "obs[i] = frame[i]")
+    (bundle / "policy.c").write_text(broken)
+    with pytest.raises(RookeryError, match="stacks frames otherwise"):
+        check_bundle(bundle)
+
+
+def test_what_is_told_is_proved_too(bundle: Path) -> None:
+    code = (bundle / "policy.c").read_text()
+    (bundle / "policy.c").write_text(code.replace("(given[i] - target_mean[i])", "(given[i] + target_mean[i])"))
+    with pytest.raises(RookeryError, match=r"policy\.c differs"):
+        check_bundle(bundle)
+
+
+def test_the_contract_says_it_all(tmp_path: Path) -> None:
+    policy = made()
+    contract = build_contract(make_env(leg=group()), {"leg": policy})
+    leg = contract["groups"]["leg"]
+    assert [(t["slice"], t["history"]) for t in leg["observation"]] == [([0, 2], 4), ([2, 5], 4)]
+    assert "oldest first" in leg["frames"] and leg["future"] == ["path"]
+    assert leg["targets"][1] == {
+        "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None
+    }  # fmt: skip
+    assert (leg["network"]["sees"], leg["network"]["targets"], leg["network"]["predictor"]) == (5, 7, [24, 12])
+    save_policy(tmp_path, {"leg": policy}, contract)
+    back, read = load_policy(tmp_path)
+    obs = torch.randn(3, FRAME * HISTORY)
+    assert read == contract and torch.equal(back["leg"](obs), policy(obs))
+    plain = build_contract(make_env(leg=group(1, ())))["groups"]["leg"]
+    assert not {"frames", "targets", "future"} & plain.keys() and plain["observation"][0]["history"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "words"),
+    [
+        ("observation.1.history", 2, r"observation\[1\]\.history is 2, but it must be 4"),
+        ("frames", None, r"frames is None"),
+        ("future.0", "pace", r"future\[0\] is 'pace'"),
+        ("network.sees", 7, "a multiple of 5"),
+        ("network.targets", 6, "targets is 6, but it must be 7"),
+        ("network.observation_size", 5, "20, the sum of the terms' sizes times their history"),
+        ("targets.0.slice", [1, 4], r"targets\[0\]\.slice"),
+    ],
+)
+def test_contracts_that_contradict_themselves_are_refused(line: str, value: Any, words: str) -> None:
+    contract = copy.deepcopy(build_contract(make_env(leg=group()), {"leg": made()}))
+    at: Any = contract["groups"]["leg"]
+    *path, last = (int(k) if k.isdigit() else k for k in line.split("."))
+    for key in path:
+        at = at[key]
+    at[last] = value
+    if value is None:
+        del at[last]
+    with pytest.raises(RookeryError, match=words):
+        validate_contract(contract)
+
+
+def test_a_policy_goes_only_where_history_and_targets_mean_the_same() -> None:
+    contract = build_contract(make_env(leg=group()), {"leg": made()})
+    check_compatible(contract, {"leg": group()})
+    with pytest.raises(RookeryError, match="history"):
+        check_compatible(contract, {"leg": group(3)})
+    other = (Term("velocity", 3, "m/s", "world", scale=0.5), POINTS[1])
+    with pytest.raises(RookeryError, match=r"targets\[0\]\.frame"):
+        check_compatible(contract, {"leg": group(targets=other)})
+    alone = build_contract(make_env(leg=group()), {"leg": made(sees=20, targets=0)})
+    check_compatible(alone, {"leg": group(targets=other)})  # it does not predict them
