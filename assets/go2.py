@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import mujoco
 
-from rookery.assets.drones import COLLISION_GROUP, VISUAL_GROUP
+from rookery.assets.drones import COLLISION_GROUP
 from rookery.assets.geometry import add_visual_mesh
 from rookery.assets.go2_looks import LEG_LOOKS, TRUNK_LOOKS, Look
 
@@ -136,7 +136,9 @@ def _add_leg(
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     _collider(thigh, f"{leg}_thigh", capsule, (0.017, 0, 0), fromto=(0, 0, -0.03, 0, 0, -0.2))
     _collider(calf, f"{leg}_calf", capsule, (0.012, 0, 0), fromto=(0.0, 0, 0.0, 0.02, 0, -0.15))
-    foot = _collider(calf, f"{leg}_foot", mujoco.mjtGeom.mjGEOM_SPHERE, (FOOT_RADIUS, 0, 0), pos=(-0.002, 0, -CALF_LENGTH))
+    foot = _collider(
+        calf, f"{leg}_foot", mujoco.mjtGeom.mjGEOM_SPHERE, (FOOT_RADIUS, 0, 0), pos=(-0.002, 0, -CALF_LENGTH)
+    )
     foot.friction, foot.priority = [0.8, 0.02, 0.01], 1
     foot.solimp = [0.9, 0.98, 0.002, 0.5, 2.0]  # firm: Menagerie's soft foot sinks in by 17 mm
     calf.add_site(name=f"{leg}_foot", pos=[-0.002, 0.0, -CALF_LENGTH], size=[0.005, 0.005, 0.005], group=5)
@@ -162,7 +164,9 @@ def _add_joint(
     )  # fmt: skip
 
 
-def _add_looks(spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, looks: tuple[Look, ...], side: int, end: int = 1) -> None:
+def _add_looks(
+    spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, looks: tuple[Look, ...], side: int, end: int = 1
+) -> None:
     for i, look in enumerate(looks):
         add_visual_mesh(spec, body, f"{name}_{i}", look.make(side, end), look.rgba)
 

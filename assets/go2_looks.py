@@ -10,7 +10,12 @@ import trimesh
 
 from rookery.assets.meshes import loft, tube
 
-LIGHT, DARK, BLACK, GLASS = (0.86, 0.87, 0.88, 1.0), (0.22, 0.23, 0.25, 1.0), (0.07, 0.07, 0.08, 1.0), (0.10, 0.20, 0.30, 1.0)
+LIGHT, DARK, BLACK, GLASS = (
+    (0.86, 0.87, 0.88, 1.0),
+    (0.22, 0.23, 0.25, 1.0),
+    (0.07, 0.07, 0.08, 1.0),
+    (0.10, 0.20, 0.30, 1.0),
+)
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ def rectangles(z: NDArray[np.float32], cell: float) -> Floats:
         [Q, 4, 3] m, corners (low x, low y), (high x, low y), (high x, high y), (low x, high y), with z[0, 0] at x = y = 0.
     """
     stride = next((k for k in (4, 2) if _thins(z, k)), 1)
-    z = z[::stride, ::stride].astype(float)
-    x0, x1, y0, y1 = _merge(z)
+    thin: Floats = z[::stride, ::stride].astype(np.float64)
+    x0, x1, y0, y1 = _merge(thin)
     corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
-    return np.stack([np.stack((cell * stride * x, cell * stride * y, z[x, y]), axis=1) for x, y in corners], axis=1)
+    return np.stack([np.stack((cell * stride * x, cell * stride * y, thin[x, y]), axis=1) for x, y in corners], axis=1)
 
 
 def _thins(z: NDArray[np.float32], k: int) -> bool:

@@ -85,7 +85,8 @@ def door(bar: float, width: float, lever: float) -> mujoco.MjSpec:
     middle = 0.5 * (width + lever + 0.08)
     _solid(leaf, "panel", _BOX, (0.012, middle, 0.42), (PANEL_BEHIND + 0.012, -middle, 0.02), WOOD, mass=2.5)
     arm = leaf.add_body(name="lever", pos=[0.0, -width - lever, 0.0])
-    turn = _joint(arm, "lever", _HINGE, (-1.0, 0.0, 0.0), (0.0, LEVER_END), damping=0.05, stiffness=0.4)
+    turn = _joint(arm, "lever", _HINGE, (-1.0, 0.0, 0.0), (0.0, LEVER_END), damping=0.05, stiffness=0.6)
+    turn.springref = -0.4  # its spring carries the lever's weight
     turn.armature = 0.001
     _handle(arm, "handle", 0.5 * bar, (0.0, lever, 0.0))
     _looks(arm, "pivot", (0.5 * PANEL_BEHIND, 0.012, 0.012), (0.5 * PANEL_BEHIND, 0.0, 0.0))

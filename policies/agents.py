@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.policies.buffer import Rollout, gae
+from rookery.policies.buffer import Rollout, gae, moments
 from rookery.policies.config import PPOConfig
 from rookery.policies.networks import MLP, Adam, parameter_count
 from rookery.policies.normalizers import ObservationNorm, ValueNorm
@@ -389,15 +389,6 @@ class Agents:
         self.adam.steps = steps
         if self.predictor is not None:
             self.predictor.adam.steps = steps  # both step on every minibatch
-
-
-def moments(x: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over the active entries of each row, [G, R] -> [G, 1] each."""
-    if active is None:
-        return x.mean(1, keepdim=True), x.std(1, keepdim=True, correction=0)
-    n = active.sum(1, keepdim=True).clamp(min=1)
-    mean = torch.where(active, x, 0.0).sum(1, keepdim=True) / n
-    return mean, (torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True) / n).sqrt()
 
 
 def _same(x: Tensor) -> Tensor:

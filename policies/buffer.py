@@ -51,6 +51,15 @@ def gae(
     return advantage
 
 
+def moments(x: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over the active entries of each row, [G, R] -> [G, 1] each."""
+    if active is None:
+        return x.mean(1, keepdim=True), x.std(1, keepdim=True, correction=0)
+    n = active.sum(1, keepdim=True).clamp(min=1)
+    mean = torch.where(active, x, 0.0).sum(1, keepdim=True) / n
+    return mean, (torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True) / n).sqrt()
+
+
 class Rollout:
     """Preallocated storage of T steps of N worlds with A agents of one group each.
 

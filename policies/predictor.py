@@ -42,6 +42,7 @@ def told(env: Any, group: str, everything: bool = False) -> Tensor | None:
     truth: Tensor = env.truth[group]
     if everything:
         return truth
+    assert given is not None
     out = torch.full_like(truth, torch.nan)
     for at in (spec.target_slices()[name] for name in spec.future):
         out[..., at] = torch.where(given[:, None, None], truth[..., at], torch.nan)

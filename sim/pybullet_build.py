@@ -31,6 +31,16 @@ _SLAB = (100.0, 100.0, 10.0)
 """Half-widths in m of the slab that stands for a plane. Bullet's own plane touches a box or cylinder at one point a
 step, so that a cylinder which lands flat falls over; a slab touches at four."""
 
+ROTOR_GEAR = 100.0
+"""Turns of a rotor for one of its joint (rad/m for a slide). Bullet has no armature; a small disc on the parent, geared to the
+joint, is one but for the coupling with the parent's own turning, which goes down with one over this number. Armature added
+to the link itself would be wrong there by all of it: the Go2's trot lost half of its speed."""
+
+_ROTOR_MASS = 1e-6  # kg
+
+_GROUND_WEIGHT = 30.0
+"""How much more the friction of a pair counts where one of the two cannot move, if not all pairs can be had."""
+
 _MARGIN = 1e-5  # m, by which Bullet swells convex hulls; its usual 1 mm would show
 
 _SELF_COLLISION = 8 | 8192  # URDF_USE_SELF_COLLISION | ..._INCLUDE_PARENT: the filter pairs decide
@@ -60,6 +70,7 @@ class Built:
         seats: (Bullet id, Bullet link) of each collider.
         frames: for each tree, the rotation [3, 3] from Bullet's inertial frame to the body's; base first, then links.
         factor_error: largest relative error of friction over the pairs, see pybullet_contact.factors.
+        rotors: for each tree, (link of the plan, Bullet's index) of the discs that stand for armature.
     """
 
     trees: list[int]
@@ -67,6 +78,7 @@ class Built:
     seats: list[tuple[int, int]]
     frames: list[list[np.ndarray]]
     factor_error: float
+    rotors: list[list[tuple[int, int]]]
 
 
 def xyzw(q: np.ndarray) -> list[float]:
@@ -90,7 +102,7 @@ def build(p: Any, client: int, plan: Plan, constants: Constants, dt: float) -> B
         deterministicOverlappingPairs=1, physicsClientId=client,
     )  # fmt: skip
     p.setGravity(*(float(g) for g in constants.gravity), physicsClientId=client)
-    built = Built([], [], [(-1, -1)] * len(plan.colliders), [], 0.0)
+    built = Built([], [], [(-1, -1)] * len(plan.colliders), [], 0.0, [])
     for number, tree in enumerate(plan.trees):
         _make_tree(p, client, plan, tree, constants, built)
         for index, collider in enumerate(plan.colliders):
@@ -180,74 +192,84 @@ def _hull(model: mujoco.MjModel, mesh: int) -> np.ndarray:
 
 
 def _inertia(plan: Plan, link: Link, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """Mass kg, principal moments kg m^2, and the inertial frame (pos m, quat wxyz) in the link's frame.
+    """Mass kg, principal moments kg m^2, and the inertial frame (pos m, quat wxyz) in the link's frame."""
+    if not link.massive:
+        return 0.0, np.zeros(3), np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+    b = link.body
+    return float(c.mass[b]), c.inertia[b].astype(float), c.com[b] - link.anchor, plan.model.body_iquat[b].copy()
 
-    Bullet has no armature. A hinge's is added to the link's inertia about the axis, a slide's to its mass: exact on a
-    fixed parent. The added mass must not weigh: pybullet_world holds it up.
-    """
-    model, b = plan.model, link.body
-    mass, tensor, pos = 0.0, np.zeros((3, 3)), np.zeros(3)
-    if link.massive:
-        r = matrix(model.body_iquat[b])
-        mass, tensor, pos = float(c.mass[b]), r @ np.diag(c.inertia[b]) @ r.T, c.com[b] - link.anchor
-    quat = model.body_iquat[b].copy() if link.massive else np.array([1.0, 0.0, 0.0, 0.0])
-    moments = c.inertia[b].astype(float) if link.massive else np.zeros(3)
-    armature = float(c.armature[model.jnt_dofadr[link.joint]]) if link.joint >= 0 else 0.0
-    if armature and model.jnt_type[link.joint] == _JNT.mjJNT_SLIDE:
-        mass += armature
-    elif armature:
-        axis = model.jnt_axis[link.joint]
-        moments, vectors = np.linalg.eigh(tensor + armature * np.outer(axis, axis))
-        if np.linalg.det(vectors) < 0:
-            vectors[:, 0] *= -1.0
-        quat = np.zeros(4)
-        mujoco.mju_mat2Quat(quat, vectors.ravel())
-        moments = np.maximum(moments, 0.0)
-    return mass, moments, pos, quat
+
+def _rotor(model: mujoco.MjModel, link: Link, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """The same of the disc that stands for the armature of a link's joint."""
+    quat = np.zeros(4)
+    mujoco.mju_quatZ2Vec(quat, model.jnt_axis[link.joint])
+    spin = float(c.armature[model.jnt_dofadr[link.joint]]) / ROTOR_GEAR**2
+    return _ROTOR_MASS, np.array([0.5 * spin, 0.5 * spin, spin]), np.zeros(3), quat
 
 
 def _make_tree(p: Any, client: int, plan: Plan, tree: Tree, c: Constants, built: Built) -> None:
     model = plan.model
     kinds = {int(_JNT.mjJNT_HINGE): p.JOINT_REVOLUTE, int(_JNT.mjJNT_SLIDE): p.JOINT_PRISMATIC}
-    inertias = [_inertia(plan, link, c) for link in tree.links]
+    geared = [i for i, k in enumerate(tree.links) if k.joint >= 0 and c.armature[model.jnt_dofadr[k.joint]] > 0]
+    nodes = tree.links + [tree.links[i] for i in geared]  # a rotor sits where its joint's link does
+    inertias = [_inertia(plan, k, c) for k in tree.links] + [_rotor(model, tree.links[i], c) for i in geared]
     shapes = [_shape(p, client, plan, plan.colliders[k.collider] if k.collider >= 0 else None) for k in tree.links]
-    args: dict[str, Any] = {"baseMass": 0.0, "basePosition": [0.0, 0.0, 0.0]}
-    if tree.free:
-        pos, quat = plan.pose[tree.root]
-        args = {
-            "baseMass": float(c.mass[tree.root]), "basePosition": pos.tolist(), "baseOrientation": xyzw(quat),
-            "baseInertialFramePosition": c.com[tree.root].tolist(),
-            "baseInertialFrameOrientation": xyzw(model.body_iquat[tree.root]),
-            "baseCollisionShapeIndex": _shape(p, client, plan, plan.colliders[tree.base_collider])
-            if tree.base_collider >= 0 else -1,
-        }  # fmt: skip
+    types = [kinds[int(model.jnt_type[k.joint])] if k.joint >= 0 else p.JOINT_FIXED for k in tree.links]
     uid = p.createMultiBody(
-        **args,
+        **_base(p, client, plan, tree, c),
         linkMasses=[i[0] for i in inertias],
-        linkCollisionShapeIndices=shapes,
-        linkVisualShapeIndices=[-1] * len(shapes),
-        linkPositions=[k.pos.tolist() for k in tree.links],
-        linkOrientations=[xyzw(k.quat) for k in tree.links],
+        linkCollisionShapeIndices=shapes + [-1] * len(geared),
+        linkVisualShapeIndices=[-1] * len(nodes),
+        linkPositions=[k.pos.tolist() for k in nodes],
+        linkOrientations=[xyzw(k.quat) for k in nodes],
         linkInertialFramePositions=[i[2].tolist() for i in inertias],
         linkInertialFrameOrientations=[xyzw(i[3]) for i in inertias],
-        linkParentIndices=[k.parent + 1 for k in tree.links],
-        linkJointTypes=[kinds[int(model.jnt_type[k.joint])] if k.joint >= 0 else p.JOINT_FIXED for k in tree.links],
-        linkJointAxis=[model.jnt_axis[k.joint].tolist() if k.joint >= 0 else [0.0, 0.0, 1.0] for k in tree.links],
+        linkParentIndices=[k.parent + 1 for k in nodes],
+        linkJointTypes=types + [p.JOINT_REVOLUTE] * len(geared),
+        linkJointAxis=[model.jnt_axis[k.joint].tolist() if k.joint >= 0 else [0.0, 0.0, 1.0] for k in nodes],
         flags=_SELF_COLLISION, physicsClientId=client,
     )  # fmt: skip
     if uid < 0:
         raise RookeryError("PyBullet refused to make a body of the scene: use engine 'mujoco'.")
-    order = {p.getJointInfo(uid, i, physicsClientId=client)[1]: i for i in range(len(tree.links))}
-    links = [order[f"joint{i + 1}".encode()] for i in range(len(tree.links))]
+    order = {p.getJointInfo(uid, i, physicsClientId=client)[1]: i for i in range(len(nodes))}
+    numbers = [order[f"joint{i + 1}".encode()] for i in range(len(nodes))]
+    links, rotors = numbers[: len(tree.links)], numbers[len(tree.links) :]
     built.trees.append(int(uid))
     built.links.append(links)
+    built.rotors.append(list(zip(geared, rotors, strict=True)))
     base = matrix(model.body_iquat[tree.root]) if tree.free else np.eye(3)
     built.frames.append([base] + [matrix(i[3]) for i in inertias])
     base_moments = c.inertia[tree.root] if tree.free else np.zeros(3)
-    _set_dynamics(p, client, uid, [-1, *links], [base_moments, *(i[1] for i in inertias)])
+    _set_dynamics(p, client, uid, [-1, *numbers], [base_moments, *(i[1] for i in inertias)])
     for link, bullet in zip(tree.links, links, strict=True):
         if link.joint >= 0:
             _set_joint(p, client, model, uid, bullet, link.joint, c)
+    for i, rotor in built.rotors[-1]:
+        _gear(p, client, uid, rotor, links[i])
+
+
+def _base(p: Any, client: int, plan: Plan, tree: Tree, c: Constants) -> dict[str, Any]:
+    """What createMultiBody wants to know of the base."""
+    if not tree.free:
+        return {"baseMass": 0.0, "basePosition": [0.0, 0.0, 0.0]}
+    pos, quat = plan.pose[tree.root]
+    collider = plan.colliders[tree.base_collider] if tree.base_collider >= 0 else None
+    return {
+        "baseMass": float(c.mass[tree.root]), "basePosition": pos.tolist(), "baseOrientation": xyzw(quat),
+        "baseInertialFramePosition": c.com[tree.root].tolist(),
+        "baseInertialFrameOrientation": xyzw(plan.model.body_iquat[tree.root]),
+        "baseCollisionShapeIndex": _shape(p, client, plan, collider),
+    }  # fmt: skip
+
+
+def _gear(p: Any, client: int, uid: int, rotor: int, link: int) -> None:
+    p.setJointMotorControl2(uid, rotor, p.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
+    gear = p.createConstraint(
+        uid, rotor, uid, link, jointType=p.JOINT_GEAR, jointAxis=[0, 0, 1], parentFramePosition=[0, 0, 0],
+        childFramePosition=[0, 0, 0], physicsClientId=client,
+    )  # fmt: skip
+    # Bullet's ratio: speed of the first + ratio x speed of the second = 0. Only speeds matter, so angles may drift (erp 0)
+    p.changeConstraint(gear, gearRatio=-ROTOR_GEAR, maxForce=1e6, erp=0.0, physicsClientId=client)
 
 
 def _set_dynamics(p: Any, client: int, uid: int, links: Sequence[int], moments: Sequence[np.ndarray]) -> None:
@@ -278,7 +300,8 @@ def _set_contacts(p: Any, client: int, plan: Plan, c: Constants, built: Built, d
     pairs = []
     for i, j in plan.touching:
         a, b = plan.colliders[i], plan.colliders[j]
-        pairs.append(contact.Pair(i, j, *contact.mixed(plan.model, a.geoms[0], b.geoms[0], friction)))
+        weight = 1.0 if a.tree >= 0 and b.tree >= 0 else _GROUND_WEIGHT
+        pairs.append(contact.Pair(i, j, *contact.mixed(plan.model, a.geoms[0], b.geoms[0], friction), weight))
     slide, built.factor_error = contact.factors(count, pairs, "friction")
     bounce, _ = contact.factors(count, pairs, "restitution")
     bouncy = {k for q in pairs if q.restitution > contact.BOUNCY for k in (q.first, q.second)}

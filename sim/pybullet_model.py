@@ -170,7 +170,9 @@ def _unknown_joint(model: mujoco.MjModel, j: int) -> str:
     """What of a joint has no counterpart; empty for nothing."""
     if model.jnt_type[j] == _JNT.mjJNT_BALL:
         return "ball joints"
-    dofs = slice(int(model.jnt_dofadr[j]), int(model.jnt_dofadr[j]) + (6 if model.jnt_type[j] == _JNT.mjJNT_FREE else 1))
+    dofs = slice(
+        int(model.jnt_dofadr[j]), int(model.jnt_dofadr[j]) + (6 if model.jnt_type[j] == _JNT.mjJNT_FREE else 1)
+    )
     if model.jnt_type[j] == _JNT.mjJNT_FREE and (model.dof_armature[dofs].any() or model.dof_frictionloss[dofs].any()):
         return "armature or friction loss on a free joint"
     if model.dof_dampingpoly[dofs].any():

@@ -5,8 +5,9 @@ kept in MuJoCo's layout (qpos, qvel), so views, rendering and everything that fo
 the same as on `mujoco`; what differs is what should: integration, contacts, constraints, inertia bookkeeping.
 
 Known differences: contacts are rigid, with MuJoCo's bounce as a coefficient of restitution (none for links on joints where
-it is below 0.2); joint servos are explicit torques (on more, smaller steps where that needs it); a hinge's armature moves with its link; margins and gaps of geoms
-are ignored. What Bullet has no counterpart for is refused by name when the world is made.
+it is below 0.2); joint servos are explicit torques (on more, smaller steps where that needs it); armature is a small disc
+geared to its joint; margins and gaps of geoms are ignored. What Bullet has no counterpart for is refused by name when the
+world is made.
 """
 
 from __future__ import annotations
@@ -107,12 +108,6 @@ class PyBulletWorld(World):
         self._vadr = [m.jnt_dofadr[j].astype(int) if j else np.zeros(0, int) for j in joints]
         self._damped = [b for b in self.plan.at if self.plan.at[b][1] < 0 and m.dof_damping[m.body_dofadr[b]] > 0]
         self._held_up = [b for b in self.plan.at if m.body_gravcomp[b]]
-        self._carried = [
-            (t, k, int(m.jnt_dofadr[link.joint]))
-            for t, tree in enumerate(self.plan.trees)
-            for k, link in enumerate(tree.links)
-            if link.joint >= 0 and m.jnt_type[link.joint] == mujoco.mjtJoint.mjJNT_SLIDE
-        ]
 
     # --- views -------------------------------------------------------------------------------------------------------
 
@@ -201,7 +196,6 @@ class PyBulletWorld(World):
                         built.trees[t], links, self._p.TORQUE_CONTROL, forces=tau[i, self._vadr[t]].tolist(),
                         physicsClientId=client,
                     )  # fmt: skip
-            self._carry_armature(client, built, i)
             self._p.stepSimulation(physicsClientId=client)
         self.time += dt
         self._unread = True
@@ -241,14 +235,6 @@ class PyBulletWorld(World):
             com = p.getLinkState(uid, link, computeForwardKinematics=1, physicsClientId=client)[0]
         p.applyExternalForce(uid, link, wrench[0:3].tolist(), com, p.WORLD_FRAME, physicsClientId=client)
         p.applyExternalTorque(uid, link, wrench[3:6].tolist(), p.WORLD_FRAME, physicsClientId=client)
-
-    def _carry_armature(self, client: int, built: bullet.Built, i: int) -> None:
-        """The mass that stands for a slide's armature (see pybullet_build) must not weigh."""
-        for tree, k, dof in self._carried:
-            mass = self._params.arrays["armature"][i, dof]
-            if mass:
-                force = np.concatenate((-mass * self._params.arrays["gravity"][i], np.zeros(3)))
-                self._push_world(client, built, tree, k, force)
 
     # --- state -------------------------------------------------------------------------------------------------------
 
@@ -320,6 +306,9 @@ class PyBulletWorld(World):
             for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
                 target = float(self.qpos[i, q] - self.model.qpos0[q])
                 p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)
+            for k, rotor in built.rotors[t]:
+                speed = bullet.ROTOR_GEAR * float(self.qvel[i, self.model.jnt_dofadr[tree.links[k].joint]])
+                p.resetJointState(uid, rotor, 0.0, speed, physicsClientId=client)
 
     def set_gravity(self, rows: np.ndarray) -> None:
         """Hand these worlds' gravity to Bullet."""

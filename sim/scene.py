@@ -141,6 +141,8 @@ class Scene:
             for mesh in list(spec.meshes):
                 if not any(g.meshname == mesh.name for g in spec.geoms):
                     spec.delete(mesh)
+        else:
+            _flatten_unseen(spec)
         try:
             model = spec.compile()
         except ValueError as e:
@@ -157,6 +159,14 @@ def _frame_at(site: mujoco.MjsSite, pos: Sequence[float], quat: Sequence[float])
     where, turn = np.zeros(3), np.zeros(4)
     mujoco.mju_mulPose(where, turn, np.array(site.pos), np.array(site.quat), np.array(pos), np.array(quat))
     return site.parent.add_frame(pos=where, quat=turn)
+
+
+def _flatten_unseen(spec: mujoco.MjSpec) -> None:
+    """Height fields of which no geom is drawn: to give millions of triangles to OpenGL would take it ten seconds."""
+    for field in spec.hfields:
+        if all(g.group > 2 for g in spec.geoms if g.hfieldname == field.name):
+            field.nrow = field.ncol = 2
+            field.userdata = [0.0] * 4
 
 
 def _only_looks(spec: mujoco.MjSpec) -> list[mujoco.MjsGeom]:

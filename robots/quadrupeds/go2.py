@@ -38,7 +38,9 @@ HAND = "link6"
 """Body of an arm that carries the gripper."""
 
 
-def add_go2(scene: Scene, arm: ArmModel | None = None, height: float = STAND_HEIGHT, dry_friction: bool = False) -> Scene:
+def add_go2(
+    scene: Scene, arm: ArmModel | None = None, height: float = STAND_HEIGHT, dry_friction: bool = False
+) -> Scene:
     """A Go2 in a scene, prefix `go2/`, with an arm on its back, prefix `arm/`."""
 
     def make() -> mujoco.MjSpec:
@@ -100,6 +102,7 @@ class Go2(Buffers):
         self._half = 0.5 * torch.tensor(high - low, dtype=torch.float32)
         j = len(self.joint_names)
         self.buffer("target", n, j)
+        self.buffer("force", n, j)
         self.pos, self.vel = torch.zeros(n, j), torch.zeros(n, j)
         self.rotation = torch.zeros(n, 9)
         self.foot_pos, self.foot_vel = torch.zeros(n, 4, 3), torch.zeros(n, 4, 3)
@@ -107,6 +110,8 @@ class Go2(Buffers):
 
     target: Tensor
     """[N, J] rad, what the servos are told."""
+    force: Tensor
+    """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint angles [..., J or 12] rad that normalised actions in [-1, 1] ask for."""
@@ -136,11 +141,16 @@ class Go2(Buffers):
             self.foot_pos.numpy(), self.foot_vel.numpy(),
         )  # fmt: skip
 
+    def feel(self) -> None:
+        """Note the servos' torques. To be called after each control step."""
+        self.force.copy_(self.actuators.force)
+
     def reset(self, ids: Tensor, state: Tensor, joints: Tensor) -> None:
         """Put robots at trunk states [n, 13] and joint angles [n, J] rad, at rest, servos holding them there."""
         self.base.set_state(ids, state[:, None])
         self.joints.set_state(ids, joints, torch.zeros_like(joints))
         self.target[ids] = joints
+        self.force[ids] = 0.0
         self.actuators.set_control(self.target)
 
     @property

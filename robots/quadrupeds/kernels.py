@@ -34,7 +34,14 @@ def feet(base, q, dq, rotation, pos, vel):  # type: ignore[no-untyped-def]  # pr
             left = 1.0 if leg % 2 == 0 else -1.0
             a, b, c = q[n, 3 * leg], q[n, 3 * leg + 1], q[n, 3 * leg + 2]
             da, db, dc = dq[n, 3 * leg], dq[n, 3 * leg + 1], dq[n, 3 * leg + 2]
-            sa, ca, sb, cb, sc, cc = math.sin(a), math.cos(a), math.sin(b), math.cos(b), math.sin(b + c), math.cos(b + c)
+            sa, ca, sb, cb, sc, cc = (
+                math.sin(a),
+                math.cos(a),
+                math.sin(b),
+                math.cos(b),
+                math.sin(b + c),
+                math.cos(b + c),
+            )
             xt, zt = -THIGH_LENGTH * sb, -THIGH_LENGTH * cb
             xc, zc = FOOT_X * cc - CALF_LENGTH * sc, -FOOT_X * sc - CALF_LENGTH * cc
             px, pz = xt + xc, zt + zc

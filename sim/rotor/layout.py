@@ -19,6 +19,9 @@ import math
 from rookery.sim.rotor.parameters import DroneParameters
 
 LANES = 16
+TOGETHER = LANES
+"""How many lanes a thread works on, one after the other: a whole block on a CPU; 1 on a GPU, where `cuda` puts that number in
+its place. Loops over lanes run over this many."""
 
 # A free body, drone or ball: position m, world; quaternion wxyz, body to world; velocity m/s, world; rates rad/s, body;
 # external wrench N, N m, world

@@ -66,16 +66,17 @@ class RotorParams(Params):
         self._check(field)
         w, n = self._world, self._world.num_envs
         if field == "gravity":
-            values = w.worlds.reshape(-1, at.WORLD, LANES)[:, at.GRAVITY : at.GRAVITY + 3].transpose(0, 2, 1)
-            return torch.from_numpy(values.reshape(-1, 3)[:n].astype(np.float32))
+            values = torch.as_tensor(w.worlds).view(-1, at.WORLD, LANES)[:, at.GRAVITY : at.GRAVITY + 3].transpose(1, 2)
+            return values.reshape(-1, 3)[:n].float()
         m = self._members(field, names)
         if field == "mass":
             return w.read_varied(m, at.MASS, 1)[..., 0].float()
         if field == "inertia":
-            xx, yy, zz, xy, xz, yz = w.read_varied(m, at.INERTIA, 6).double().numpy().transpose(2, 0, 1)
+            xx, yy, zz, xy, xz, yz = w.read_varied(m, at.INERTIA, 6).cpu().numpy().transpose(2, 0, 1)
             full = np.stack((xx, xy, xz, xy, yy, yz, xz, yz, zz), axis=-1).reshape(*xx.shape, 3, 3)
             axes = self._axes[m]
-            return torch.from_numpy(np.einsum("bji,nbjk,bki->nbi", axes, full, axes).astype(np.float32))
+            moments = np.einsum("bji,nbjk,bki->nbi", axes, full, axes).astype(np.float32)
+            return torch.from_numpy(moments).to(w.device)
         grip = w.read_varied(m, at.GRIP, 1).float()
         return torch.cat((grip, torch.full_like(grip, 0.005), torch.full_like(grip, 0.0001)), dim=-1)
 
@@ -85,11 +86,11 @@ class RotorParams(Params):
         rows = np.arange(w.num_envs) if ids is None else ids.cpu().numpy()
         new = values.detach().cpu().double().numpy()
         if field == "gravity":
-            lanes = w.worlds.reshape(-1, at.WORLD, LANES)
-            lanes[rows // LANES, at.GRAVITY : at.GRAVITY + 3, rows % LANES] = new
+            new = np.array(np.broadcast_to(new, (len(rows), 3)))[:, None]
+            w.ops.scatter(w.worlds[:, None], np.zeros(1, np.int64), at.GRAVITY, rows, new)
             return
         m = self._members(field, names)
-        new = np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3))
+        new = np.array(np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3)))
         if field == "mass":
             if not (new > 0).all():
                 raise RookeryError(f"a mass must be positive, got {new.min():.4g} kg.")

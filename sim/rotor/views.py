@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -26,14 +26,14 @@ class RotorBodies(Bodies):
     def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
         self.names, self._world = tuple(names), world
         self._members = np.array(world.members(names))
-        self._state = torch.zeros(world.num_envs, len(names), at.STATE)
-        self._out = self._state.numpy()
+        self._state = torch.zeros(world.num_envs, len(names), at.STATE, device=world.device)
+        self._out = world.array(self._state)
         self._version = -1
 
     @property
     def state(self) -> Tensor:
         if self._version != self._world.version:
-            rows.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
+            self._world.ops.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
             self._version = self._world.version
         return self._state
 
@@ -41,13 +41,13 @@ class RotorBodies(Bodies):
         w = self._world
         where = w.rows(ids)
         rows.expect(state, (len(where), len(self.names), at.STATE), "states")
-        rows.put_state(w.bodies_lanes, self._members, where, state.detach().double().contiguous().numpy())
+        w.ops.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().double().contiguous()))
         w.version += 1
 
     def set_wrench(self, wrench: Tensor) -> None:
         w = self._world
         rows.expect(wrench, (w.num_envs, len(self.names), 6), "wrenches")
-        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), wrench.detach().double().numpy())
+        w.ops.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), w.array(wrench.detach().double()))
 
 
 class RotorActuators(Actuators):
@@ -66,17 +66,18 @@ class RotorActuators(Actuators):
 
     @property
     def force(self) -> Tensor:
-        out = np.zeros((self._world.num_envs, len(self._drones), 5), np.float32)
-        rows.gather(self._world.bodies_lanes, self._drones, at.THRUST, out)
-        return torch.from_numpy(out)[:, self._drone, self._column]
+        w = self._world
+        out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
+        w.ops.gather(w.bodies_lanes, self._drones, at.THRUST, w.array(out))
+        return out[:, self._drone, self._column]
 
     @property
     def control(self) -> Tensor:
         w = self._world
-        out = np.zeros((w.num_envs, len(self._drones), 5), np.float32)
-        rows.gather(w.commands[0], self._drones, 0, out)
-        out[:, w.levels != DIRECT] = 0.0
-        return torch.from_numpy(out)[:, self._drone, self._column]
+        out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
+        w.ops.gather(w.commands[0], self._drones, 0, w.array(out))
+        out[:, torch.from_numpy(w.levels != DIRECT)] = 0.0
+        return out[:, self._drone, self._column]
 
     def set_control(self, control: Tensor) -> None:
         w, u = self._world, len(self.names)
@@ -87,24 +88,26 @@ class RotorActuators(Actuators):
                 f"controls must be [{w.num_envs}, {u}] or [{w.num_envs}, K, {u}], got {tuple(control.shape)}."
             )
         drones = self._drone.unique().numpy()
-        full = torch.from_numpy(self._held(control.shape[1]))
+        full = self._held(control.shape[1])
         if control.shape[1] == 1:
             control = control.expand(-1, full.shape[1], -1)
         full[:, :, self._drone, self._column] = control.double()
         w.command(DIRECT, drones, full[:, :, drones])
 
-    def _held(self, k: int) -> np.ndarray:
+    def _held(self, k: int) -> Tensor:
         """[N, K, A, 5] N, N m: what the next step would apply, in as many rows as were given before, or in k others."""
         w = self._world
         given = int(w.command_rows.max())
-        out = np.zeros((w.num_envs, given if k == 1 else k, len(self._drones), 5))
-        row = np.zeros((w.num_envs, len(self._drones), 5))
+        options: dict[str, Any] = {"dtype": torch.float64, "device": w.device}
+        out = torch.zeros(w.num_envs, given if k == 1 else k, len(self._drones), 5, **options)
+        row = torch.zeros(w.num_envs, len(self._drones), 5, **options)
         for r in range(out.shape[1]):
             if r == 0 or given == out.shape[1]:
-                rows.gather(w.commands[r], self._drones, 0, row)
+                w.ops.gather(w.commands[r], self._drones, 0, w.array(row))
             out[:, r] = row
-        out[:, 1:, w.command_rows == 1] = out[:, :1, w.command_rows == 1]
-        out[:, :, w.levels != DIRECT] = 0.0
+        held = torch.from_numpy(w.command_rows == 1)
+        out[:, 1:, held] = out[:, :1, held]
+        out[:, :, torch.from_numpy(w.levels != DIRECT)] = 0.0
         return out
 
 
@@ -133,11 +136,12 @@ class RotorSensor(Sensor):
             )
         self._first, size = self._FIELDS[kind]
         self._members = np.array(world.members([body]))
-        self._data = torch.zeros(world.num_envs, 1, size)
+        self._data = torch.zeros(world.num_envs, 1, size, device=world.device)
 
     @property
     def data(self) -> Tensor:
-        rows.gather(self._world.bodies_lanes, self._members, self._first, self._data.numpy())
+        w = self._world
+        w.ops.gather(w.bodies_lanes, self._members, self._first, w.array(self._data))
         return self._data[:, 0]
 
 
@@ -166,7 +170,7 @@ class Multirotors:
     def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
         self._world = world
         self.members = np.array(world.members([f"{n}/base" for n in names]))
-        self._speed = torch.zeros(world.num_envs, len(names), 4)
+        self._speed = torch.zeros(world.num_envs, len(names), 4, device=world.device)
         self._version = -1
 
     def command(self, level: int, setpoint: Tensor) -> None:
@@ -182,9 +186,10 @@ class Multirotors:
     @property
     def rotor_speed(self) -> Tensor:
         """[N, A, 4] normalised rotor speeds. Valid until the next step or write."""
-        if self._version != self._world.version:
-            rows.gather(self._world.bodies_lanes, self.members, at.SPEED, self._speed.numpy())
-            self._version = self._world.version
+        w = self._world
+        if self._version != w.version:
+            w.ops.gather(w.bodies_lanes, self.members, at.SPEED, w.array(self._speed))
+            self._version = w.version
         return self._speed
 
     def start(self, ids: Ids, speed: Tensor) -> None:
@@ -192,11 +197,11 @@ class Multirotors:
         w = self._world
         where = w.rows(ids)
         rows.expect(speed, (len(where), len(self.members), 4), "rotor speeds")
-        rows.scatter(w.bodies_lanes, self.members, at.SPEED, where, speed.double().numpy())
-        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
-        rows.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
+        w.ops.scatter(w.bodies_lanes, self.members, at.SPEED, where, w.array(speed.double()))
+        w.ops.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
+        w.ops.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
         w.version += 1
 
     def vary(self, ids: Ids, **factors: Tensor) -> None:
         """Factors [n] on thrust, torque, lag and drag of all these drones in the worlds `ids`."""
-        self._world.vary(self.members, self._world.rows(ids), {k: v.double().numpy() for k, v in factors.items()})
+        self._world.vary(self.members, self._world.rows(ids), {k: v.double().cpu().numpy() for k, v in factors.items()})

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -54,10 +56,13 @@ class RotorWorld(World):
     """
 
     engine = "rotor"
+    ops: ModuleType = rows
+    """What reads and writes lanes: `rows` where they are NumPy arrays, another module of such functions elsewhere."""
+    _home = torch.device("cpu")
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         self.model = scene.compile()
-        self.num_envs, self.dt, self.device = num_envs, float(self.model.opt.timestep), torch.device("cpu")
+        self.num_envs, self.dt, self.device = num_envs, float(self.model.opt.timestep), self._home
         self.effects, self.parts = scene.effects, build.read(scene, self.model)
         self.threads = threads or len(os.sched_getaffinity(0))
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "rotor")
@@ -70,18 +75,22 @@ class RotorWorld(World):
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
         self._gust = np.zeros((blocks * LANES, wind.STATE))
-        self._streams = Streams(blocks * LANES, 0)
+        self._streams = Streams(blocks * LANES, 0, self.device)
         self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
-        self.impulse, self.when = torch.zeros(num_envs, 0), torch.zeros(num_envs, 0)
+        self.impulse, self.when = (torch.zeros(num_envs, 0, device=self.device) for _ in range(2))
         self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
         self._bad = np.zeros(num_envs, bool)
-        self._failed = torch.zeros(0, dtype=torch.int64)
+        self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
         self.version = 0
         self._params = RotorParams(self)
         self._nominal()
+        self._settle()
         self.reset()
+
+    def _settle(self) -> None:
+        """Bring the arrays to where they are stepped."""
 
     def _height(self) -> float:
         """m, mean start height of the bodies: where the turbulence is taken."""
@@ -89,7 +98,7 @@ class RotorWorld(World):
 
     def _nominal(self) -> None:
         """Everything that may vary, as the scene has it."""
-        parts, fx, everyone = self.parts, self.effects, self.rows(None)
+        parts, fx, everyone = self.parts, self.effects, np.arange(self.num_envs)
         names = parts.bodies
         lanes = self.varied.reshape(*self.varied.shape[:2], at.VARIED, LANES)
         lanes[:, :, at.MASS], lanes[:, :, at.INV_MASS] = parts.mass[:, None], 1.0 / parts.mass[:, None]
@@ -123,8 +132,12 @@ class RotorWorld(World):
                 raise unknown("body", name, self.parts.bodies)
         return [self.parts.bodies.index(n) for n in names]
 
-    def rows(self, ids: Ids) -> np.ndarray:
-        """World indices as an int64 array."""
+    def array(self, values: Tensor) -> Any:
+        """A tensor as `ops` takes it; what is written there is written to the tensor, if that is on this world's device."""
+        return values.numpy()
+
+    def rows(self, ids: Ids) -> Any:
+        """World indices as an int64 array for `ops`."""
         return np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
 
     def bodies(self, names: Sequence[str]) -> RotorBodies:
@@ -163,8 +176,8 @@ class RotorWorld(World):
             if pair not in self._columns:
                 column = self._columns[pair] = self._columns[pair[::-1]] = self.impulse.shape[1]
                 self._lookup[pair] = self._lookup[pair[::-1]] = column
-                self.impulse = torch.zeros(self.num_envs, column + 1)
-                self.when = torch.full((self.num_envs, column + 1), torch.inf)
+                self.impulse = torch.zeros(self.num_envs, column + 1, device=self.device)
+                self.when = torch.full_like(self.impulse, torch.inf)
             out.append(self._columns[pair])
         return out
 
@@ -175,34 +188,34 @@ class RotorWorld(World):
         k, size = setpoint.shape[1], 4 if level != DIRECT else 5
         rows.expect(setpoint, (self.num_envs, k, len(members), size), "commands")
         if self.commands.shape[0] < k:
-            more = np.zeros((k, *self.commands.shape[1:]))
-            more[: len(self.commands)] = self.commands
-            self.commands = more
-        values = np.ascontiguousarray(setpoint.detach().numpy())
+            more = torch.zeros(k, *self.commands.shape[1:], dtype=torch.float64)
+            more[: len(self.commands)] = torch.as_tensor(self.commands)
+            self.commands = self.array(more)
+        values = self.array(setpoint.detach().contiguous())
         if level == MOTORS:
-            rows.command_thrusts(self.commands, members, values, self.types)
+            self.ops.command_thrusts(self.commands, members, values, self.types)
         else:
-            rows.command(self.commands, members, values)
+            self.ops.command(self.commands, members, values)
         self.levels[members], self.command_rows[members] = level, k
 
     def read_varied(self, members: Sequence[int], first: int, count: int) -> Tensor:
         """[N, len(members), count] float64."""
-        out = np.zeros((self.num_envs, len(members), count))
-        rows.gather(self.varied, np.array(members), first, out)
-        return torch.from_numpy(out)
+        out = torch.zeros(self.num_envs, len(members), count, dtype=torch.float64, device=self.device)
+        self.ops.gather(self.varied, np.array(members), first, self.array(out))
+        return out
 
-    def write_varied(self, members: Sequence[int], first: int, ids: np.ndarray, values: np.ndarray) -> None:
+    def write_varied(self, members: Sequence[int], first: int, ids: Any, values: np.ndarray) -> None:
         """values [n, len(members), count]."""
-        rows.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
+        self.ops.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
 
-    def weigh_ball(self, b: int, ids: np.ndarray, mass: np.ndarray) -> None:
+    def weigh_ball(self, b: int, ids: Any, mass: np.ndarray) -> None:
         """Let the air act on body b, if it is a ball, by its masses [n] kg in the worlds `ids`."""
         i = b - len(self.parts.drones)
         if i >= 0:
             constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
-    def vary(self, members: np.ndarray, ids: np.ndarray, factors: dict[str, np.ndarray]) -> None:
+    def vary(self, members: np.ndarray, ids: Any, factors: dict[str, np.ndarray]) -> None:
         """Factors [n] on the rotors ("thrust", "torque", "lag") and the "drag" of some drones in the worlds `ids`."""
         fx = self.effects
         for name, values in factors.items():
@@ -215,7 +228,7 @@ class RotorWorld(World):
             one = np.array([m])
 
             def put(first: int, *columns: np.ndarray, one: np.ndarray = one) -> None:
-                rows.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
+                self.ops.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
 
             if "thrust" in factors:
                 put(at.THRUST_FACTOR, factors["thrust"])
@@ -239,6 +252,19 @@ class RotorWorld(World):
                 )
         self.impulse.zero_()
         self.when.fill_(torch.inf)
+        self._advance(k)
+        if k > 1 and (self.command_rows > 1).any():  # the last row is held
+            many = self.command_rows > 1
+            self.commands[0, :, many] = self.commands[k - 1, :, many]
+            self.command_rows[:] = 1
+        self.version += 1
+        if self.ops.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
+            self._put_back()
+        elif len(self._failed):
+            self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
+
+    def _advance(self, k: int) -> None:
+        """Let the compiled code take all worlds k physics steps further."""
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = (
@@ -256,21 +282,11 @@ class RotorWorld(World):
         advance(cuts[0], cuts[1], *fixed)
         for other in others:
             other.result()
-        if k > 1 and (self.command_rows > 1).any():  # the last row is held
-            many = self.command_rows > 1
-            self.commands[0, :, many] = self.commands[k - 1, :, many]
-            self.command_rows[:] = 1
-        self.version += 1
-        if rows.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
-            self._put_back()
-        elif len(self._failed):
-            self._failed = torch.zeros(0, dtype=torch.int64)
 
     def _put_back(self) -> None:
-        bad = np.flatnonzero(self._bad)
+        self._failed = torch.as_tensor(self._bad).nonzero()[:, 0]
         self._bad[:] = False
-        self._failed = torch.from_numpy(bad)
-        self.failures += len(bad)
+        self.failures += len(self._failed)
         self.reset(self._failed)
 
     @property
@@ -282,21 +298,20 @@ class RotorWorld(World):
         self._streams.seed(seed)
 
     def reset(self, ids: Ids = None) -> None:
-        where = self.rows(ids)
+        # with None the filling lanes too
+        where = self.rows(torch.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else ids)
         everyone, drones = np.arange(len(self.parts.bodies)), np.arange(len(self.parts.drones))
-        if ids is None:
-            where = np.arange(self.bodies_lanes.shape[0] * LANES)  # the filling lanes too
         n = len(where)
         fresh = np.zeros((n, len(everyone), at.BODY))
         fresh[..., : at.STATE] = self.parts.start
         fresh[..., at.CHARGE] = 1.0
-        rows.scatter(self.bodies_lanes, everyone, 0, where, fresh)
-        rows.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
+        self.ops.scatter(self.bodies_lanes, everyone, 0, where, fresh)
+        self.ops.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
         for commands in self.commands:
-            rows.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
+            self.ops.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
         if self.effects.gusts and self.effects.wind_speed > 0.0:
-            calm = self._streams(torch.from_numpy(where)).normal((wind.NORMALS,))
-            self._gust[where] = wind.equilibrium(calm.double().numpy())
+            calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
+            self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
         self.impulse[self.rows(ids)] = 0.0
         self.when[self.rows(ids)] = torch.inf
         self.version += 1
@@ -313,9 +328,9 @@ class RotorWorld(World):
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Tensor]:
-        out = {name: torch.from_numpy(a.copy()) for name, a in self._arrays().items()}
-        out["commands"] = torch.from_numpy(self.commands.copy())
-        out |= {f"streams.{k}": v for k, v in self._streams.state_dict().items()}
+        out = {name: torch.as_tensor(a).clone().cpu() for name, a in self._arrays().items()}
+        out["commands"] = torch.as_tensor(self.commands).clone().cpu()
+        out |= {f"streams.{k}": v.cpu() for k, v in self._streams.state_dict().items()}
         out["failures"], out["num_envs"] = torch.tensor(self.failures), torch.tensor(self.num_envs)
         return out
 
@@ -327,8 +342,8 @@ class RotorWorld(World):
                 f"{self.bodies_lanes.shape[1]}: use the same task and num_envs."
             )
         for name, a in self._arrays().items():
-            a[...] = snapshot[name].numpy()
-        self.commands = snapshot["commands"].numpy().copy()
+            torch.as_tensor(a).copy_(snapshot[name])
+        self.commands = self.array(snapshot["commands"].clone())
         self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
         self.impulse[:], self.when[:] = 0.0, torch.inf
         self.failures = int(snapshot["failures"])
@@ -340,7 +355,7 @@ class RotorWorld(World):
         for b, body in enumerate(self.parts.ids):
             joint = self.model.body_jntadr[body]
             q, v = self.model.jnt_qposadr[joint], self.model.jnt_dofadr[joint]
-            values = self.bodies_lanes[block, b, lane::LANES]
+            values = torch.as_tensor(self.bodies_lanes[block, b, lane::LANES]).cpu().numpy()
             data.qpos[q : q + 7], data.qvel[v : v + 6] = values[0:7], values[7:13]
         mujoco.mj_forward(self.model, data)
         return data

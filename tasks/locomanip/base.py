@@ -16,12 +16,12 @@ from rookery.assets.scenery import ground
 from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.heightscan import Ground, HeightScan
 from rookery.sim.parameters import Parameter
 from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Term
+from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
@@ -33,6 +33,9 @@ ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
 """m, heading frame: where a policy sees the ground. A critic sees the finer and wider grid of 187 points."""
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""
+
+LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
+"""m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
 
 # The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
 SPREADS = {
@@ -67,6 +70,7 @@ class LeggedConfig:
     episode_s: float = 20.0  # s
     control_dt: float = 0.02  # s
     dt: float = 0.005  # s
+    history: int = 1  # frames that the policy sees; above 1 a predictor can learn the base's velocity from them
     max_vx: float = 1.0  # m/s, forward command; backward is max_back
     max_back: float = 0.6  # m/s
     max_vy: float = 0.4  # m/s
@@ -106,6 +110,12 @@ class LeggedTask(Task):
     fallen: Tensor
     next_push: Tensor
     next_command: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        for name, limit in LIMITS.items():
+            if not 0.0 <= getattr(self.cfg, name) <= limit:
+                raise RookeryError(f"{name} is {getattr(self.cfg, name)}: the Go2 takes commands from 0 to {limit}.")
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -196,7 +206,11 @@ class LeggedTask(Task):
         c = self.cfg
         u = self.rng(ids).uniform(0.0, 1.0, (5,))
         command = torch.stack(
-            (u[:, 0] * (c.max_vx + c.max_back) - c.max_back, (2 * u[:, 1] - 1) * c.max_vy, (2 * u[:, 2] - 1) * c.max_yaw_rate),
+            (
+                u[:, 0] * (c.max_vx + c.max_back) - c.max_back,
+                (2 * u[:, 1] - 1) * c.max_vy,
+                (2 * u[:, 2] - 1) * c.max_yaw_rate,
+            ),
             dim=1,
         )
         command[u[:, 3] < c.stand_share] = 0.0
@@ -211,6 +225,7 @@ class LeggedTask(Task):
     def advance(self) -> None:
         c, r = self.cfg, self.robot
         self.look()
+        r.feel()
         self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
         self.air += c.control_dt
         self.landed_after = torch.where(self.contact, self.air, 0.0)
@@ -267,8 +282,20 @@ class LeggedTask(Task):
             Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02),
             Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75),
             Term("last_action", j, "1", scale=0.5),
-            *(() if self.terrain is None else (Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0),)),
+            *(
+                ()
+                if self.terrain is None
+                else (Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0),)
+            ),
         )
+
+    def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
+        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it."""
+        h = self.cfg.history
+        if h == 1:
+            return Group(1, terms, action)
+        velocity = Term("base_velocity", 3, "m/s", "body")
+        return Group(1, terms, action, history=h, targets=(velocity, *targets), future=future)
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""
@@ -290,7 +317,7 @@ class LeggedTask(Task):
         return torch.cat(
             (
                 r.velocity, self.height[:, None] - STAND_HEIGHT, self.contact.float(), 10.0 * self.clearance.clamp(-0.1, 0.2),
-                0.02 * self.robot.actuators.force, 0.2 * r.foot_vel.flatten(1).clamp(-5, 5),
+                0.02 * self.robot.force, 0.2 * r.foot_vel.flatten(1).clamp(-5, 5),
             ),
             dim=1,
         )  # fmt: skip
@@ -316,7 +343,7 @@ class LeggedTask(Task):
         wanted = c.swing_height_m * torch.sin(2.0 * math.pi * phase).clamp_min(0.0) * swing
         slip = (r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1)
         velocity = r.velocity
-        force, speed = r.actuators.force, r.vel
+        force, speed = r.force, r.vel
         terms = {
             "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / 0.1),
             "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / 0.2),

@@ -7,7 +7,6 @@ goal does not sway with the trunk. Spheres are centred on the shoulder as it sta
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +18,7 @@ from rookery.sim.rotations import from_axis_angle, multiply
 
 TRIES = 8
 """Goals drawn for each one that is wanted; the first whose way is free is taken."""
-SAMPLES = 10
+SAMPLES = 24
 """Points of a way that are looked at."""
 TRUNK_BOX = ((-0.30, -0.20, -0.55), (0.36, 0.20, -0.08))
 """m, about the shoulder: where the trunk, the head and the legs are, with some room."""
@@ -167,5 +166,3 @@ def rotation_error(goal: Tensor, now: Tensor) -> Tensor:
     sine = turn[:, 1:].norm(dim=-1, keepdim=True)
     angle = 2.0 * torch.atan2(sine, turn[:, :1])
     return torch.where(sine > 1e-6, angle / sine.clamp(min=1e-6), torch.full_like(sine, 2.0)) * turn[:, 1:]
-
-

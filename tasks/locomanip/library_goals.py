@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,10 +19,11 @@ from rookery.tasks.locomanip.generators import WIPE_PRESS
 
 MARKS = 32
 """Points along the way over a board that are looked at."""
-CATCH_UP = (1.0, 1.0, 1.5)
+CATCH_UP = (0.7, 0.4, 0.8)
 """1/s: how fast the base returns to where the trajectory has it: ahead, sideways, heading."""
-SLACK = (0.02, 0.02, 0.05)
-"""m, m, rad of that error which the base leaves to the arm, so that it can stand still."""
+SLACK, SLACK_STANDING = (0.02, 0.02, 0.04), (0.08, 0.08, 0.15)
+"""m, m, rad of that error which the base leaves to the arm, while the trajectory drives and while it stands: a robot that
+stands may stay where it is."""
 
 
 class LibraryGoals(Buffers):
@@ -88,6 +90,12 @@ class LibraryGoals(Buffers):
         pos = torch.cat((turned(-self.robot.yaw, level), ref.pos[:, 0, 2:]), dim=1)
         return pos, multiply(about_z(turn), ref.quat[:, 0])
 
+    def planned(self, ahead_s: float, height: float) -> tuple[Tensor, Tensor]:
+        """Goals [N, 3] m, [N, 4] from a trunk that is level at `height` m, where the trajectory has the base now."""
+        ref, yaw = self.reference(ahead_s), self.way[:, 2]
+        level = turned(-yaw, ref.pos[:, 0, :2] - self.way[:, :2])
+        return torch.cat((level, ref.pos[:, 0, 2:] - height), dim=1), multiply(about_z(-yaw), ref.quat[:, 0])
+
     def base_error(self) -> Tensor:
         """[N, 3] m, m, rad: from where the base is to where it should be; ahead, left, turned left."""
         here, yaw = self.robot.base.state[:, 0, :2], self.robot.yaw
@@ -97,9 +105,10 @@ class LibraryGoals(Buffers):
 
     def command(self, most: Tensor) -> Tensor:
         """[N, 3] m/s, m/s, rad/s: the trajectory's velocities and what brings the base back to it, within +-most [3]."""
-        error, slack = self.base_error(), torch.tensor(SLACK)
-        late = error.sign() * (error.abs() - slack).clamp_min(0.0)
-        out = self.reference(0.0).base_command[:, 0] + torch.tensor(CATCH_UP) * late
+        drive, error = self.reference(0.0).base_command[:, 0], self.base_error()
+        stands = drive.abs().amax(1, keepdim=True) < 1e-3
+        slack = torch.where(stands, torch.tensor(SLACK_STANDING), torch.tensor(SLACK))
+        out = drive + torch.tensor(CATCH_UP) * error.sign() * (error.abs() - slack).clamp_min(0.0)
         return torch.maximum(torch.minimum(out, most), -most)
 
     def in_world(self, ids: Tensor, pos: Tensor, quat: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,6 +116,11 @@ class LibraryGoals(Buffers):
         yaw = self.origin[ids, 2]
         level = turned(yaw, pos[:, :2]) + self.origin[ids, :2]
         return torch.cat((level, pos[:, 2:]), dim=1), multiply(about_z(yaw), quat)
+
+
+def played(x: Trajectory, pace: float) -> Trajectory:
+    """The same trajectory, `pace` times as fast."""
+    return replace(x, t=x.t / pace, base_command=x.base_command * pace)
 
 
 def turned(angle: Tensor, v: Tensor) -> Tensor:

@@ -22,14 +22,14 @@ from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
 from rookery.tasks.locomanip.generators import generate
-from rookery.tasks.locomanip.library_goals import LibraryGoals
+from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
 
 LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a predictor learns to say
 FINGERS = ("arm/finger_left", "arm/finger_right")
-LEAD_S = 0.06  # s, by which the baseline's arm is ahead of its goal: the lag of its servos (measured)
+LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
 NEVER = 1 << 40  # steps
 
 
@@ -40,11 +40,12 @@ class LocoManipulationConfig(ReachConfig):
     tasks: str = "all"  # names from the task table, separated by commas
     per_family: int = 50  # trajectories of each family
     library_seed: int = 0  # of the trajectories
+    pace: float = 0.5  # how fast trajectories are played; at 1 their base peaks at 0.66 m/s
     adaptive: bool = False  # draw tasks by their errors, as in training, and not all alike, as in evaluations
     future: bool = True  # the tool's pose in 0.2 s is given; False as in teleoperation, where nobody knows it
     predictor: bool = False  # a predictor stands in for what is not given; without `future` there is always one
     history: int = 5  # frames that an agent with a predictor sees
-    episode_s: float = 20.0  # s, more than the longest trajectory; an episode ends when its trajectory does
+    episode_s: float = 38.0  # s, more than the longest trajectory; an episode ends when its trajectory does
     wait_s: float = 0.3  # s, after the trajectory's end
     max_vx: float = 0.7  # m/s
     max_back: float = 0.7  # m/s
@@ -65,10 +66,11 @@ class LocoManipulation(Reach):
 
     def scene(self) -> Scene:
         self.entries = chosen(self.cfg.tasks)
-        if self.cfg.per_family < 1 or self.cfg.library_seed < 0:
+        c = self.cfg
+        if c.per_family < 1 or c.library_seed < 0 or c.pace <= 0:
             raise RookeryError(
-                f"per_family is {self.cfg.per_family} and library_seed {self.cfg.library_seed}: give at least 1 trajectory "
-                "of each family, and a seed of at least 0."
+                f"per_family is {c.per_family}, library_seed {c.library_seed} and pace {c.pace}: give at least 1 trajectory "
+                "of each family, a seed of at least 0, and a pace above 0."
             )
         if self.cfg.arm != "airbot_play":
             raise RookeryError(f"the library is for the arm airbot_play, got {self.cfg.arm!r}: leave `arm` as it is.")
@@ -78,7 +80,7 @@ class LocoManipulation(Reach):
         super().setup()
         c, world = self.cfg, self.world
         assert isinstance(world, MujocoWorld)
-        library = [x for e in self.entries for x in generate(e.family, c.per_family, c.library_seed)]
+        library = [played(x, c.pace) for e in self.entries for x in generate(e.family, c.per_family, c.library_seed)]
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
         self.child("goals", self.goals)
         self.stage = Stage(world, self.entries, self.goals)
@@ -206,23 +208,16 @@ class LocoManipulation(Reach):
         return out
 
     def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot for the legs; for the arm inverse kinematics, and an integral that makes up for its soft servos."""
-        from rookery.robots.quadrupeds.gaits import Trot
+        """A trot and inverse kinematics, see scripted.Scripted."""
+        from rookery.tasks.locomanip.scripted import Scripted
 
-        trot = Trot(self.robot, self.cfg.gait_hz)
-        wanted, sag = self.robot.pos[:, 12:].clone(), torch.zeros_like(self.robot.pos[:, 12:])
+        scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            r = self.robot
-            now = r.pos[:, 12:]
-            begins = self.goals.clock == 0
-            wanted[begins], sag[begins] = now[begins], 0.0
-            sag.add_(0.1 * (wanted - now)).clamp_(-0.6, 0.6)
-            goal = self.goal_in_trunk(LEAD_S)
-            for _ in range(2):
-                wanted.add_(self.tool.step(wanted, *goal, damping=0.02, max_step=0.1))
-            legs = trot.act(self.phase, self.command, self.moving)
-            action = r.normalised(torch.cat((legs, wanted + sag), dim=1))[:, None]
+            scripted.restart(self.goals.clock == 0)
+            goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
+            angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
+            action = self.robot.normalised(angles)[:, None]
             return {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
 
         return act

@@ -26,22 +26,23 @@ AHEAD_S = 0.2  # s, of the second look at the goal
 class ReachConfig(LeggedConfig):
     """Values of go2arm-reach."""
 
-    arm: str = "airbot_play"
+    arm: str = "airbot_play"  # or "arx5"
     agents: str = "whole"  # "whole": one agent of 18 actions; "parts": two, legs and arm
+    future: bool = True  # whether the goal of 0.2 s later is shown; without (teleoperation) its terms are zero
     max_vx: float = 0.5  # m/s
     max_back: float = 0.3  # m/s
     max_vy: float = 0.2  # m/s
     max_yaw_rate: float = 0.5  # rad/s
-    stand_share: float = 0.4
+    stand_share: float = 0.4  # of the commands that say: stand
     push_speed: float = 0.3  # m/s
     start_joints: float = 0.05  # rad
     settle_s: float = 1.0  # s at the start in which the error does not count
     success_m: float = 0.03  # m, mean position error of a success
     success_rad: float = 0.2  # rad, mean orientation error of a success
     reward: Weights = Weights(
-        track=4.0, far=-2.0, turned=-0.3, linear=1.0, turn=0.5, vertical=-1.0, wobble=-0.02, tilt=-0.5, height=-2.0,
-        rhythm=-0.5, lift=-20.0, slip=-0.1, torque=-1e-4, power=-5e-4, change=-0.01, posture=-0.1, still=-0.02,
-        arm_speed=-0.002, fall=-10.0, alive=0.3,
+        track=4.0, far=-2.0, turned=-0.3, linear=1.5, turn=0.5, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
+        rhythm=-2.0, lift=-80.0, slip=-0.2, torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.03,
+        arm_speed=-0.005, fall=-20.0, alive=1.0,
     )  # fmt: skip
 
 
@@ -101,8 +102,24 @@ class Reach(LeggedTask):
         )
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
-            return {"legs": Group(1, terms, self.robot.legs), "arm": Group(1, terms, self.robot.arm_spec)}
-        return {"robot": Group(1, terms, self.robot.whole)}
+            actions = {"legs": self.robot.legs, "arm": self.robot.arm_spec}
+        else:
+            actions = {"robot": self.robot.whole}
+        path = Term("path", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0)
+        return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
+
+    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+        if self.cfg.history == 1:
+            return None
+        own = {"base_velocity": self.robot.velocity[:, None], "path": (self.soon[0] - self.pose.pos)[:, None]}
+        return dict.fromkeys(self._agents, own)
+
+    def given_future(self) -> Tensor | None:
+        return None if self.cfg.history == 1 else torch.full((self.world.num_envs,), self.cfg.future)
+
+    @property
+    def _agents(self) -> tuple[str, ...]:
+        return ("legs", "arm") if self.cfg.agents == "parts" else ("robot",)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         whole = self.joined(actions)
@@ -157,7 +174,7 @@ class Reach(LeggedTask):
         self.counted += counts
         self.speed_error += counts * (r.velocity[:, :2] - self.command[:, :2]).square().sum(1)
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.actuators.force.abs().amax(1)))
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.force.abs().amax(1)))
         late = torch.stack((position.mean(), rotation.mean()))
         self.widths.lerp_(late, 0.002)
 
@@ -170,14 +187,17 @@ class Reach(LeggedTask):
             "turn_to_goal_soon": rotation_error(self.soon[1], self.pose.quat), "goal": self.goal[0],
             "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
         }  # fmt: skip
-        seen = {**body, **{k: v[:, None] for k, v in own.items()}}
-        return {g: seen for g in (("legs", "arm") if self.cfg.agents == "parts" else ("robot",))}
+        if not self.cfg.future:
+            own |= {k: torch.zeros_like(own[k]) for k in ("to_goal_soon", "turn_to_goal_soon")}
+        return dict.fromkeys(self._agents, {**body, **{k: v[:, None] for k, v in own.items()}})
 
     def state(self) -> Tensor:
         own = super().state()
         assert own is not None
         axes = matrix(self.goal[1])
-        return torch.cat((own, 3.0 * self.off, 0.7 * self.turned, 3.0 * (self.soon[0] - self.pose.pos), self.goal[0], axes), dim=1)
+        return torch.cat(
+            (own, 3.0 * self.off, 0.7 * self.turned, 3.0 * (self.soon[0] - self.pose.pos), self.goal[0], axes), dim=1
+        )
 
     # Judging
 
@@ -190,8 +210,7 @@ class Reach(LeggedTask):
             "track": track[:, None], "far": position[:, None], "turned": rotation[:, None],
             "arm_speed": self.robot.vel[:, 12:].square().sum(1, keepdim=True), "alive": 1.0 - terms["fall"],
         }  # fmt: skip
-        both = {**terms, **own}
-        return {g: both for g in (("legs", "arm") if self.cfg.agents == "parts" else ("robot",))}
+        return dict.fromkeys(self._agents, {**terms, **own})
 
     def metrics(self) -> dict[str, Tensor]:
         count, c = self.counted.clamp_min(1.0), self.cfg
@@ -217,9 +236,11 @@ class Reach(LeggedTask):
             self.measure()
             r = self.robot
             legs = trot.act(self.phase, self.command, self.moving)
-            step = self.tool.step(r.target[:, 12:], *self.soon, max_step=0.1)
+            step = self.tool.step(r.target[:, 12:], *self.soon, max_step=0.03)
             action = r.normalised(torch.cat((legs, r.target[:, 12:] + step), dim=1))[:, None]
-            return {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+            return (
+                {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+            )
 
         return act
 

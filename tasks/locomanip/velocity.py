@@ -13,7 +13,6 @@ from torch import Tensor
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 
-
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
 
 
@@ -63,7 +62,10 @@ class Velocity(LeggedTask):
     arm_from: Tensor
 
     def groups(self) -> dict[str, Group]:
-        return {"robot": Group(1, self.body_terms(), self.robot.legs)}
+        return {"robot": self.group(self.body_terms(), self.robot.legs)}
+
+    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+        return None if self.cfg.history == 1 else {"robot": {"base_velocity": self.robot.velocity[:, None]}}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
@@ -117,7 +119,7 @@ class Velocity(LeggedTask):
         self.rate_squared += counts * error[:, 2].square()
         self.counted += counts
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.actuators.force.abs().amax(1)))
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.force.abs().amax(1)))
 
     def level_velocity(self) -> Tensor:
         """[N, 2] m/s, horizontal, along and across the heading."""
@@ -149,4 +151,6 @@ class Velocity(LeggedTask):
         from rookery.robots.quadrupeds.gaits import Trot
 
         trot = Trot(self.robot, self.cfg.gait_hz)
-        return lambda obs: {"robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]}
+        return lambda obs: {
+            "robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]
+        }

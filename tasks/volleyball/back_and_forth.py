@@ -108,7 +108,7 @@ class VolleyBackAndForth(VolleyTask):
         return {"success": (targets >= self.cfg.success_targets).float(), "targets": targets}
 
     def baseline(self) -> plays.Act:
-        return plays.WayPoints(self)
+        return plays.WayPoints(self, timing=plays.Timing(calm=11.0))
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         pos = self.target[i].tolist()

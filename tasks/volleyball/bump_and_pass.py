@@ -156,4 +156,4 @@ class VolleyBumpAndPass(Pair):
         }
 
     def baseline(self) -> plays.Act:
-        return plays.TakeTurns(self, apex=5.0)
+        return plays.TakeTurns(self, nearer=0.5, apex=4.8, serve_apex=4.6)

@@ -223,3 +223,6 @@ class Volley6v6(Match):
     server: ClassVar[int] = 4
     anchors: ClassVar[tuple[Place, ...]] = (*_SIX, *far_places(_SIX))
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
+
+    def baseline(self) -> plays.Act:
+        return plays.Match(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)

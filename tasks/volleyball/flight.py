@@ -1,281 +1,210 @@
-"""Flying a drone through a state at a time: what it takes to hit a moving ball. Compiled.
+"""Flying a drone into a state at a time: what it takes to hit a moving ball.
 
-A reference (position, velocity, acceleration) runs ahead of each drone. At every control step it is led on along a polynomial
-from where the reference is to where it has to be when the ball comes (the idea of Mueller, Hehn, D'Andrea: "A computationally
-efficient motion primitive for quadrocopter trajectory generation", T-RO 2015; of least snap here). A drone's
-acceleration also fixes how it is tilted, so a racket of a wanted normal, place and velocity is an end of such a polynomial.
-The drone follows by a geometric controller (Lee, Leok, McClamroch, CDC 2010, on the thrust direction alone; the heading is
-left as it is), with the turning that the jerk asks for fed forward and the known lag of the rotors taken back.
+A drone is seen as three chains of integrators. Sideways, in x and in y: position, velocity, tilt (the component of the thrust's
+direction), its rate and its second derivative, which follows a command with the rotors' lag; upwards: height, velocity and
+acceleration, which follows likewise. For a chain, a time that is left and wanted values at its end, the commands that cost
+least (squares of commands, plus squares of what is missed over what may be missed) are a linear function of what would be
+missed without any. That function is a table over the time left (`Chain`), made once; only the first of the commands is
+given, and at the next control step all is worked out again. So there is no plan to fall out of, and close to the end, where
+commands no longer change much, the table itself lets them fade.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from numba import njit
+import numpy as np
+import torch
+from torch import Tensor
 
+from rookery.robots.drones.drone import Drones
 from rookery.sim.rotor.parameters import GRAVITY
 
-REFERENCE = 20  # columns: position, velocity, acceleration, jerk, snap (m, s, world); five for the player's own use
-
-_fast = njit(cache=True, nogil=True, error_model="numpy")
-
-
-class FlightGains(NamedTuple):
-    """Gains of the geometric controller and limits of what it asks for."""
-
-    position: float = 9.0  # 1/s^2
-    velocity: float = 5.0  # 1/s
-    attitude: float = 200.0  # 1/s^2
-    rate: float = 28.0  # 1/s
-    yaw_rate: float = 2.0  # 1/s
-    correction: float = 4.0  # m/s^2, most that is asked for against errors
-    steady: float = 0.1  # factor on corrections sideways just before contact, when the racket's tilt matters more
-    lag: float = 0.03  # s, by which attitude follows its command
-    jerk: float = 40.0  # m/s^3, most of a reference
-    lost: float = 0.6  # m, at which a reference that the drone cannot follow is given up and starts where the drone is
-    least_thrust: float = 0.4  # of the weight, that a reference may ask for: attitude needs thrust to act on
-    most_thrust: float = 0.84  # of what the rotors can give
+STEP = 0.0025  # s, between the rows of a table
+LONGEST = 3.0  # s, of a table
 
 
-@_fast
-def lead(r, end, sideways, upright, hold, dt, most, gains):
-    """Move a reference [20] on by dt towards the state `end` [9].
-
-    x and y follow the polynomial of least snap to the wanted position, velocity and acceleration without jerk, so that the
-    drone turns smoothly and is still at the end. z follows the one of least jerk to the wanted position and velocity: the end's
-    acceleration is left open, since thrust needs no turning.
+class Chain(NamedTuple):
+    """For each time left, in rows `STEP` apart: tensors of a chain of D values.
 
     Args:
-        sideways, upright: s until x and y, and until z, shall be there; with less than dt left the acceleration stays.
-        hold: s, see _least_snap; `end` gets the velocities in x and y that there will be.
-        most: m/s^2, thrust over mass that the reference may ask for; sideways acceleration gives way to height.
+        free: [K, D, D] the values at the end without commands, from those now.
+        gain: [K, D] the command to be given now, from what would be missed [D] without any.
+        reach: [K, D, D] what all commands together change of that.
+        cost: [K, D, D] what they, and the rest that is missed, cost: a quadratic form of what would be missed.
     """
-    for i in range(3):
-        time = upright if i == 2 else sideways
-        p, v, a, j = r[i], r[3 + i], r[6 + i], r[9 + i]
-        if time < dt:
-            r[i] = p + dt * (v + 0.5 * dt * a)
-            r[3 + i] = v + dt * a
-            r[9 + i] = 0.0
-            r[12 + i] = 0.0
-            continue
-        t2 = time * time
-        t3 = t2 * time
-        if i < 2:
-            end[3 + i] = _least_snap(r, end, i, time, dt, hold)
-        else:
-            dp = end[2] - p - time * (v + 0.5 * time * a)
-            dv = time * (end[5] - v - a * time)
-            c3, c4, c5 = (
-                (40.0 * dp - 12.0 * dv) / 6.0,
-                (-200.0 * dp + 72.0 * dv) / 24.0,
-                (320.0 * dp - 120.0 * dv) / 120.0,
-            )
-            s = dt / time
-            s2 = s * s
-            r[2] = p + dt * (v + 0.5 * dt * a) + s2 * s * (c3 + s * (c4 + s * c5))
-            r[5] = v + dt * a + s2 * (3.0 * c3 + s * (4.0 * c4 + s * 5.0 * c5)) / time
-            r[8] = a + s * (6.0 * c3 + s * (12.0 * c4 + s * 20.0 * c5)) / t2
-            r[11] = (6.0 * c3 + s * (24.0 * c4 + s * 60.0 * c5)) / t3
-            r[14] = 0.0
-        if abs(r[9 + i]) > gains.jerk:  # more than the drone could follow: as far as it goes
-            j = gains.jerk if r[9 + i] > 0.0 else -gains.jerk
-            r[9 + i] = j
-            r[6 + i] = a + dt * j
-            r[i] = p + dt * (v + dt * (a / 2.0 + dt * j / 6.0))
-            r[3 + i] = v + dt * (a + 0.5 * dt * j)
-            r[12 + i] = 0.0
-    _limit(r, dt, most, gains)
+
+    free: Tensor
+    gain: Tensor
+    reach: Tensor
+    cost: Tensor
 
 
-@_fast
-def _least_snap(r, end, i, time, dt, hold):
-    """Move axis i of a reference on by dt along the polynomial of seventh order of least snap to the position, velocity and
-    acceleration of `end`, without jerk there. With hold >= 0 the velocity is left open, and the position is that which is
-    reached `hold` s later if velocity and acceleration stay; the way due to the acceleration is not counted in it.
-
-    Returns:
-        m/s, velocity at the end.
-    """
-    p, v, a, j = r[i], r[3 + i], r[6 + i], r[9 + i]
-    t2 = time * time
-    t3 = t2 * time
-    d0 = end[i] - p - time * (v + time * (a / 2.0 + time * j / 6.0))
-    d2 = t2 * (end[6 + i] - a - time * j)
-    d3 = -t3 * j
-    coast = v + time * (a + time * j / 2.0)
-    if (
-        hold >= 0.0
-    ):  # where position and velocity at the end are free along a line, the costates are at right angles to it
-        h = hold / time
-        k = -7.0 * (1.0 + h)
-        a1, a2, a3 = 1.0 + 4.0 * h, 1.0 + 5.0 * h, k * (1.0 + 6.0 * h) + 1.0 + 7.0 * h
-        left = d0 - hold * coast - a1 * (3.0 * d2 - d3) / 12.0 - a2 * (d3 - 2.0 * d2) / 20.0
-        c7 = left / (a1 * (30.0 * k + 84.0) / 12.0 - a2 * (60.0 * k + 126.0) / 20.0 + a3)
-        c6 = k * c7
-        c5 = (d3 - 2.0 * d2 - (60.0 * k + 126.0) * c7) / 20.0
-        c4 = (3.0 * d2 - d3 + (30.0 * k + 84.0) * c7) / 12.0
-    else:
-        d1 = time * (end[3 + i] - coast)
-        c4 = 35.0 * d0 - 15.0 * d1 + 2.5 * d2 - d3 / 6.0
-        c5 = -84.0 * d0 + 39.0 * d1 - 7.0 * d2 + 0.5 * d3
-        c6 = 70.0 * d0 - 34.0 * d1 + 6.5 * d2 - 0.5 * d3
-        c7 = -20.0 * d0 + 10.0 * d1 - 2.0 * d2 + d3 / 6.0
-    s = dt / time
-    s2 = s * s
-    last = coast + (4.0 * c4 + 5.0 * c5 + 6.0 * c6 + 7.0 * c7) / time
-    r[i] = p + dt * (v + dt * (a / 2.0 + dt * j / 6.0)) + s2 * s2 * (c4 + s * (c5 + s * (c6 + s * c7)))
-    r[3 + i] = v + dt * (a + dt * j / 2.0) + s2 * s * (4.0 * c4 + s * (5.0 * c5 + s * (6.0 * c6 + s * 7.0 * c7))) / time
-    r[6 + i] = a + dt * j + s2 * (12.0 * c4 + s * (20.0 * c5 + s * (30.0 * c6 + s * 42.0 * c7))) / t2
-    r[9 + i] = j + s * (24.0 * c4 + s * (60.0 * c5 + s * (120.0 * c6 + s * 210.0 * c7))) / t3
-    r[12 + i] = (24.0 * c4 + s * (120.0 * c5 + s * (360.0 * c6 + s * 840.0 * c7))) / (t2 * t2)
-    return last
-
-
-@_fast
-def _limit(r, dt, most, gains):
-    """Bound the acceleration of a reference that was just moved on by dt, and what its last change did to the velocity."""
-    up = min(max(r[8] + GRAVITY, gains.least_thrust * GRAVITY), most)
-    if up != r[8] + GRAVITY:
-        r[5] += 0.5 * dt * (up - GRAVITY - r[8])
-        r[8] = up - GRAVITY
-        r[11] = 0.0
-        r[14] = 0.0
-    lateral = math.sqrt(r[6] * r[6] + r[7] * r[7])
-    room = math.sqrt(max(most * most - up * up, 0.0))
-    if lateral > room:
-        for i in range(2):
-            r[3 + i] -= 0.5 * dt * r[6 + i] * (1.0 - room / lateral)
-            r[6 + i] *= room / lateral
-            r[9 + i] = 0.0
-            r[12 + i] = 0.0
-
-
-@_fast
-def glide(r, left, dt):
-    """Move a reference [20] on by dt with nothing new: its jerk dies away within `left` s."""
-    for i in range(3):
-        r[i] += dt * (r[3 + i] + dt * (r[6 + i] / 2.0 + dt * r[9 + i] / 6.0))
-        r[3 + i] += dt * (r[6 + i] + 0.5 * dt * r[9 + i])
-        r[6 + i] += dt * r[9 + i]
-        r[9 + i] *= max(1.0 - dt / left, 0.0)
-        r[12 + i] = 0.0
-
-
-@_fast
-def rotate_back(q, v, out):
-    """out [3] = v [3] in the body frame of the quaternion q [4] wxyz."""
-    w, x, y, z = q[0], -q[1], -q[2], -q[3]
-    tx = 2.0 * (y * v[2] - z * v[1])
-    ty = 2.0 * (z * v[0] - x * v[2])
-    tz = 2.0 * (x * v[1] - y * v[0])
-    out[0] = v[0] + w * tx + y * tz - z * ty
-    out[1] = v[1] + w * ty + z * tx - x * tz
-    out[2] = v[2] + w * tz + x * ty - y * tx
-
-
-@_fast
-def _across(force, change, q, spin, out):
-    """out [3], body frame of q: the turning that a change of the force [3] means, force x change / |force|^2."""
-    square = force[0] ** 2 + force[1] ** 2 + force[2] ** 2
-    spin[0] = (force[1] * change[2] - force[2] * change[1]) / square
-    spin[1] = (force[2] * change[0] - force[0] * change[2]) / square
-    spin[2] = (force[0] * change[1] - force[1] * change[0]) / square
-    rotate_back(q, spin, out)
-
-
-@_fast
-def follow(x, r, gains, care, s, out):
-    """Thrust and turning with which a drone follows its reference.
+def chain(dynamics: np.ndarray, command: np.ndarray, tolerance: list[float], effort: float, control_dt: float) -> Chain:
+    """The table of a chain x' = dynamics x + command c.
 
     Args:
-        x: [13] the drone's state, see Bodies.state.
-        r: [20] reference.
-        care: factor on what is asked for sideways against errors.
-        s: [6, 3] scratch.
-        out: [8]: thrust over mass (m/s^2); wanted angular acceleration (rad/s^2, body) 3; wanted angular velocity that an
-            onboard rate loop shall follow (rad/s, body) 3; cosine of the tilt still to be made.
+        dynamics: [D, D]; command: [D].
+        tolerance: [D] of each value at the end: what costs 1 when missed by so much; inf for what may be anything.
+        effort: of a command; one of that size, held for a second, costs 1.
+        control_dt: s, for which each command is held.
     """
-    force, spin, body, rate, bend = s[0], s[1], s[2], s[3], s[4]
-    size = 0.0
-    for i in range(3):
-        force[i] = gains.position * (r[i] - x[i]) + gains.velocity * (r[3 + i] - x[7 + i])
-        size += force[i] * force[i]
-    scale = min(1.0, gains.correction / max(math.sqrt(size), 1e-9))
-    for i in range(3):
-        force[i] = (scale if i == 2 else scale * care) * force[i] + r[6 + i]
-    force[2] = max(force[2] + GRAVITY, 0.15 * GRAVITY)
-    size = math.sqrt(force[0] ** 2 + force[1] ** 2 + force[2] ** 2)
-    for i in range(3):
-        bend[i] = r[9 + i] + gains.lag * r[12 + i]
-    _across(force, bend, x[3:7], spin, rate)
-    _across(force, r[12:15], x[3:7], spin, bend)
-    rotate_back(x[3:7], force, body)  # the wanted thrust as the body sees it: (0, 0, size) once aligned
-    cosine = min(max(body[2] / size, -1.0), 1.0)
-    ex, ey = -body[1] / size, body[0] / size  # the axis about which to turn, times the sine of the angle
-    sine = math.sqrt(ex * ex + ey * ey)
-    stretch = math.acos(cosine) / sine if sine > 1e-6 else 1.0
-    out[0] = size * max(cosine, 0.3)
-    damp = gains.rate
-    out[1] = gains.attitude * ex * stretch + damp * (rate[0] - x[10]) + bend[0]
-    out[2] = gains.attitude * ey * stretch + damp * (rate[1] - x[11]) + bend[1]
-    out[3] = -gains.yaw_rate * x[12]
-    out[4] = rate[0] + gains.attitude / gains.rate * ex * stretch
-    out[5] = rate[1] + gains.attitude / gains.rate * ey * stretch
-    out[6] = 0.0
-    out[7] = cosine
+    size, rows, hold = len(command), round(LONGEST / STEP), round(control_dt / STEP)
+    block = torch.zeros(size + 1, size + 1, dtype=torch.float64)
+    block[:size, :size], block[:size, size] = torch.from_numpy(dynamics), torch.from_numpy(command)
+    one = torch.linalg.matrix_exp(STEP * block)
+    powers = [torch.eye(size + 1, dtype=torch.float64)]
+    for _ in range(rows):
+        powers.append(one @ powers[-1])
+    every = torch.stack(powers)
+    free, response = every[:, :size, :size], every[:, :size, size]  # response: to a command held since then
+    weight = torch.diag(torch.tensor([1.0 / t for t in tolerance], dtype=torch.float64))
+    # [K, commands] rows left when each command is given; 0 for those that come too late
+    left = (torch.arange(rows + 1)[:, None] - hold * torch.arange(-(-rows // hold))).clamp_min(0)
+    effect = (response[left] - response[(left - hold).clamp_min(0)]).mT  # [K, D, commands]
+    ease = torch.where(left > 0, effort**2 / (STEP * left.clamp(1, hold)), 0.0)[:, None]
+    one = torch.eye(size, dtype=torch.float64)
+    inverse = torch.linalg.inv(one + weight @ (effect * ease) @ effect.mT @ weight)
+    cost = weight @ inverse @ weight
+    best = (effect * ease).mT @ cost
+    gain, reach = best[:, 0], effect @ best
+    return Chain(*(t.float().contiguous() for t in (free, gain, reach, cost)))
 
 
-@_fast
-def rotor_thrusts(command, x, airframe, u, command_dt, out):
-    """The four thrust commands (N) that give a `follow` command.
+class Tolerance(NamedTuple):
+    """What a drone may miss at the end of a flight; inf for anything."""
+
+    place: float = 0.03  # m, sideways
+    speed: float = 1.0  # m/s, sideways
+    tilt: float = 0.015  # rad
+    turning: float = 0.1  # rad/s
+    twist: float = 4.0  # rad/s^2
+    height: float = 0.03  # m
+    rise: float = 0.04  # m/s
+    push: float = math.inf  # m/s^2, upwards
+    effort: float = 5.0  # rad/s^2, of turning
+    lift: float = 3.0  # m/s^2, of climbing
+
+
+class Limits(NamedTuple):
+    """What is asked of a drone at most."""
+
+    turning: float = 45.0  # rad/s^2
+    torque_share: float = 0.35  # of a rotor's thrust that turning may have in any case
+    tilt: float = 0.75  # sine of the angle
+    least_thrust: float = 0.35  # of the weight: attitude needs thrust to act on
+    most_thrust: float = 1.0  # of what the rotors can give
+    yaw_rate: float = 2.0  # 1/s, gain of the damping of the heading, which is left as it is
+
+
+class Steering:
+    """Commands of A drones in each of N worlds.
 
     Args:
-        command: [8], see `follow`.
-        airframe: Airframe.
-        u: [4] normalised rotor speeds now.
-        command_dt: s for which the command is held.
-        out: [4].
+        drones: what is flown, with the action kind rotor_thrust.
+        control_dt: s.
+        tolerance: at the end of a flight.
     """
-    a = airframe
-    wx, wy, wz = x[10], x[11], x[12]
-    jx, jy, jz = a.inertia
-    tx = jx * command[1] + (jz - jy) * wy * wz
-    ty = jy * command[2] + (jx - jz) * wz * wx
-    tz = jz * command[3] + (jy - jx) * wx * wy
-    tz = min(max(tz, -a.most_yaw), a.most_yaw)
-    rise, sink = 1.0 - math.exp(-command_dt / a.tau_up), 1.0 - math.exp(-command_dt / a.tau_down)
-    c0, c1, c2 = a.thrust_curve
-    base = min(max(0.25 * a.mass * command[0], 0.0), a.max_thrust)
-    scale, high, low = 1.0, 0.0, 0.0
-    for m in range(4):  # torques take what a step can give up and down, and a little of the collective thrust
-        t = a.share[m][1] * tx + a.share[m][2] * ty + a.share[m][3] * tz
-        out[m] = t
-        s = u[m] + rise * (1.0 - u[m]) if t > 0.0 else u[m] * (1.0 - sink)
-        room = c0 + s * (c1 + s * c2) - base if t > 0.0 else base - (c0 + s * (c1 + s * c2))
-        scale = min(scale, (max(room, 0.0) + 0.1 * a.max_thrust) / max(abs(t), 1e-9))
-        high, low = max(high, t), min(low, t)
-    base -= max(base + scale * high - a.max_thrust, 0.0)
-    base += max(-base - scale * low, 0.0)
-    for m in range(4):
-        t = min(max(base + scale * out[m], 0.0), a.max_thrust)
-        want = (math.sqrt(max(c1 * c1 + 4.0 * c2 * (t - c0), 0.0)) - c1) / (2.0 * c2)
-        s = min(max(u[m] + (want - u[m]) / (rise if want > u[m] else sink), 0.0), 1.0)
-        out[m] = c0 + s * (c1 + s * c2)
+
+    def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: Limits) -> None:
+        self.drones, self.limits = drones, limits
+        d, t = drones.drone, tolerance
+        lag = 1.0 / (0.5 * (d.tau_up + d.tau_down))
+        side, up = np.diag(np.ones(4), 1), np.diag(np.ones(2), 1)
+        side[1, 2], side[4, 4], up[2, 2] = GRAVITY, -lag, -lag
+        wanted = [t.place, t.speed, t.tilt, t.turning, t.twist]
+        self.side = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), wanted, t.effort, control_dt)
+        self.drift = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), [math.inf, *wanted[1:]], t.effort, control_dt)
+        self.up = chain(up, np.array([0.0, 0.0, lag]), [t.height, t.rise, t.push], t.lift, control_dt)
+        rotors, share = np.array(d.rotor_positions), np.zeros((4, 4))
+        ratio = sum(d.torque_curve) / sum(d.thrust_curve)
+        share[0], share[1], share[2], share[3] = 1.0, rotors[:, 1], -rotors[:, 0], ratio * np.array(d.directions)
+        self.share = torch.tensor(share, dtype=torch.float32)  # [4, 4] thrust and torques of each rotor's N
+        self.inverse = torch.tensor(np.linalg.inv(share), dtype=torch.float32)
+        self.inertia = torch.tensor(d.inertia)
+        self.most_yaw = 0.15 * 4 * d.max_thrust * ratio  # N m
+        self.sideways = torch.zeros(*drones.rotor_speed.shape[:2], 2, 5)
+        """[N, A, 2, 5] place (m), velocity, tilt, turning, its change; x and y, world."""
+        self.upwards = torch.zeros(*drones.rotor_speed.shape[:2], 3)
+        """[N, A, 3] height (m), velocity, acceleration."""
+
+    def look(self) -> None:
+        """Take the state of the drones into `sideways` and `upwards`."""
+        d, x, u = self.drones.drone, self.drones.bodies.state, self.drones.rotor_speed
+        c0, c1, c2 = d.thrust_curve
+        wrench = (c0 + u * (c1 + u * c2)) @ self.share.T
+        self.rotation, spin = matrix(x[..., 3:7]), x[..., 10:13]
+        self.spin = spin
+        twist = (wrench[..., 1:4] - torch.linalg.cross(spin, self.inertia * spin)) / self.inertia
+        normal = self.normal = self.rotation[..., 2]
+        world, change = self.world(spin), self.world(twist)
+        rate = self.rate = torch.linalg.cross(world, normal)
+        bend = torch.linalg.cross(change, normal) + torch.linalg.cross(world, rate)
+        self.sideways.copy_(torch.stack((x[..., 0:2], x[..., 7:9], normal[..., :2], rate[..., :2], bend[..., :2]), -1))
+        rise = wrench[..., 0] * normal[..., 2] / d.mass - GRAVITY
+        self.upwards.copy_(torch.stack((x[..., 2], x[..., 9], rise), -1))
+
+    def world(self, v: Tensor) -> Tensor:
+        """[N, A, 3] of a vector in the body frame."""
+        return (self.rotation @ v[..., None]).squeeze(-1)
+
+    def _bound_tilt(self, turning: Tensor) -> Tensor:
+        """Turn no further where the drone is tilted as far as it may be, and is still turning."""
+        tilt, rate = self.sideways[..., 2], self.sideways[..., 3]
+        size = tilt.norm(dim=-1, keepdim=True)
+        out = tilt / size.clamp_min(1e-6)
+        most = 100.0 * (self.limits.tilt - size) - 20.0 * (rate * out).sum(-1, keepdim=True)
+        along = (turning * out).sum(-1, keepdim=True)
+        return turning - (along - most).clamp_min(0.0) * out
+
+    def actions(self, turning: Tensor, rise: Tensor) -> Tensor:
+        """Normalised actions [N, A, 4].
+
+        Args:
+            turning: [N, A, 2] rad/s^2, world: wanted second derivative of the tilt.
+            rise: [N, A] m/s^2, wanted acceleration upwards.
+        """
+        d, g, n = self.drones.drone, self.limits, self.normal
+        turning = self._bound_tilt(turning)
+        size = turning.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+        turning = turning * (g.turning / size).clamp_max(1.0)
+        down = -(self.rate.square().sum(-1) + (n[..., :2] * turning).sum(-1)) / n[..., 2].clamp_min(0.2)
+        twist = torch.linalg.cross(n, torch.cat((turning, down[..., None]), -1))
+        twist = (self.rotation.mT @ twist[..., None]).squeeze(-1)
+        twist[..., 2] = -g.yaw_rate * self.spin[..., 2]
+        torque = self.inertia * twist + torch.linalg.cross(self.spin, self.inertia * self.spin)
+        torque[..., 2].clamp_(-self.most_yaw, self.most_yaw)
+        thrust = d.mass * (GRAVITY + rise) / n[..., 2].clamp_min(0.4)
+        thrust = thrust.clamp(g.least_thrust * d.mass * GRAVITY, g.most_thrust * 4 * d.max_thrust)
+        base, uneven = 0.25 * thrust[..., None], torque @ self.inverse[:, 1:].T
+        # torques may take what the collective thrust leaves, and a part of that
+        room = torch.maximum(d.max_thrust - base, torch.tensor(g.torque_share * d.max_thrust))
+        uneven = uneven * (room / uneven.abs().amax(-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
+        base = torch.minimum(base, d.max_thrust - uneven.amax(-1, keepdim=True))
+        base = torch.maximum(base, -uneven.amin(-1, keepdim=True))
+        return self.drones.normalised(base + uneven)
 
 
-class Airframe(NamedTuple):
-    """What the controller knows of a drone. `share` [4][4]: each rotor's thrust for a collective thrust of 1 N and for
-    torques of 1 N m about x, y, z."""
+def hardest(way: Tensor, now: Tensor, end: Tensor | float, time: Tensor) -> Tensor:
+    """The largest acceleration (m/s^2, [..., D] by component) of a flight that goes `way` (m), from velocity `now` to `end`
+    (m/s) within `time` (s), and whose acceleration changes evenly."""
+    first = (6.0 * way / time - 4.0 * now - 2.0 * end) / time
+    last = (-6.0 * way / time + 2.0 * now + 4.0 * end) / time
+    return torch.maximum(first.abs(), last.abs())
 
-    mass: float  # kg
-    inertia: tuple[float, float, float]  # kg m^2
-    max_thrust: float  # N, one rotor
-    thrust_curve: tuple[float, float, float]  # N
-    tau_up: float  # s
-    tau_down: float  # s
-    most_yaw: float  # N m, spent on yaw at most
-    share: tuple[tuple[float, ...], ...]
+
+def rows(time: Tensor) -> Tensor:
+    """Rows of a table for times left (s)."""
+    return (time / STEP).round().long().clamp(1, round(LONGEST / STEP))
+
+
+def matrix(q: Tensor) -> Tensor:
+    """Rotation matrices [..., 3, 3], body to world, of quaternions [..., 4] wxyz."""
+    w, x, y, z = q.unbind(-1)
+    flat = (
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    )  # fmt: skip
+    return torch.stack(flat, -1).unflatten(-1, (3, 3))

@@ -74,4 +74,4 @@ class VolleyHit(VolleyTask):
         }
 
     def baseline(self) -> plays.Act:
-        return plays.Hit(self)
+        return plays.Hit(self, reach=9.5, contact=2.4, spread=0.8, apex=6.0)

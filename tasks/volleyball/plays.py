@@ -7,6 +7,7 @@ places. They play for long rallies: every ball goes high and to where somebody s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,21 +15,9 @@ from torch import Tensor
 from rookery.sim.rotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
-from rookery.tasks.volleyball.flight import FlightGains
-from rookery.tasks.volleyball.rules import TEAMS
-from rookery.tasks.volleyball.scripted import (
-    ARC,
-    CONTACT,
-    DRIVE,
-    HOME,
-    HURRY,
-    SPREAD,
-    STRIKE,
-    TARGET,
-    Players,
-    Timing,
-    Touch,
-)
+from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.rules import SERVE
+from rookery.tasks.volleyball.scripted import Players, Timing, Touch
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
@@ -40,27 +29,33 @@ class Team:
         task: set up.
         contact, spread: m, height of the ball's centre at which it is played, and by how much it may differ.
         apex: m, of lobs.
+        serve_contact, serve_apex: m, the same of the first stroke, for which there is less time.
     """
 
     def __init__(
-        self, task: VolleyTask, contact: float = 2.3, spread: float = 0.5, apex: float = 4.0, timing: Timing | None = None,
-        gains: FlightGains | None = None,
+        self, task: VolleyTask, contact: float = 2.3, spread: float = 0.5, apex: float = 4.0,
+        serve_contact: float | None = None, serve_apex: float | None = None, timing: Timing | None = None,
+        tolerance: Tolerance | None = None, limits: Limits | None = None,
     ) -> None:  # fmt: skip
         self.task = task
-        self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, gains)
+        self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
         goals = self.goals = self.players.goals
-        goals[..., HOME : HOME + 3] = task.places
-        goals[..., CONTACT], goals[..., SPREAD] = contact, spread
-        goals[..., TARGET : TARGET + 3] = task.places
-        goals[..., TARGET + 2] = contact
-        goals[..., ARC] = apex
-        goals[..., HURRY] = 1.0
+        goals.home[:], goals.target[:] = task.places, task.places
+        goals.contact[:], goals.spread[:], goals.apex[:] = contact, spread, apex
+        goals.target[..., 2] = contact
         self._numbers = torch.arange(task.num_drones)
+        self._contact, self._apex = goals.contact.clone(), goals.apex.clone()
+        self._serve_contact = self._contact if serve_contact is None else torch.full_like(self._contact, serve_contact)
+        self._serve_apex = self._apex if serve_apex is None else torch.full_like(self._apex, serve_apex)
 
     def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         fresh = (self.task.steps == 0).nonzero().squeeze(1)
         if len(fresh):
             self.players.reset(fresh)
+        if self.task.has_ball:
+            serve = (self.task.referee.total == 0)[:, None]
+            self.goals.contact[:] = torch.where(serve, self._serve_contact, self._contact)
+            self.goals.apex[:] = torch.where(serve, self._serve_apex, self._apex)
         self.plan()
         return {"drone": self.players.act()}
 
@@ -71,9 +66,9 @@ class Team:
     def landing(self) -> Tensor:
         """[N, 3]: x, y (m) where the ball comes down to the height of contact, and s until then, -1 for never."""
         p = self.players
-        out = torch.empty(len(self.goals), 3)
+        out = torch.empty(len(p.balls), 3)
         p.see()
-        landings(p.balls.numpy(), float(self.goals[0, 0, CONTACT]), GRAVITY, p.touch.drag, out.numpy())
+        landings(p.balls.numpy(), float(self.goals.contact[0, 0]), GRAVITY, p.touch.drag, out.numpy())
         return out
 
 
@@ -81,7 +76,7 @@ class WayPoints(Team):
     """Back-and-forth: fly to the target."""
 
     def plan(self) -> None:
-        self.goals[:, 0, HOME : HOME + 3] = self.task.target  # type: ignore[attr-defined]
+        self.goals.home[:, 0] = self.task.target  # type: ignore[attr-defined]
 
 
 class SoloBump(Team):
@@ -91,9 +86,9 @@ class SoloBump(Team):
         super().__init__(task, contact, spread, apex)
 
     def plan(self) -> None:
-        self.goals[..., STRIKE] = 1.0
+        self.goals.strike[:] = True
         landing = self.landing()[:, None, :2]
-        self.goals[..., TARGET : TARGET + 2] = landing + 0.4 * (self.task.places[:, :2] - landing)
+        self.goals.target[..., :2] = landing + 0.4 * (self.task.places[:, :2] - landing)
 
 
 class Hit(Team):
@@ -103,59 +98,79 @@ class Hit(Team):
         reach: m, how far beyond the drone's place the ball shall go.
     """
 
-    def __init__(self, task: VolleyTask, reach: float = 12.0, **others: float) -> None:
-        super().__init__(task, **others)  # type: ignore[arg-type]
-        self.goals[..., TARGET] -= reach
+    def __init__(self, task: VolleyTask, reach: float = 12.0, **others: Any) -> None:
+        super().__init__(task, **others)
+        self.goals.target[..., 0] -= reach
 
     def plan(self) -> None:
-        self.goals[..., STRIKE] = (self.task.referee.total == 0)[:, None].float()
+        self.goals.strike[:] = (self.task.referee.total == 0)[:, None]
 
 
 class TakeTurns(Team):
-    """Whose turn it is plays the ball to the other drone: bump-and-pass and 1 vs 1."""
+    """Whose turn it is plays the ball to the other drone: bump-and-pass and 1 vs 1.
 
-    def __init__(self, task: VolleyTask, **others: float) -> None:
-        super().__init__(task, **others)  # type: ignore[arg-type]
-        self.goals[..., TARGET : TARGET + 2] = task.places[:, :2].flip(0)
+    Args:
+        nearer: part of the way from its place to the middle between both that each drone comes nearer, for shorter passes.
+    """
+
+    def __init__(self, task: VolleyTask, nearer: float = 0.0, **others: Any) -> None:
+        super().__init__(task, **others)
+        spots = task.places + nearer * (task.places.mean(0) - task.places)
+        self.goals.home[..., :2] = spots[:, :2]
+        self.goals.target[..., :2] = spots[:, :2].flip(0)
 
     def plan(self) -> None:
         task = self.task
         turn = task.referee.turn[:, None] == self._numbers
         if task.referee.teams:  # over the net there is nothing to play
             turn &= self.landing()[:, :1] * task.places[:, 0] > 0.3 * task.places[:, 0].abs()
-        self.goals[..., STRIKE] = turn.float()
+        self.goals.strike[:] = turn
 
 
 class SetAndSpike(TakeTurns):
-    """The setter plays the ball high above the attacker, which drives it down over the net.
+    """The setter plays the ball high above the attacker, which drives it over the net, from where it can stop before it.
 
     Args:
-        above: m, height at which the attacker meets the ball.
+        spot: (x, y) m, where the attacker meets the ball; above: m, at which height.
         flight: s, of the spike.
+        aim: (x, y) m on the ground, where the spike goes; the middle of the task's target if None.
     """
 
-    def __init__(self, task: VolleyTask, apex: float = 8.0, above: float = 3.8, flight: float = 0.85) -> None:
-        super().__init__(task, contact=2.6, apex=apex)
-        self.goals[:, 1, SPREAD] = 0.2
-        self.goals[:, 0, TARGET + 2] = above
-        self.goals[:, 1, CONTACT] = above
-        cfg = task.cfg
-        self.goals[:, 1, TARGET : TARGET + 3] = torch.tensor((cfg.target_x_m, cfg.target_y_m, task.ball_kind.radius))
-        self.goals[:, 1, ARC], self.goals[:, 1, DRIVE] = flight, 1.0
+    def __init__(
+        self, task: VolleyTask, spot: tuple[float, float] = (2.8, 1.0), above: float = 3.6, flight: float = 1.3,
+        aim: tuple[float, float] | None = None, **others: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(task, **others)
+        goals, cfg = self.goals, task.cfg
+        goals.target[:, 0] = torch.tensor((*spot, above))
+        goals.home[:, 1, :2] = torch.tensor(spot)
+        self._contact[:, 1] = above
+        goals.target[:, 1] = torch.tensor((*(aim or (cfg.target_x_m, cfg.target_y_m)), task.ball_kind.radius))
+        goals.flight[:, 1] = flight
 
 
 class Match(Team):
     """3 vs 3 and 6 vs 6: the ball belongs to the drone whose place is nearest to where it comes down, among those that may
-    still play it. It goes over the net to one of the places on the other side, the next one each time."""
+    still play it. It goes over the net to one of the places on the other side that are near enough, in turns.
 
-    def __init__(self, task: VolleyTask, **others: float) -> None:
-        super().__init__(task, **others)  # type: ignore[arg-type]
+    Args:
+        reach: m, of a pass over the net.
+        room: m, that others keep to where the ball comes down.
+        serve_to: m behind the net, in its middle: where the serve goes; 0 for where any pass goes.
+    """
+
+    def __init__(
+        self, task: VolleyTask, reach: float = 7.5, serve_to: float = 0.0, room: float = 1.5, **others: Any
+    ) -> None:
+        super().__init__(task, **others)
         self._side = torch.tensor(task.sides)
         a = len(self._side) // 2
-        self._opponents = torch.where(self._side[:, None] == 0, a + torch.arange(a), torch.arange(a))  # [A, a]
+        self._opponents = torch.stack((a + torch.arange(a), torch.arange(a)))  # [2, a] of each side
+        self._serve = torch.tensor([[-serve_to, 0.0], [serve_to, 0.0]])  # [2, 2] m, of each side
+        self._reach, self._room = reach, room
 
     def plan(self) -> None:
-        task, r = self.task, self.task.referee
+        task, r, g = self.task, self.task.referee, self.goals
         landing = self.landing()
         side = (landing[:, 0] < 0).long()
         mine = self._side == side[:, None]
@@ -164,11 +179,23 @@ class Match(Team):
         allowed = mine & (coming[:, None] | (r.used == 0)) & (landing[:, 2:] >= 0)
         far = (task.places[:, :2] - landing[:, None, :2]).norm(dim=-1).masked_fill(~allowed, 1e9)
         chosen = far.argmin(1, keepdim=True)
-        self.goals[..., STRIKE] = 0.0
-        self.goals[..., STRIKE].scatter_(1, chosen, allowed.any(1, keepdim=True).float())
-        turn = r.total.long()[:, None] % self._opponents.shape[1]
-        target = self._opponents.expand(len(side), -1, -1).gather(2, turn[:, None].expand(-1, len(self._side), 1))
-        self.goals[..., TARGET : TARGET + 2] = task.places[target.squeeze(2), :2]
+        g.strike[:] = (self._numbers == chosen) & allowed.any(1, keepdim=True)
+        away = task.places[:, :2] - landing[:, None, :2]
+        room = away.norm(dim=-1, keepdim=True).clamp_min(1e-3)
+        g.home[..., :2] = task.places[:, :2] + (self._room - room).clamp_min(0.0) * away / room
+        g.target[..., :2] = self._aim(landing[:, :2], side)[:, None]
+        if self._serve[1, 0] > 0.0:
+            serve = (r.phase == SERVE)[:, None]
+            g.target[..., :2] = torch.where(serve[..., None], self._serve[side][:, None], g.target[..., :2])
+
+    def _aim(self, landing: Tensor, side: Tensor) -> Tensor:
+        """[N, 2] m: the place of the next opponent in turn that is near enough, or of the nearest."""
+        places = self.task.places[self._opponents[side], :2]  # [N, a, 2]
+        far = (places - landing[:, None]).norm(dim=-1)
+        count = far.shape[1]
+        after = (torch.arange(count) - self.task.referee.total[:, None]) % count
+        order = torch.where(far < self._reach, after.float(), count + far)
+        return places.gather(1, order.argmin(1)[:, None, None].expand(-1, 1, 2)).squeeze(1)
 
 
 def touch(task: VolleyTask) -> Touch:
@@ -185,8 +212,3 @@ def racket_face(task: VolleyTask) -> float:
         return 0.0
     geom = task.world.model.geom(f"{task.names[0]}/racket")
     return float(geom.pos[2] + geom.size[1])
-
-
-def match(task: VolleyTask) -> Team:
-    """The scripted teams of a competitive task."""
-    return Match(task, apex=4.4) if task.referee.rules.order == TEAMS else TakeTurns(task, apex=4.2)

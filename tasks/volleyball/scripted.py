@@ -1,41 +1,25 @@
-"""A scripted player: sees where the ball will come down, and is there with a racket that moves and tilts as the shot needs.
+"""A scripted player: sees where the ball will come down, and is there with a racket that moves and tilts as the stroke needs.
 
-A `Goal` row tells each drone what it is to do now: stand at a place, or play the ball at a height, with a lob (by apex) or a
-drive (by time of flight) to a target. Who plays which ball is the affair of the plays (plays.py); how the ball flies of
-ballistics.py; how the drone gets there in time of flight.py.
+`Goals` tell each drone what it is to do now: be at a place, or play the ball at a height, so that it flies to a target. Who
+plays which ball is the affair of the plays (plays.py); how the ball flies of ballistics.py; how the drone gets there in time
+of flight.py.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from rookery.robots.drones.drone import Drones
-from rookery.robots.drones.kernels import MOTORS, RATES
+from rookery.robots.drones.kernels import MOTORS
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
-from rookery.sim.rotor.parameters import GRAVITY, DroneParameters
+from rookery.sim.rotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
-from rookery.tasks.volleyball.ballistics import drive, face, fall, lob
-from rookery.tasks.volleyball.flight import REFERENCE, Airframe, FlightGains, follow, glide, lead, rotor_thrusts
-
-GOAL = 12
-STRIKE, HOME, CONTACT, SPREAD, TARGET, ARC, DRIVE, HURRY = 0, 1, 4, 5, 6, 9, 10, 11
-"""Columns of a goal: 1 to play the ball, 0 to stay away; home 3 (m); height of the ball's centre at contact (m) and by how much
-it may differ, whatever is easier (m); target 3 (m); apex of a lob (m) or flight time of a drive (s); 1 for a drive; speed (1 is
-calm) of flights to the home."""
-MISS, HEIGHT, SLIDE = 15, 17, 18
-"""Columns of a reference: by how much the ball is to miss the racket's centre in x and y (m), the height of contact (m), and
-the velocity in x and y that the racket will have when its tilt is reached (m/s)."""
-HEIGHTS = 9  # that are tried, within the spread
-
-_fast = njit(cache=True, nogil=True, error_model="numpy")
+from rookery.tasks.volleyball.flight import Limits, Steering, Tolerance, hardest, rows
+from rookery.tasks.volleyball.strokes import stroke
 
 
 class Touch(NamedTuple):
@@ -55,221 +39,85 @@ class Touch(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """When the player does what (s), and how hard it may swing."""
+    """When the player does what (s)."""
 
-    engage: float = 1.3  # before contact: the swing begins
-    commit: float = 0.04  # before contact: the swing is no longer changed
-    reach: float = 0.15  # before contact: the latest moment at which a swing may begin
-    steady: float = 0.2  # before contact: the tilt stays as it shall be then, and corrections sideways give way to it
-    margin: float = 0.09  # m, by which a hurried swing may miss the racket's centre
-    rest: float = 0.06  # after contact: no new swing
-    settle: float = 1.0  # shortest time planned for flights to a place
-    pace: float = 1.0  # s per square root of the distance in m, for long ones
-    swing: float = 3.5  # m/s, fastest racket along its normal
+    engage: float = 1.2  # before contact: the swing begins
+    lock: float = 0.35  # before contact: the height of contact is no longer changed
+    through: float = 0.1  # after it: a swing that has not met the ball goes on
+    settle: float = 0.7  # shortest time planned for flights to a place
+    slack: float = 0.1  # m, by which a swing may miss the racket's centre
+    calm: float = 4.5  # m/s^2, acceleration of such flights
 
 
-@_fast
-def _contact(ball, goal, height, touch, timing, rise, slide, end, s):
-    """End state [9] of the swing that plays the ball.
+TIMES = (0.7, 0.85, 1.0, 1.2, 1.4, 1.55, 1.7, 1.85, 2.0, 2.2, 2.5, 3.0)
+"""s, planned for flights to a place: the shortest that is calm enough."""
+HEIGHTS = 5  # of contact that are tried, within the spread
 
-    Args:
-        ball: [6] position, velocity.
-        height: m, of the ball's centre at contact.
-        rise: m/s^2, upward acceleration that the drone will have then.
-        slide: [2] m/s, its velocity in x and y when it begins to hold its tilt.
-        end: [9], the result.
-        s: [6, 3] scratch.
 
-    Returns:
-        s until contact; -1 if the ball does not come.
+class Goals:
+    """What each drone is to do, all [N, A] and to be written by the plays.
+
+    Attributes:
+        strike: bool, whether to play the ball.
+        home: [N, A, 3] m, where to be otherwise.
+        contact, spread: m, height of the ball's centre when it is played, and by how much it may differ, whatever is easier.
+        target: [N, A, 3] m, where the ball shall go.
+        apex: m, height up to which a lob rises.
+        flight: s, of a drive; 0 for a lob.
     """
-    p, v, out, n = s[0], s[1], s[2], s[3]
-    for i in range(3):
-        p[i], v[i] = ball[i], ball[3 + i]
-    time = fall(p, v, height, GRAVITY, touch.drag)
-    if time < 0.0:
-        return -1.0
-    target = goal[TARGET : TARGET + 3]
-    if goal[DRIVE] > 0.5:
-        flight = drive(p, target, goal[ARC], GRAVITY, touch.drag, out, s[4], s[5])
-    else:
-        flight = lob(p, target, goal[ARC], GRAVITY, touch.drag, out, s[4], s[5])
-    if flight <= 0.0:
-        return -1.0
-    speed = min(face(v, out, touch.restitution, touch.share, n), timing.swing)
-    n[2] = max(n[2], 0.3)
-    thrust = (GRAVITY + rise) / n[2]
-    for i in range(3):
-        end[i] = p[i] - touch.reach * n[i]
-        end[6 + i] = thrust * n[i]
-    end[3], end[4] = slide[0] + timing.steady * end[6], slide[1] + timing.steady * end[7]
-    end[5] = (speed - end[3] * n[0] - end[4] * n[1]) / n[2]
-    end[8] = rise
-    return time
 
-
-@_fast
-def _best_height(r, ball, goal, touch, timing, end, s):
-    """Height (m) of contact that asks least of the drone: the acceleration of its simplest way there, which changes evenly
-    with time, at its beginning and end."""
-    best, least = goal[CONTACT], 1e9
-    for h in range(HEIGHTS):
-        z = goal[CONTACT] + goal[SPREAD] * (2.0 * h / (HEIGHTS - 1) - 1.0)
-        time = _contact(ball, goal, z, touch, timing, 0.0, r[SLIDE : SLIDE + 2], end, s)
-        if time < timing.reach:
-            continue
-        way = 6.0 * (end[2] - r[2]) / (time * time)
-        first, last = way - 2.0 * (2.0 * r[5] + end[5]) / time, 2.0 * (r[5] + 2.0 * end[5]) / time - way
-        tilt = math.sqrt(end[6] * end[6] + end[7] * end[7]) / GRAVITY
-        pain = max(max(abs(first), abs(last)), 1.5) + 1.5 * tilt / max(time - timing.steady, 0.1) ** 2
-        pain += 0.3 * abs(z - goal[CONTACT])
-        if pain < least:
-            best, least = z, pain
-    return best
-
-
-@_fast
-def _allow_miss(r, end, time, timing):
-    """In a hurry any part of the racket will do: what is nearest to where the drone would come to rest."""
-    left = max(time - timing.steady, 0.0)
-    bound = timing.margin * min(max(2.0 * (1.1 - time), 0.0), 1.0)
-    for i in range(2):
-        ease = r[i] + left * (0.5 * r[3 + i] + 0.1 * left * r[6 + i]) - end[i]
-        r[MISS + i] = min(max(ease, -bound), bound)
-
-
-@_fast
-def _swing(r, end, time, timing, gains, most, dt):
-    """Move a reference on by dt towards the contact in `time` s. The tilt is reached before, and kept."""
-    hold = timing.steady
-    if time > hold:
-        for i in range(2):
-            end[i] += r[MISS + i] - 0.5 * hold * hold * end[6 + i]
-        lead(r, end, time - hold, time, hold, dt, most, gains)
-        r[SLIDE], r[SLIDE + 1] = end[3], end[4]
-    else:
-        r[6], r[7] = end[6], end[7]
-        lead(r, end, 0.0, time, hold, dt, most, gains)
-
-
-@_fast
-def _lead_on(r, clock, ball, goal, touch, timing, gains, most, dt, end, s):
-    """Move one drone's reference on by dt. Returns its clock: s until contact, or below 0 s until it may swing again."""
-    time = -1.0
-    if clock < 0.0:
-        clock = min(clock + dt, 0.0)
-    if goal[STRIKE] > 0.5 and clock >= 0.0:
-        if 0.0 < clock <= timing.commit:  # the last moments: nothing new, what turning is left dies away
-            glide(r, clock, dt)
-            return clock - dt if clock > dt else -timing.rest
-        if clock <= 0.0:
-            r[SLIDE] = 0.0
-            r[SLIDE + 1] = 0.0
-            r[HEIGHT] = _best_height(r, ball, goal, touch, timing, end, s)
-        time = _contact(ball, goal, r[HEIGHT], touch, timing, r[8], r[SLIDE : SLIDE + 2], end, s)
-        if 0.0 < time <= timing.engage and (clock > 0.0 or time >= timing.reach):
-            if clock <= 0.0:
-                _allow_miss(r, end, time, timing)
-            _swing(r, end, time, timing, gains, most, dt)
-            return time - dt if time > dt else -timing.rest
-        if time < timing.engage:
-            time = -1.0
-    if time > 0.0:
-        end[3:9] = 0.0  # the ball is still far: wait where it will be played
-        span = max(time - 0.5 * timing.engage, timing.settle)
-    else:
-        end[:] = 0.0
-        for i in range(3):
-            end[i] = goal[HOME + i]
-        span = 1e9
-    far = math.sqrt((end[0] - r[0]) ** 2 + (end[1] - r[1]) ** 2 + (end[2] - r[2]) ** 2)
-    calm = max(timing.settle, timing.pace * math.sqrt(far)) / max(goal[HURRY], 0.1)
-    lead(r, end, min(span, calm), min(span, calm), -1.0, dt, most, gains)
-    return min(clock, 0.0)
-
-
-@_fast
-def play(states, balls, goals, refs, clocks, u, airframe, touch, timing, gains, dt, rates, low, half, actions):
-    """One control step of all players.
-
-    Args:
-        states: [N, A, 13]; balls: [N, 6]; goals: [N, A, GOAL]; u: [N, A, 4] rotor speeds.
-        refs: [N, A, REFERENCE] references and clocks: [N, A] s until contact, both moved on by dt.
-        rates: whether actions are body rates and thrust, else rotor thrusts.
-        low, half: [4] range of the actions: value = low + half (action + 1).
-        actions: [N, A, 4] the result.
-    """
-    end, s, command, out = np.zeros(9), np.zeros((6, 3)), np.zeros(8), np.zeros(4)
-    most = gains.most_thrust * 4.0 * airframe.max_thrust / airframe.mass
-    for n in range(states.shape[0]):
-        for a in range(states.shape[1]):
-            x, r = states[n, a], refs[n, a]
-            off = math.sqrt((r[0] - x[0]) ** 2 + (r[1] - x[1]) ** 2 + (r[2] - x[2]) ** 2)
-            if not off < gains.lost:
-                r[0:3] = x[0:3]
-                r[3:6] = x[7:10]
-                r[6:15] = 0.0
-                r[6] = 2.0 * GRAVITY * (x[4] * x[6] + x[3] * x[5])  # thrust of a hovering drone, tilted as it is
-                r[7] = 2.0 * GRAVITY * (x[5] * x[6] - x[3] * x[4])
-                r[8] = -2.0 * GRAVITY * (x[4] * x[4] + x[5] * x[5])
-            steady = 0.0 < clocks[n, a] <= timing.steady
-            follow(x, r, gains, gains.steady if steady else 1.0, s, command)
-            clocks[n, a] = _lead_on(r, clocks[n, a], balls[n], goals[n, a], touch, timing, gains, most, dt, end, s)
-            if rates:
-                out[0:3] = command[4:7]
-                out[3] = airframe.mass * command[0]
-            else:
-                rotor_thrusts(command, x, airframe, u[n, a], dt, out)
-            for i in range(4):
-                actions[n, a, i] = min(max((out[i] - low[i]) / half[i] - 1.0, -1.0), 1.0)
+    def __init__(self, n: int, a: int) -> None:
+        self.strike = torch.zeros(n, a, dtype=torch.bool)
+        self.home, self.target = torch.zeros(n, a, 3), torch.zeros(n, a, 3)
+        self.contact, self.spread = torch.zeros(n, a), torch.zeros(n, a)
+        self.apex, self.flight = torch.zeros(n, a), torch.zeros(n, a)
 
 
 class Players(Buffers):
     """All drones of all worlds, played by the script.
 
     Args:
-        drones: what is flown; its action kind is rotor_thrust or ctbr.
-        ball: view of the ball, one body.
+        drones: what is flown; its action kind is rotor_thrust.
+        ball: view of the ball, one body; None if there is none.
         touch: what is known of ball and racket.
         control_dt: s.
 
     Attributes:
-        goals: [N, A, GOAL], to be written by the plays.
+        goals: to be written by the plays.
         balls: [N, 6] position (m) and velocity (m/s) of the ball, world.
-        clocks: [N, A] s until the swing meets the ball; 0 without a swing, below 0 while none may begin.
+        clocks: [N, A] s until the swing meets the ball, below 0 after it; -1 without one.
 
     Raises:
         RookeryError: another action kind.
     """
 
-    goals: Tensor
-    refs: Tensor
     clocks: Tensor
+    heights: Tensor
+    facing: Tensor
+    rise: Tensor
 
     def __init__(
         self, drones: Drones, ball: Bodies | None, touch: Touch, control_dt: float, timing: Timing | None = None,
-        gains: FlightGains | None = None,
+        tolerance: Tolerance | None = None, limits: Limits | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if drones.level not in (MOTORS, RATES):
+        if drones.level != MOTORS:
             raise RookeryError(
-                f"the scripted player commands rotor_thrust or ctbr, not {drones.spec.kind}: choose one of them as action."
+                f"the scripted player commands rotor_thrust, not {drones.spec.kind}: choose that as action."
             )
         self.drones, self.ball, self.touch, self.control_dt = drones, ball, touch, control_dt
-        self.timing, self.gains = timing or Timing(), gains or FlightGains()
+        self.timing = timing or Timing()
         n, a = drones.rotor_speed.shape[:2]
-        self.buffer("goals", n, a, GOAL)
-        self.buffer("refs", n, a, REFERENCE)
+        self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or Limits())
+        self.goals, self.balls = Goals(n, a), torch.zeros(n, 6)
         self.buffer("clocks", n, a)
-        self.airframe = airframe(drones.drone)
-        self.balls = torch.zeros(n, 6)
-        low = np.array(drones.spec.low)
-        self._low, self._half = low, (np.array(drones.spec.high) - low) / 2
+        self.buffer("heights", n, a)
+        self.buffer("facing", n, a, 2)
+        self.buffer("rise", n, a)
 
     def reset(self, ids: Tensor) -> None:
-        """New episodes: references start where the drones are."""
-        self.refs[ids] = float("nan")  # farther from the drone than any bound
-        self.clocks[ids] = 0.0
+        """New episodes: no swing."""
+        self.clocks[ids] = -1.0
 
     def see(self) -> None:
         """Take the ball's state as it is now into `balls`."""
@@ -280,22 +128,92 @@ class Players(Buffers):
     def act(self) -> Tensor:
         """Normalised actions [N, A, 4] for the goals."""
         self.see()
-        actions = torch.empty_like(self.drones.rotor_speed)
-        play(
-            self.drones.bodies.state.numpy(), self.balls.numpy(), self.goals.numpy(), self.refs.numpy(),
-            self.clocks.numpy(), self.drones.rotor_speed.numpy(), self.airframe, self.touch, self.timing, self.gains,
-            self.control_dt, self.drones.level == RATES, self._low, self._half, actions.numpy(),
+        s, t = self.steering, self.timing
+        s.look()
+        self.clocks.sub_(self.control_dt)
+        time, point, normal, speed = self._meet()
+        coming = self.goals.strike & (time > 0.0)
+        swing = coming & (time <= t.engage)
+        late = (self.clocks > -t.through) & (self.clocks < 0.05)  # the ball is below the height of contact by now
+        hold = self.goals.strike & (time < 0.0) & late
+        self.clocks = torch.where(swing, time, torch.where(hold, self.clocks, -1.0))
+        self.facing = torch.where(swing[..., None], normal[..., :2], self.facing)
+        place = torch.where(coming[..., None], point - self.touch.reach * normal, self.goals.home)
+        left = self._left(coming, swing, hold, time, place)
+        index = rows(left)
+        turning, drift = self._sideways(index, place, swing, hold)
+        rise = (speed - (drift * normal[..., :2]).sum(-1)) / normal[..., 2].clamp_min(0.3)
+        self.rise = torch.where(swing, rise, self.rise)
+        return s.actions(turning, self._upwards(index, place, swing, hold))
+
+    def _left(self, coming: Tensor, swing: Tensor, hold: Tensor, time: Tensor, place: Tensor) -> Tensor:
+        """[N, A] s that the flight shall take."""
+        t, x = self.timing, self.drones.bodies.state
+        way, now = place - x[..., :3], x[..., 7:10]
+        calm = torch.full_like(time, TIMES[-1])
+        for length in reversed(TIMES[:-1]):
+            easy = hardest(way, now, 0.0, torch.tensor(length)).norm(dim=-1) < t.calm
+            calm = torch.where(easy, length, calm)
+        calm = torch.where(coming, torch.minimum(calm, (time - 0.5 * t.engage).clamp_min(t.settle)), calm)
+        return torch.where(swing, time, torch.where(hold, 0.1, calm))
+
+    def _meet(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Time (s), place of the ball [3] (m), normal [3] of the racket and its speed along it (m/s) at contact."""
+        g = self.goals
+        lock = (self.clocks > 0.0) & (self.clocks < self.timing.lock)
+        if bool((g.strike & ~lock).any()):
+            best, least = g.contact, torch.full_like(g.contact, 1e9)
+            for h in torch.linspace(-1.0, 1.0, HEIGHTS).tolist():
+                height = g.contact + h * g.spread
+                pain = self._pain(self._stroke_at(height)) + 0.3 * (height - g.contact).abs()
+                best, least = torch.where(pain < least, height, best), torch.minimum(pain, least)
+            self.heights = torch.where(lock, self.heights, best)
+        return self._stroke_at(self.heights)
+
+    def _pain(self, stroke: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
+        """[N, A] what it costs to be there in time."""
+        time, point, normal, speed = stroke
+        s, place = self.steering, point - self.touch.reach * normal
+        index = rows(time)
+        wanted = torch.zeros_like(s.sideways)
+        wanted[..., 0], wanted[..., 2] = place[..., :2], normal[..., :2]
+        missed = wanted - (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)
+        pain = (missed * (s.side.cost[index][:, :, None] @ missed[..., None]).squeeze(-1)).sum((-1, -2))
+        up = s.upwards
+        hard = hardest(place[..., 2] - up[..., 0], up[..., 1], speed, time.clamp_min(0.05))
+        return pain + 4.0 * (hard - 2.5).clamp_min(0.0).square() + 1e6 * (time < 0.15)
+
+    def _stroke_at(self, heights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        g, out = self.goals, torch.empty(*heights.shape, 8)
+        stroke(
+            self.balls.numpy(), heights.numpy(), g.target.numpy(), g.apex.numpy(), g.flight.numpy(), GRAVITY,
+            self.touch.drag, self.touch.restitution, self.touch.share, out.numpy(),
         )  # fmt: skip
-        return actions
+        self._stroke = out
+        return out[..., 0], out[..., 1:4], out[..., 4:7], out[..., 7]
 
+    def _sideways(self, index: Tensor, place: Tensor, swing: Tensor, hold: Tensor) -> tuple[Tensor, Tensor]:
+        """Commands [N, A, 2] in rad/s^2 and the velocity [N, A, 2] in m/s that there will be at the end."""
+        s = self.steering
+        free = (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)  # [N, A, 2, 5]
+        wanted = torch.zeros_like(free)
+        wanted[..., 0] = place[..., :2]
+        wanted[..., 2] = torch.where((swing | hold)[..., None], self.facing, 0.0)
+        missed = wanted - free
+        ease = (s.drift.reach[index][:, :, None, 0] * missed).sum(-1) - missed[..., 0]
+        slack = self.timing.slack * (2.0 * (1.0 - self.clocks)).clamp(0.0, 1.0)[..., None] * swing[..., None]
+        missed[..., 0] += torch.maximum(torch.minimum(ease, slack), -slack)
+        missed[..., :2].masked_fill_(hold[..., None, None], 0.0)
+        change = s.side.reach[index][:, :, None, 1] * missed
+        return (s.side.gain[index][:, :, None] * missed).sum(-1), free[..., 1] + change.sum(-1)
 
-def airframe(drone: DroneParameters) -> Airframe:
-    """What the controller knows of a drone, from its nominal constants."""
-    rotors, share = np.array(drone.rotor_positions), np.zeros((4, 4))
-    ratio = sum(drone.torque_curve) / sum(drone.thrust_curve)
-    share[0], share[1], share[2], share[3] = 1.0, rotors[:, 1], -rotors[:, 0], ratio * np.array(drone.directions)
-    inverse = np.linalg.inv(share)
-    return Airframe(
-        drone.mass, drone.inertia, drone.max_thrust, drone.thrust_curve, drone.tau_up, drone.tau_down,
-        0.2 * 4 * drone.max_thrust * ratio, tuple(tuple(float(v) for v in row) for row in inverse),
-    )  # fmt: skip
+    def _upwards(self, index: Tensor, place: Tensor, swing: Tensor, hold: Tensor) -> Tensor:
+        """Commands [N, A] in m/s^2."""
+        s = self.steering
+        free = (s.up.free[index] @ s.upwards[..., None]).squeeze(-1)
+        wanted = torch.zeros_like(free)
+        wanted[..., 0] = place[..., 2]
+        wanted[..., 1] = torch.where(swing | hold, self.rise, 0.0)
+        missed = wanted - free
+        missed[..., 0].masked_fill_(hold, 0.0)
+        return (s.up.gain[index] * missed).sum(-1)

@@ -121,7 +121,7 @@ class VolleySetAndSpikeEasy(Pair):
         }
 
     def baseline(self) -> plays.Act:
-        return plays.SetAndSpike(self)
+        return plays.SetAndSpike(self, apex=6.0, timing=plays.Timing(calm=8.0))
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         x, y = self._target.tolist()

@@ -291,8 +291,8 @@ def test_free_body_damping_and_gravity_compensation(make: Make) -> None:
         ),
         (
             '<worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody>'
-            '<tendon><fixed><joint joint="j" coef="1"/></fixed></tendon>',
-            "tendons",
+            '<tendon><fixed name="t" limited="true" range="0 1"><joint joint="j" coef="1"/></fixed></tendon>',
+            "limits of tendons .tendon 't'",
         ),
         (
             '<worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody>'
@@ -374,6 +374,13 @@ def test_forgotten_world_gives_its_clients_back() -> None:
     del world
     gc.collect()
     assert used <= set(pybullet_client._idle)
+
+
+def test_where_factors_cannot_fit_the_ground_comes_first() -> None:
+    ground = [Pair(0, 1, 1.0, 0.5, 30.0), Pair(0, 2, 0.2, 0.5, 30.0), Pair(0, 3, 1.0, 0.5, 30.0)]
+    friction, error = factors(4, [*ground, *(Pair(i, j, 1.0, 0.5) for i, j in ((1, 2), (1, 3), (2, 3)))], "friction")
+    assert [friction[0] * friction[i] for i in (1, 2, 3)] == pytest.approx([1.0, 0.2, 1.0], rel=0.01)
+    assert error > 0.5
 
 
 def test_friction_that_bullet_cannot_multiply_is_told(make: Make) -> None:

@@ -1,0 +1,104 @@
+"""A Go2 with an arm without learning: the legs trot, the arm follows by inverse kinematics."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.robots.arms.kinematics import Kinematics
+from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
+from rookery.robots.quadrupeds.go2 import Go2
+from rookery.sim.rotations import from_axis_angle, multiply
+from rookery.tasks.locomanip.goals import rotation_error
+
+SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
+SETTLE_MOST = 0.15  # rad
+FOOTING = 0.25  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
+STEPS = 2  # of least squares in a control step
+SWAY_S, STILL_S = 0.4, 0.1
+"""s, over which the trunk's motion is smoothed before the arm makes up for it, in steps and while standing. An arm that held
+its tool still while the trunk sways at the gait's pace would shake the robot off its feet."""
+
+
+Pose = tuple[Tensor, Tensor]
+
+
+class Scripted:
+    """Targets for all joints of N robots.
+
+    The arm's servos are soft: the torque that its weight needs, over the servo's stiffness, is added to the joint angles
+    that the inverse kinematics wants, and an integral takes care of the rest. Servos lag, too, so that goals are taken a
+    moment ahead. The trunk's deviation from where it should be reaches the arm through a low-pass.
+
+    Args:
+        robot: with an arm.
+        tool: its kinematics, from the trunk to the tool centre.
+        gait_hz: Hz.
+        dt: s, control step.
+    """
+
+    def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
+        assert robot.arm is not None
+        self.robot, self.tool, self.trot, self.dt = robot, tool, Trot(robot, gait_hz), dt
+        # what else is in the scene does not stand on the legs
+        self.trot.GAIN = FOOTING
+        self.trot._mass = float(robot.world.model.body("go2/base").subtreemass[0])
+        self.wanted, self.sag = robot.pos[:, 12:].clone(), torch.zeros_like(robot.pos[:, 12:])
+        self._arm = robot.arm.spec(visual=False, collide=False).compile()
+        self._data = mujoco.MjData(self._arm)
+        self._kp = torch.tensor(robot.arm.kp)
+        self.off, self.turned = torch.zeros(len(self.wanted), 3), torch.zeros(len(self.wanted), 3)
+
+    def restart(self, begins: Tensor) -> None:
+        """Forget the past where an episode begins, [N] bool."""
+        self.wanted[begins], self.sag[begins] = self.robot.pos[begins, 12:], 0.0
+        self.off[begins], self.turned[begins] = 0.0, 0.0
+
+    def act(
+        self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor
+    ) -> Tensor:
+        """[N, 18] rad.
+
+        Args:
+            seen: the tool's goal in `ahead_s` s, [N, 3] m and [N, 4], from where the trunk is now.
+            planned: the same from where the trunk should be.
+            ahead_s: s.
+            phase, command, moving: see Trot.act.
+        """
+        now = self.robot.pos[:, 12:]
+        self.sag.add_(SETTLE * (self.wanted - now)).clamp_(-SETTLE_MOST, SETTLE_MOST)
+        share = self.dt / torch.where(moving, SWAY_S, STILL_S)[:, None]
+        self.off += share * (seen[0] - planned[0] - self.off)
+        self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
+        quat = multiply(_rotation(self.turned), planned[1])
+        # by then the trunk has moved on as it is told
+        speed, spin = command * _X + command * _Y, command * _Z
+        pos = planned[0] + self.off
+        pos = pos - ahead_s * (speed + torch.linalg.cross(spin, pos))
+        quat = multiply(_rotation(-ahead_s * spin), quat)
+        for _ in range(STEPS):
+            self.wanted.add_(self.tool.step(self.wanted, pos, quat, max_step=0.1))
+        legs = self.trot.act(phase, command, moving)
+        return torch.cat((legs, self.wanted + self.sag + self.weight() / self._kp), dim=1)
+
+    def weight(self) -> Tensor:
+        """[N, 6] N m, what the joints need to carry the arm as it is."""
+        out = np.empty((len(self.wanted), 6), dtype=np.float32)
+        down, angles = -GRAVITY * self.robot.up.numpy(), self.robot.pos[:, 12:].numpy()
+        for i in range(len(out)):
+            self._arm.opt.gravity[:] = down[i]
+            self._data.qpos[:6] = angles[i]
+            mujoco.mj_forward(self._arm, self._data)
+            out[i] = self._data.qfrc_bias[:6]
+        return torch.from_numpy(out)
+
+
+_X, _Y, _Z = torch.eye(3)
+
+
+def _rotation(vector: Tensor) -> Tensor:
+    """[N, 4] of rotation vectors [N, 3] rad."""
+    angle = vector.norm(dim=1)
+    return from_axis_angle(vector / angle.clamp_min(1e-6)[:, None], angle)

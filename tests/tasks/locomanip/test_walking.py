@@ -1,0 +1,189 @@
+"""go2-velocity and go2arm-reach: what their rewards, ends and figures say of states set by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import rookery
+from rookery.sim.errors import RookeryError
+from rookery.sim.rotations import matrix
+
+CALM = {"push_s": 0.0, "start_joints": 0.0, "start_yaw": 0.0, "stand_share": 0.0, "resample_s": 1000.0}
+
+
+def walker(n: int = 4, task: str = "go2-velocity", **config: Any):
+    env = rookery.make(task, n, config={**CALM, **config})
+    env.reset(seed=0)
+    return env
+
+
+def home(env) -> dict[str, torch.Tensor]:
+    return {g: torch.tensor(s.action.neutral).expand(env.num_envs, s.count, -1).clone() for g, s in env.groups.items()}
+
+
+def put(env, **values: tuple[int, list[float]]) -> None:
+    """Write parts of the trunk's state, by name: (first column, values)."""
+    state = env.task.robot.base.state.clone()
+    for first, v in values.values():
+        state[:, 0, first : first + len(v)] = torch.tensor(v)
+    env.task.robot.base.set_state(None, state)
+    env.world.forward()
+
+
+def test_the_tracking_reward_is_one_at_the_command_and_falls_with_the_error() -> None:
+    env = walker()
+    task = env.task
+    task.command.copy_(torch.tensor([[0.5, 0.0, 0.0], [0.7, 0.0, 0.0], [0.5, 0.2, 0.0], [0.0, 0.0, 0.0]]))
+    put(env, speed=(7, [0.5, 0.0, 0.0]), spin=(10, [0.0, 0.0, 0.0]))
+    task.look()
+    linear = task.gait_terms()["linear"][:, 0]
+    assert linear.tolist() == pytest.approx([1.0, 0.67032, 0.67032, 0.082085], rel=1e-3)
+
+
+def test_commands_are_in_the_frame_of_the_heading() -> None:
+    env = walker()
+    half = 2**-0.5
+    put(env, turn=(3, [half, 0.0, 0.0, half]), speed=(7, [0.0, 0.5, 0.0]))  # heading +y, moving +y
+    env.task.look()
+    assert torch.allclose(env.task.level_velocity(), torch.tensor([0.5, 0.0]).expand(4, 2), atol=1e-5)
+    assert torch.allclose(env.task.robot.velocity, torch.tensor([0.5, 0.0, 0.0]).expand(4, 3), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fallen", "quat", "height"),
+    [(False, [1.0, 0, 0, 0], 0.3), (True, [0.0, 1.0, 0, 0], 0.3), (True, [1.0, 0, 0, 0], 0.12)],
+)
+def test_who_has_fallen(fallen: bool, quat: list[float], height: float) -> None:
+    env = walker()
+    put(env, height=(2, [height]), turn=(3, quat))
+    _, reward, terminated, _, info = env.step(home(env))
+    assert bool(terminated.all()) == fallen
+    assert not fallen or (info["episode"]["metrics"]["fell"] == 1).all()
+    assert not fallen or reward["robot"].max() < 0
+
+
+def test_feet_on_the_ground_are_in_contact_and_lifted_ones_are_not() -> None:
+    env = walker()
+    for _ in range(50):
+        env.task.command.zero_()
+        env.step(home(env))
+    assert env.task.contact.all()
+    assert env.task.clearance.abs().max() < 0.004
+    put(env, height=(2, [0.5]))
+    env.step(home(env))
+    assert not env.task.contact.any()
+
+
+def test_the_gait_counts_only_while_moving() -> None:
+    env = walker(2)
+    env.task.command.copy_(torch.tensor([[0.5, 0, 0], [0, 0, 0]]))
+    before = env.task.phase.clone()
+    env.step(home(env))
+    moved = (env.task.phase - before) % 1.0
+    assert moved.tolist() == pytest.approx([2.0 * 0.02, 0.0], abs=1e-6)
+    gait = env.task.observe()["robot"]["gait"]
+    assert gait[0].norm() == pytest.approx(1.0, abs=1e-5)
+    assert gait[1].norm() == 0.0
+
+
+def test_pushes_change_the_speed_by_at_most_what_is_said() -> None:
+    env = walker(64, push_s=0.1, push_speed=0.5)
+    task, biggest = env.task, 0.0
+    for _ in range(10):
+        before = task.robot.base.lin_vel[:, 0, :2].clone()
+        task.next_push.copy_(task.steps)
+        task._push()
+        change = (task.robot.base.lin_vel[:, 0, :2] - before).norm(dim=1)
+        assert change.max() <= 0.5 + 1e-5
+        biggest = max(biggest, float(change.max()))
+    assert biggest > 0.4
+
+
+def test_gait_commands_beyond_what_the_robot_is_told_to_bear_are_refused() -> None:
+    with pytest.raises(RookeryError, match="max_vx"):
+        walker(max_vx=9.0)
+    with pytest.raises(RookeryError, match="unknown terrain 'stair_up': did you mean 'stairs_up'"):
+        walker(terrain="stair_up")
+    with pytest.raises(RookeryError, match="unknown arm 'airbot': did you mean 'airbot_play'"):
+        walker(arm="airbot")
+
+
+def test_a_moving_arm_moves_and_a_held_one_does_not() -> None:
+    spread = {}
+    for motion in ("hold", "move"):
+        env = walker(4, arm="airbot_play", arm_motion=motion, max_vx=0.1)
+        seen = []
+        for _ in range(200):
+            env.task.command.zero_()
+            env.step(home(env))
+            seen.append(env.task.robot.target[:, 12:].clone())
+        spread[motion] = torch.stack(seen).std(0).max()
+        assert env.groups["robot"].action.size == 12
+    assert spread["hold"] == 0.0
+    assert spread["move"] > 0.1
+
+
+def test_every_world_starts_on_its_own_tile_and_sees_the_ground() -> None:
+    env = walker(16, terrain="mixed")
+    task = env.task
+    places = task.robot.base.pos[:, 0, :2]
+    assert (torch.cdist(places, places) + 10 * torch.eye(16)).min() > 1.0
+    task.look()
+    assert torch.allclose(task.height, torch.full((16,), 0.32), atol=0.01)
+    heights = task.observe()["robot"]["heights"]
+    assert heights.shape == (16, 1, 35)
+    assert heights[..., 17].abs().max() < 0.05  # the point below the trunk: STAND_HEIGHT under it
+
+
+def reacher(n: int = 4, **config: Any):
+    return walker(n, "go2arm-reach", **config)
+
+
+def test_the_goal_is_where_its_marker_is_and_the_tool_where_mujoco_has_it() -> None:
+    env = reacher()
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(25):
+        env.step({"robot": home(env)["robot"] + 0.2 * torch.randn(4, 1, 18, generator=rng)})
+    task = env.task
+    task.look()
+    task.measure()
+    for i in range(4):
+        data = env.world.mj_data(i)
+        site = env.world.model.site("arm/tcp").id
+        trunk = data.body("go2/base")
+        tool = trunk.xmat.reshape(3, 3).T @ (data.site_xpos[site] - trunk.xpos)
+        assert task.pose.pos[i].numpy() == pytest.approx(tool, abs=1e-4)
+        turn = trunk.xmat.reshape(3, 3).T @ data.site_xmat[site].reshape(3, 3)
+        assert matrix(task.pose.quat[i : i + 1]).view(3, 3).numpy() == pytest.approx(turn, abs=1e-3)
+        marker = torch.tensor(task.markers(i)[0]["pos"]).double().numpy()
+        goal = trunk.xmat.reshape(3, 3).T @ (marker - trunk.xpos)
+        assert task.goal[0][i].numpy() == pytest.approx(goal, abs=1e-3)
+
+
+def test_the_product_needs_place_and_orientation_and_its_width_follows_the_error() -> None:
+    env = reacher(4)
+    task = env.task
+    task.look()
+    task.measure()
+    task.widths.copy_(torch.tensor([0.1, 0.4]))
+    task.off.copy_(torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [0.0, 0, 0], [0.1, 0, 0]]))
+    task.turned.copy_(torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 0, 0.6], [0, 0, 0.6]]))
+    e = 2.718281828
+    track = task.rewards()["robot"]["track"][:, 0]
+    assert track.tolist() == pytest.approx([1.0, 1 / e, 1 / e, 1 / e**2], rel=1e-4)
+    task.widths.copy_(torch.tensor([0.2, 0.4]))
+    assert task.rewards()["robot"]["track"][1, 0] == pytest.approx(e**-0.25, rel=1e-4)
+
+
+def test_legs_and_arm_can_be_two_agents() -> None:
+    whole, parts = reacher(), reacher(agents="parts")
+    assert {g: s.action.size for g, s in parts.groups.items()} == {"legs": 12, "arm": 6}
+    action = 0.3 * torch.randn(4, 1, 18, generator=torch.Generator().manual_seed(0))
+    for _ in range(5):
+        a = whole.step({"robot": action})
+        b = parts.step({"legs": action[..., :12], "arm": action[..., 12:]})
+    assert torch.equal(a[0]["robot"], b[0]["legs"])
+    assert torch.equal(a[1]["robot"], b[1]["arm"])
