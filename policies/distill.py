@@ -1,4 +1,5 @@
-"""Teacher and student: a policy that sees what no robot measures teaches one that sees what a robot does.
+"""Teacher and student: a classical controller, or a policy that sees what no robot measures, teaches a policy that sees
+what a robot does.
 
 DAgger (Ross et al. 2011, arXiv 1011.0686): the student acts, the teacher says at every step what it would have done, and
 the student regresses that. So it learns in the states that it gets into itself, those after its own mistakes included.
@@ -22,7 +23,10 @@ from rookery.sim.threads import one_thread_each
 if TYPE_CHECKING:
     from rookery.sim.vec_env import VecEnv
 
-__all__ = ["DistillConfig", "distill"]
+__all__ = ["DistillConfig", "Teacher", "distill", "privileged"]
+
+Teacher = Callable[["VecEnv", Tensor], Tensor]
+"""What the teacher would do now, [N, A, D] in [-1, 1], in an environment whose student sees [N, A, O]."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,7 @@ class DistillConfig:
 @one_thread_each
 def distill(
     env: VecEnv,
-    teacher: Policy,
-    teacher_obs: Callable[[VecEnv], Tensor],
+    teacher: Teacher,
     config: DistillConfig | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Policy:
@@ -75,9 +78,8 @@ def distill(
 
     Args:
         env: the student's environment: its one group declares what the student sees, history included.
-        teacher: acts on what `teacher_obs` gives.
-        teacher_obs: what the teacher sees of the environment as it stands now, [N, A, its observation size], with its
-            scales and clips.
+        teacher: asked once in every control step: `privileged` makes one of a policy, and a classical controller is
+            ``lambda env, obs: controller({group: obs})[group]``.
         config: settings.
         progress: called after each iteration with its "iteration", "loss" (mean squared error of the actions while
             learning), "error" (the same of the actions that the student took or would have taken) and "reward" (mean).
@@ -86,24 +88,25 @@ def distill(
         The student.
 
     Raises:
-        RookeryError: several groups, or a teacher of other sizes.
+        RookeryError: several groups, or a teacher that does not fit.
     """
     c = config or DistillConfig()
     if len(env.groups) != 1:
         raise RookeryError(f"distill teaches one group, this task has {', '.join(env.groups)}: take a task of one.")
     student = _Student(env, c)
-    teacher = teacher.to(env.device).eval()
-    shape = _wanted_shape(env, teacher, student.name)
+    shape = (env.num_envs, student.spec.count, student.spec.action.size)
     obs, _ = env.reset()
     env.stagger()
     for i in range(c.iterations):
         led = torch.rand(env.num_envs, generator=student.generator) < 1.0 - i / max(1, c.teacher_iterations)
         error, reward = 0.0, 0.0
         for t in range(c.steps):
-            seen = teacher_obs(env)
-            if tuple(seen.shape) != shape:
-                raise RookeryError(f"teacher_obs gives {tuple(seen.shape)}, and the teacher takes {shape}.")
-            wanted = teacher(seen)
+            wanted = teacher(env, obs[student.name])
+            if tuple(wanted.shape) != shape:
+                raise RookeryError(
+                    f"the teacher gives actions {tuple(wanted.shape)}, and group {student.name!r} takes {shape}: take a "
+                    "teacher of the same control mode."
+                )
             mine = student.act(obs[student.name])
             active = (env.active or {}).get(student.name)
             student.note(i, t, obs[student.name], wanted, active)
@@ -116,15 +119,27 @@ def distill(
     return student.policy()
 
 
-def _wanted_shape(env: VecEnv, teacher: Policy, name: str) -> tuple[int, int, int]:
-    """What the teacher takes of all worlds and agents [N, A, O]; it must act as the student does."""
-    group = env.groups[name]
-    if teacher.action_size != group.action.size:
-        raise RookeryError(
-            f"the teacher gives {teacher.action_size} actions, and group {name!r} takes {group.action.size}: "
-            "take a teacher of the same control mode."
-        )
-    return env.num_envs, group.count, teacher.observation_size
+def privileged(policy: Policy, seen: Callable[[VecEnv], Tensor]) -> Teacher:
+    """A policy as a teacher.
+
+    Args:
+        policy: acts on what `seen` gives.
+        seen: what it sees of the environment as it stands now, [N, A, its observation size], with its scales and clips.
+
+    Raises:
+        RookeryError: when asked, `seen` gives something of another size.
+    """
+    policy = policy.eval()
+
+    def act(env: VecEnv, obs: Tensor) -> Tensor:
+        x = seen(env)
+        if x.dim() != 3 or x.shape[-1] != policy.observation_size:
+            raise RookeryError(
+                f"the teacher takes {policy.observation_size} observations, and is given {tuple(x.shape)}."
+            )
+        return policy.to(env.device)(x)
+
+    return act
 
 
 class _Student:

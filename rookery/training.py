@@ -137,20 +137,9 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     Raises:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
-    from rookery.sim2real.contract import build_contract
-    from rookery.sim2real.provenance import gather_provenance
-
     config = ppo_config(settings)
-    env = _make(settings, settings.randomize)
-    provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
-    delay = env.randomization.ranges.get("action_delay")
-    own = to_dict(from_dict(find(settings.task).load().Config, settings.config))
-    contract = build_contract(
-        env,
-        config=own,
-        assumed_delay=(delay.low, delay.high) if delay else 0.0,
-        provenance=provenance | {"fixed": settings.fixed},
-    )
+    env = make_env(settings, settings.randomize)
+    contract = contract_of(settings, env)
     extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
     ppo = PPO(env, config, extra)
     if settings.init:
@@ -158,8 +147,24 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     folder = new_run(settings.task, out)
     if settings.randomize not in ("none", "default"):
         shutil.copyfile(settings.randomize, folder / RANGES)
+    provenance = contract["provenance"]
     write_json(folder / "run.json", {**provenance, "settings": extra["settings"], "ppo": config.to_dict()})
     return Training(settings, folder, ppo)
+
+
+def contract_of(settings: Settings, env: VecEnv) -> dict[str, Any]:
+    """The contract of a policy that is about to be trained, without its network."""
+    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.provenance import gather_provenance
+
+    provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
+    delay = env.randomization.ranges.get("action_delay")
+    return build_contract(
+        env,
+        config=to_dict(from_dict(find(settings.task).load().Config, settings.config)),
+        assumed_delay=(delay.low, delay.high) if delay else 0.0,
+        provenance=provenance | {"fixed": settings.fixed},
+    )
 
 
 def resume(run: Path, steps: int | None = None, task: str | None = None) -> Training:
@@ -189,7 +194,7 @@ def resume(run: Path, steps: int | None = None, task: str | None = None) -> Trai
             f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
         )
     kept = folder / RANGES
-    env = _make(settings, str(kept) if kept.exists() else settings.randomize)
+    env = make_env(settings, str(kept) if kept.exists() else settings.randomize)
     state["extra"]["settings"] = dataclasses.asdict(settings)
     ppo = PPO(env, checkpoint.config_of(state), state["extra"])
     ppo.load(run)
@@ -208,7 +213,8 @@ def ppo_config(settings: Settings) -> PPOConfig:
         raise RookeryError(f"a PPO setting has a value of the wrong kind ({e}): see rookery/policies/config.py.") from e
 
 
-def _make(settings: Settings, randomize: str) -> VecEnv:
+def make_env(settings: Settings, randomize: str) -> VecEnv:
+    """The environment of the training episodes."""
     from rookery import make
 
     return make(

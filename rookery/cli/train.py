@@ -5,18 +5,22 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from rookery.cli.options import Action, Config, Json, Obs, numbers, positive, print_json, task_config, values
 from rookery.sim.errors import RookeryError
 
+if TYPE_CHECKING:
+    from rookery.training import Settings
+
 EXAMPLES = """
   rookery train drone-hover
   rookery train drone-hover --randomize default --seed 3 --out runs/robust
   rookery train drone-hover --steps 5e6 --ppo learning_rate=5e-4 --ppo hidden=[128,128]
   rookery train drone-hover --config num_drones=3 --config reward.spin=-0.01
+  rookery train volley-solo-bump --algorithm imitate --steps 2e6 --out runs/script
   rookery train --resume runs/drone-hover/latest
 """
 
@@ -33,7 +37,9 @@ class Args:
         tyro.conf.Positional[str | None],
         tyro.conf.arg(metavar="TASK", help="Task, see `rookery list`; may be left out with --resume."),
     ] = None
-    algorithm: Annotated[str, tyro.conf.arg(metavar="NAME", help="Learning algorithm: ppo.")] = "ppo"
+    algorithm: Annotated[
+        str, tyro.conf.arg(metavar="NAME", help="ppo, or imitate: learn from the task's own classical controller.")
+    ] = "ppo"
     steps: Annotated[
         float | None, tyro.conf.arg(metavar="N", help="Control steps over all worlds, those before a resume included.")
     ] = None
@@ -77,8 +83,8 @@ def run(args: Args) -> int:
     from rookery.sim.errors import unknown
     from rookery.training import Settings, resume, start
 
-    if args.algorithm != "ppo":
-        raise unknown("algorithm", args.algorithm, ["ppo"])
+    if args.algorithm not in ("ppo", "imitate"):
+        raise unknown("algorithm", args.algorithm, ["ppo", "imitate"])
     if args.steps is not None:
         positive("--steps", args.steps)
     steps = None if args.steps is None else round(args.steps)
@@ -101,6 +107,8 @@ def run(args: Args) -> int:
             ppo=values(args.ppo, "--ppo"),
             init=str(args.init) if args.init else None,
         )
+        if args.algorithm == "imitate":
+            return _imitate(settings, args)
         training = start(settings, args.out)
     result = training.run()
     if args.json:
@@ -108,6 +116,17 @@ def run(args: Args) -> int:
     elif not result["interrupted"]:
         _say_what_next(training.folder, result)
     return 130 if result["interrupted"] else 0
+
+
+def _imitate(settings: Settings, args: Args) -> int:
+    from rookery.imitation import imitate
+
+    result = imitate(settings, args.out)
+    if args.json:
+        print_json(result)
+    else:
+        _say_what_next(Path(result["run"]), result)
+    return 0
 
 
 def _refuse_settings(args: Args) -> None:

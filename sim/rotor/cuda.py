@@ -73,7 +73,7 @@ def fly_lane(
     """What one CUDA thread does: `steps` physics steps of one world. Arrays are those of `step.advance`, and its scratch memory
     with one more dimension for the blocks: limit [blocks, A, LANES] ones, before [blocks, bodies, 10 * LANES],
     hot [blocks, LANES] int64."""
-    n = cuda.grid(1)
+    n = cuda.grid(1)  # type: ignore[call-arg, var-annotated]
     block, i = n // LANES, n % LANES
     if block < bodies.shape[0]:  # rows that begin at lane i: what `fly` takes for the first lane is this thread's
         _fly(

@@ -29,7 +29,7 @@ def require_gpu() -> torch.device:
         raise RookeryError(
             "device 'cuda' needs Numba's CUDA part, which is not installed: install numba-cuda, or use device='cpu'."
         ) from None
-    if config.ENABLE_CUDASIM:
+    if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
         return torch.device("cpu")
     if not cuda.is_available():
         raise RookeryError("no CUDA GPU was found: use device='cpu', or install NVIDIA's driver and numba-cuda.")
@@ -101,7 +101,7 @@ class CudaWorld(RotorWorld):
         fx = self.effects
         sag, gusty = bool(fx.battery), bool(fx.gusts and fx.wind_speed > 0.0)
         numbers = k, self.dt, len(self.parts.drones), WAKES[fx.downwash], sag, gusty
-        tensors = {
+        tensors: dict[str, Tensor] = {
             "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds,
             "types": self._sent_to("types", self.types), "levels": self._sent_to("levels", self.levels),
             "command_rows": self._sent_to("command_rows", self.command_rows), "commands": self.commands,

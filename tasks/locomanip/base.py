@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -114,8 +115,12 @@ class LeggedTask(Task):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         for name, limit in LIMITS.items():
-            if not 0.0 <= getattr(self.cfg, name) <= limit:
-                raise RookeryError(f"{name} is {getattr(self.cfg, name)}: the Go2 takes commands from 0 to {limit}.")
+            value = getattr(self.cfg, name)
+            if value < 0.0:
+                raise RookeryError(f"{name} is {value}: give a value from 0 to {limit}.")
+            if value > limit:
+                print(f"rookery: {name} {value} is beyond what a Go2 can do: clipped to {limit}.", file=sys.stderr)
+                self.cfg = replace(self.cfg, **{name: limit})
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -125,10 +130,10 @@ class LeggedTask(Task):
             return None
         if c.terrain not in (*KINDS, "mixed"):
             raise unknown("terrain", c.terrain, ("mixed", *KINDS))
-        size = {"rows": c.terrain_rows, "columns": c.terrain_columns}
-        if c.terrain == "mixed":
-            return make_terrain(TerrainConfig(**size))
-        return make_terrain(TerrainConfig(**size, kinds=(c.terrain,), shares=(1.0,)))
+        config = TerrainConfig(rows=c.terrain_rows, columns=c.terrain_columns)
+        if c.terrain != "mixed":
+            config = replace(config, kinds=(c.terrain,), shares=(1.0,))
+        return make_terrain(config)
 
     def scene(self) -> Scene:
         c = self.cfg

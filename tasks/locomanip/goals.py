@@ -106,7 +106,7 @@ class MovingGoals(Buffers):
         self.clock[ids] = 0.0
 
     def way_is_free(self, start: Tensor, end: Tensor) -> Tensor:
-        """[...] bool: whether the ways from start to end [..., 3] (radius, pitch, yaw) stay clear of the trunk and the ground."""
+        """[...] bool: whether the ways from start to end [..., 3] (radius, pitch, yaw) spare trunk and ground."""
         share = torch.linspace(0.0, 1.0, SAMPLES).view(-1, 1)
         points = cartesian(start[..., None, :] + share * (end - start)[..., None, :])
         low, high = torch.tensor(TRUNK_BOX[0]), torch.tensor(TRUNK_BOX[1])

@@ -189,7 +189,7 @@ class Reach(LeggedTask):
         }  # fmt: skip
         if not self.cfg.future:
             own |= {k: torch.zeros_like(own[k]) for k in ("to_goal_soon", "turn_to_goal_soon")}
-        return dict.fromkeys(self._agents, {**body, **{k: v[:, None] for k, v in own.items()}})
+        return {key: {**body, **{k: v[:, None] for k, v in own.items()}} for key in self._agents}
 
     def state(self) -> Tensor:
         own = super().state()
@@ -210,7 +210,7 @@ class Reach(LeggedTask):
             "track": track[:, None], "far": position[:, None], "turned": rotation[:, None],
             "arm_speed": self.robot.vel[:, 12:].square().sum(1, keepdim=True), "alive": 1.0 - terms["fall"],
         }  # fmt: skip
-        return dict.fromkeys(self._agents, {**terms, **own})
+        return {key: {**terms, **own} for key in self._agents}
 
     def metrics(self) -> dict[str, Tensor]:
         count, c = self.counted.clamp_min(1.0), self.cfg

@@ -15,9 +15,10 @@ from rookery.tasks.locomanip.goals import rotation_error
 
 SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
 SETTLE_MOST = 0.15  # rad
-FOOTING = 0.25  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
+STRIDE = 1.9  # of the trot: heavier than without an arm, it falls short by more
+FOOTING = 0.2  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
 STEPS = 2  # of least squares in a control step
-SWAY_S, STILL_S = 0.4, 0.1
+SWAY_S, STILL_S = 0.3, 0.08
 """s, over which the trunk's motion is smoothed before the arm makes up for it, in steps and while standing. An arm that held
 its tool still while the trunk sways at the gait's pace would shake the robot off its feet."""
 
@@ -42,13 +43,16 @@ class Scripted:
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
         assert robot.arm is not None
         self.robot, self.tool, self.trot, self.dt = robot, tool, Trot(robot, gait_hz), dt
+        self.legs_view = self.trot.robot = _Leaning(robot)
         # what else is in the scene does not stand on the legs
-        self.trot.GAIN = FOOTING
+        self.trot.GAIN, self.trot.STRETCH = FOOTING, STRIDE
         self.trot._mass = float(robot.world.model.body("go2/base").subtreemass[0])
         self.wanted, self.sag = robot.pos[:, 12:].clone(), torch.zeros_like(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
         self._data = mujoco.MjData(self._arm)
         self._kp = torch.tensor(robot.arm.kp)
+        self._mount = torch.tensor(robot.arm.mount)
+        self._share = float(self._arm.body_mass.sum()) / self.trot._mass
         self.off, self.turned = torch.zeros(len(self.wanted), 3), torch.zeros(len(self.wanted), 3)
 
     def restart(self, begins: Tensor) -> None:
@@ -80,19 +84,36 @@ class Scripted:
         quat = multiply(_rotation(-ahead_s * spin), quat)
         for _ in range(STEPS):
             self.wanted.add_(self.tool.step(self.wanted, pos, quat, max_step=0.1))
+        weight, self.legs_view.lean = self.weight()
         legs = self.trot.act(phase, command, moving)
-        return torch.cat((legs, self.wanted + self.sag + self.weight() / self._kp), dim=1)
+        return torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1)
 
-    def weight(self) -> Tensor:
-        """[N, 6] N m, what the joints need to carry the arm as it is."""
-        out = np.empty((len(self.wanted), 6), dtype=np.float32)
+    def weight(self) -> tuple[Tensor, Tensor]:
+        """[N, 6] N m, what the joints need to carry the arm as it is; and [N, 3] m, how far it shifts the robot's weight."""
+        n = len(self.wanted)
+        torque, centre = np.empty((n, 6), dtype=np.float32), np.empty((n, 3), dtype=np.float32)
         down, angles = -GRAVITY * self.robot.up.numpy(), self.robot.pos[:, 12:].numpy()
-        for i in range(len(out)):
+        for i in range(n):
             self._arm.opt.gravity[:] = down[i]
             self._data.qpos[:6] = angles[i]
             mujoco.mj_forward(self._arm, self._data)
-            out[i] = self._data.qfrc_bias[:6]
-        return torch.from_numpy(out)
+            torque[i], centre[i] = self._data.qfrc_bias[:6], self._data.subtree_com[0]
+        return torch.from_numpy(torque), self._share * (torch.from_numpy(centre) + self._mount)
+
+
+class _Leaning:
+    """The robot as the trot sees it: faster by what makes it set its feet under a weight that the arm has shifted."""
+
+    def __init__(self, robot: Go2) -> None:
+        self.robot, self.lean = robot, torch.zeros(3)
+
+    @property
+    def velocity(self) -> Tensor:
+        return self.robot.velocity + self.lean / FOOTING
+
+    @property
+    def up(self) -> Tensor:
+        return self.robot.up
 
 
 _X, _Y, _Z = torch.eye(3)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from policies_drift import Drift
 
-from rookery.policies.distill import DistillConfig, distill
+from rookery.policies.distill import DistillConfig, distill, privileged
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 
@@ -31,7 +31,7 @@ def velocity(env: Drift) -> torch.Tensor:
 def test_a_student_with_history_learns_what_its_teacher_sees():
     def error(history: int) -> float:
         rows = []
-        student = distill(Drift(32, history, agents=2), teacher(), velocity, CONFIG, rows.append)
+        student = distill(Drift(32, history, agents=2), privileged(teacher(), velocity), CONFIG, rows.append)
         assert [row["iteration"] for row in rows] == list(range(1, CONFIG.iterations + 1))
         assert student.observation_size == history
         env, errors = Drift(32, history, agents=2), []
@@ -55,7 +55,11 @@ def test_the_teacher_acts_less_and_less():
         return step(actions)
 
     env.step = noting
-    distill(env, teacher(), velocity, DistillConfig(iterations=5, steps=2, teacher_iterations=4, hidden=(8,), keep=2))
+    distill(
+        env,
+        privileged(teacher(), velocity),
+        DistillConfig(iterations=5, steps=2, teacher_iterations=4, hidden=(8,), keep=2),
+    )
     assert given[:2] == [1.0, 1.0] and given[-2:] == [0.0, 0.0]
     assert given[2:8:2] == pytest.approx([0.75, 0.5, 0.25], abs=0.1)
 
@@ -71,20 +75,22 @@ def test_agents_that_take_no_part_teach_nothing():
             x[:, 1] = 0.3 if garbage else x[:, 1]
             return x
 
-        students.append(distill(env, teacher(), seen, DistillConfig(iterations=3, teacher_iterations=0, hidden=(8,))))
+        students.append(
+            distill(env, privileged(teacher(), seen), DistillConfig(iterations=3, teacher_iterations=0, hidden=(8,)))
+        )
     # Their actions do not move the points, so that both students saw the same.
     for a, b in zip(*(s.state_dict().values() for s in students), strict=True):
         assert torch.equal(a, b)
 
 
 def test_misfits_are_refused():
-    with pytest.raises(RookeryError, match=r"gives \(64, 1, 3\), and the teacher takes \(64, 1, 1\)"):
-        distill(Drift(), teacher(), lambda env: env.truth["point"], CONFIG)
-    with pytest.raises(RookeryError, match="the teacher gives 2 actions"):
-        distill(Drift(), Policy(1, 2), velocity, CONFIG)
+    with pytest.raises(RookeryError, match=r"takes 1 observations, and is given \(64, 1, 3\)"):
+        distill(Drift(), privileged(teacher(), lambda env: env.truth["point"]), CONFIG)
+    with pytest.raises(RookeryError, match=r"gives actions \(64, 1, 2\), and group 'point' takes \(64, 1, 1\)"):
+        distill(Drift(), privileged(Policy(1, 2), velocity), CONFIG)
     two = Drift()
     two.groups["other"] = two.groups["point"]
     with pytest.raises(RookeryError, match="teaches one group"):
-        distill(two, teacher(), velocity, CONFIG)
+        distill(two, privileged(teacher(), velocity), CONFIG)
     with pytest.raises(RookeryError, match="keep is 0"):
         DistillConfig(keep=0)

@@ -102,9 +102,16 @@ def test_pushes_change_the_speed_by_at_most_what_is_said() -> None:
     assert biggest > 0.4
 
 
-def test_gait_commands_beyond_what_the_robot_is_told_to_bear_are_refused() -> None:
-    with pytest.raises(RookeryError, match="max_vx"):
-        walker(max_vx=9.0)
+def test_gait_commands_beyond_limits_are_clipped_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    env = walker(max_vx=9.0, gait_hz=2.5)
+    assert env.task.cfg.max_vx == 3.5
+    assert env.task.cfg.gait_hz == 2.5
+    assert capsys.readouterr().err == "rookery: max_vx 9.0 is beyond what a Go2 can do: clipped to 3.5.\n"
+    with pytest.raises(RookeryError, match=r"max_vy is -1\.0: give"):
+        walker(max_vy=-1.0)
+
+
+def test_what_does_not_exist_is_named() -> None:
     with pytest.raises(RookeryError, match="unknown terrain 'stair_up': did you mean 'stairs_up'"):
         walker(terrain="stair_up")
     with pytest.raises(RookeryError, match="unknown arm 'airbot': did you mean 'airbot_play'"):

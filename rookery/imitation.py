@@ -1,0 +1,73 @@
+"""A policy that imitates a task's classical controller: something to look at, and a start for PPO (`rookery train --init`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from rookery.policies.distill import DistillConfig, distill
+from rookery.policies.store import save_policy
+from rookery.runs import new_run, write_json
+from rookery.sim.errors import RookeryError
+from rookery.sim.vec_env import VecEnv
+from rookery.training import Settings, contract_of, make_env, ppo_config
+
+
+def imitate(settings: Settings, out: Path | None = None) -> dict[str, Any]:
+    """Learn from the task's own classical controller (`Task.baseline`) by DAgger.
+
+    The student's network is as wide as PPO's settings say, so that `--init` can go on from it; of those settings it also
+    takes `steps` in an iteration, `learning_rate` and `seed`.
+
+    Args:
+        settings: of the run.
+        out: run folder; None makes one.
+
+    Returns:
+        As `Training.run`: run, task, steps, seconds, success (None), stopped, interrupted; and "error", the mean squared
+        error of the student's actions at the end.
+
+    Raises:
+        RookeryError: the task has no classical controller, or several groups of agents.
+    """
+    ppo = ppo_config(settings)
+    env = make_env(settings, settings.randomize)
+    controller = env.task.baseline()
+    if controller is None:
+        raise RookeryError(f"{settings.task} has no classical controller to imitate: train it with --algorithm ppo.")
+    group = next(iter(env.groups))
+
+    def teacher(env: VecEnv, obs: Tensor) -> Tensor:
+        assert controller is not None
+        return controller({group: obs})[group].clamp(-1.0, 1.0)
+
+    iterations = max(1, round(settings.steps / (ppo.steps * settings.num_envs)))
+    config = DistillConfig(
+        iterations=iterations, steps=ppo.steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
+        activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
+    )  # fmt: skip
+    contract, rows, start = contract_of(settings, env), [], time.perf_counter()
+
+    def progress(row: dict[str, float]) -> None:
+        rows.append(row)
+        if len(rows) % max(1, iterations // 20) == 0:
+            print(
+                f"{len(rows)} of {iterations} iterations, error {row['error']:.4f}, reward {row['reward']:.3f}",
+                flush=True,
+            )
+
+    student = distill(env, teacher, config, progress)
+    env.close()
+    folder = new_run(settings.task, out)
+    steps = iterations * ppo.steps * settings.num_envs
+    contract["provenance"]["steps"] = steps
+    save_policy(folder, {group: student}, contract)
+    write_json(folder / "run.json", {"algorithm": "imitate", "settings": dataclasses.asdict(settings), "log": rows})
+    return {
+        "run": str(folder), "task": settings.task, "steps": steps, "seconds": round(time.perf_counter() - start, 2),
+        "success": None, "stopped": "steps", "interrupted": False, "error": rows[-1]["error"],
+    }  # fmt: skip
