@@ -1,9 +1,9 @@
 """What a mobile manipulator handles: a ball, a box and a crate on the floor, a drawer, a door, a button and a board.
 
 Loose things have the body `base` with the free joint `root`. Fixtures have the body `base`, a mocap body, so that each world
-and each episode can put it elsewhere; they touch hands only (`assets.arms.FIXTURE_BIT`), not legs, trunk, ground or each other.
-Every part stands for an origin, the frame of `base`: x away from who uses it, z up; that of a handle is in the middle of what is
-gripped, that of a button or board is where the tool centre is when the finger tips touch, `tip` m before its face.
+and each episode can put it elsewhere; they touch hands only (`assets.arms.FIXTURE_BIT`), not legs, trunk, ground or each
+other. Every part stands for an origin, the frame of `base`: x away from who uses it, z up; that of a handle is in the middle of
+what is gripped, that of a button or board is where the tool centre is when the finger tips touch, `tip` m before its face.
 
 All masses, springs and dampings are our own choice, of the size of furniture that a small arm can move.
 """
@@ -152,9 +152,7 @@ def _handle(body: mujoco.MjsBody, name: str, radius: float, pos: tuple[float, fl
     _solid(body, name, _CAPSULE, (radius, BAR_HALF), pos, STEEL, mass=0.1, quat=_ALONG_Y)
 
 
-def _looks(
-    body: mujoco.MjsBody, name: str, half: tuple[float, float, float], pos: tuple[float, float, float]
-) -> None:
+def _looks(body: mujoco.MjsBody, name: str, half: tuple[float, float, float], pos: tuple[float, float, float]) -> None:
     """A box that nothing touches."""
     body.add_geom(
         name=name, type=_BOX, size=list(half), pos=list(pos), rgba=list(STEEL), mass=0.0, contype=0, conaffinity=0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.go2 import CALF_LENGTH, HIP, HIP_OFFSET, KP, THIGH_LENGTH
-from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT, Go2
+from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT, TRUNK_NAME, Go2
 from rookery.robots.quadrupeds.kernels import leg_angles
 
 FOLDED = (0.0, 1.36, -2.65) * 4
@@ -56,7 +56,7 @@ class Trot:
     def __init__(self, robot: Go2, gait_hz: float = 2.0, swing_height: float = 0.06) -> None:
         self.robot, self.gait_hz, self.swing_height = robot, gait_hz, swing_height
         self._offset = np.array([0.0, 0.5, 0.5, 0.0])
-        self._mass = float(robot.world.model.body_mass.sum())
+        self._mass = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
 
     def act(self, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """Leg targets [N, 12] rad.

@@ -32,7 +32,7 @@ LEG_SWING = {"hip": 0.4, "thigh": 0.8, "calf": 0.8}
 """rad that an action of 1 moves a joint's target away from home: the servos are soft (40 N m/rad), so that targets must go
 beyond the angles to be reached by what the torque needs, 0.4 rad at half of the motor's."""
 
-ARM_SWING = (2.2, 1.5, 1.5, 1.7, 1.5, 2.0)
+ARM_SWING = (2.2, 1.5, 1.5, 1.7, 2.6, 2.0)
 """rad, likewise, of the arm's joints 1 to 6: all of the space in front and at the sides."""
 HAND = "link6"
 """Body of an arm that carries the gripper."""

@@ -101,7 +101,7 @@ class CudaWorld(RotorWorld):
         fx = self.effects
         sag, gusty = bool(fx.battery), bool(fx.gusts and fx.wind_speed > 0.0)
         numbers = k, self.dt, len(self.parts.drones), WAKES[fx.downwash], sag, gusty
-        tensors: dict[str, Tensor] = {
+        tensors: dict[str, Any] = {
             "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds,
             "types": self._sent_to("types", self.types), "levels": self._sent_to("levels", self.levels),
             "command_rows": self._sent_to("command_rows", self.command_rows), "commands": self.commands,

@@ -78,6 +78,7 @@ class LeggedConfig:
     max_yaw_rate: float = 0.8  # rad/s
     stand_share: float = 0.1  # of the commands that say: stand
     resample_s: float = 4.0  # s between commands
+    speed_width: float = 0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
     gait_hz: float = 2.0  # Hz, of the trot (facts 1.2)
     swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
     push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
@@ -120,7 +121,7 @@ class LeggedTask(Task):
                 raise RookeryError(f"{name} is {value}: give a value from 0 to {limit}.")
             if value > limit:
                 print(f"rookery: {name} {value} is beyond what a Go2 can do: clipped to {limit}.", file=sys.stderr)
-                self.cfg = replace(self.cfg, **{name: limit})
+                self.cfg = replace(self.cfg, **{name: limit})  # type: ignore[arg-type]
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -350,8 +351,8 @@ class LeggedTask(Task):
         velocity = r.velocity
         force, speed = r.force, r.vel
         terms = {
-            "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / 0.1),
-            "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / 0.2),
+            "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.speed_width),
+            "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.speed_width)),
             "vertical": velocity[:, 2].square(),
             "wobble": r.base.ang_vel[:, 0, :2].square().sum(1),
             "tilt": r.up[:, :2].square().sum(1),

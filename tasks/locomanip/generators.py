@@ -166,7 +166,7 @@ def _pull_drawer(demo: Demonstration, rng: np.random.Generator) -> Objects:
     """A horizontal bar, pulled straight out by the arm and the base together."""
     _approach(demo, rng)
     pos, yaw = [rng.uniform(0.52, 0.58), rng.uniform(-0.06, 0.06), rng.uniform(0.32, 0.48)], rng.uniform(-0.15, 0.15)
-    handle, (start, quat) = demo.near(pos, yaw=yaw), demo.near(pos, roll=-0.5 * np.pi, yaw=yaw)
+    handle, (start, quat) = demo.near(pos, yaw=yaw), demo.near(pos, roll=0.5 * np.pi, yaw=yaw)
     _grasp(demo, start, quat, BAR)
     distance, share = rng.uniform(0.12, 0.22), rng.uniform(0.4, 1.0)
     out = _back(start, quat, distance) - start
@@ -185,7 +185,7 @@ def _open_door(demo: Demonstration, rng: np.random.Generator) -> Objects:
     _approach(demo, rng)
     grip = np.array([rng.uniform(0.52, 0.56), rng.uniform(-0.05, 0.05), rng.uniform(0.45, 0.60)])
     yaw, angle = rng.uniform(-0.1, 0.1), rng.uniform(0.5, 0.8)
-    handle, (start, quat) = demo.near(grip, yaw=yaw), demo.near(grip, roll=-0.5 * np.pi, yaw=yaw)
+    handle, (start, quat) = demo.near(grip, yaw=yaw), demo.near(grip, roll=0.5 * np.pi, yaw=yaw)
     door = handle[1]
     hinge = handle[0] + rotate(door, [0.0, DOOR_WIDTH, 0.0])
 
@@ -197,7 +197,7 @@ def _open_door(demo: Demonstration, rng: np.random.Generator) -> Objects:
         # in the door's frame at the hinge: pivot, and from it the lever towards the hinge
         place = np.array([0.0, -DOOR_WIDTH - LEVER, 0.0]) + rotate(lever, [0.0, LEVER, 0.0])
         turned = multiply(door, swing)
-        return hinge + rotate(turned, place), multiply(turned, multiply(lever, from_euler(-0.5 * np.pi, 0.0, 0.0)))
+        return hinge + rotate(turned, place), multiply(turned, multiply(lever, from_euler(0.5 * np.pi, 0.0, 0.0)))
 
     _grasp(demo, start, quat, BAR)
     demo.trace(lambda s: held(LEVER_TURN * s, 0.0 * s), seconds=0.6)

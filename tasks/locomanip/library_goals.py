@@ -19,9 +19,9 @@ from rookery.tasks.locomanip.generators import WIPE_PRESS
 
 MARKS = 32
 """Points along the way over a board that are looked at."""
-CATCH_UP = (1.0, 0.7, 1.2)
+CATCH_UP = (0.7, 0.4, 0.8)
 """1/s: how fast the base returns to where the trajectory has it: ahead, sideways, heading."""
-SLACK, SLACK_STANDING = (0.01, 0.01, 0.02), (0.06, 0.06, 0.10)
+SLACK, SLACK_STANDING = (0.02, 0.02, 0.04), (0.08, 0.08, 0.15)
 """m, m, rad of that error which the base leaves to the arm, while the trajectory drives and while it stands: a robot that
 stands may stay where it is."""
 

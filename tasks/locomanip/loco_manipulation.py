@@ -14,9 +14,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rookery.sim.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.sim.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.scene import Scene
@@ -189,7 +189,12 @@ class LocoManipulation(Reach):
     def state(self) -> Tensor:
         r = self.robot
         thing = torch.einsum("nij,ni->nj", r.rotation.view(-1, 3, 3), self.stage.thing - r.base.pos[:, 0])
-        what = (self.fingers.pos.sum(1, keepdim=True) * 15.0, self.goals.base_error(), thing.clamp(-2.0, 2.0), self.stage.joints)
+        what = (
+            self.fingers.pos.sum(1, keepdim=True) * 15.0,
+            self.goals.base_error(),
+            thing.clamp(-2.0, 2.0),
+            self.stage.joints,
+        )
         return torch.cat((super().state(), *what), dim=1)
 
     # Judging
@@ -218,6 +223,8 @@ class LocoManipulation(Reach):
             goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
             angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
             action = self.robot.normalised(angles)[:, None]
-            return {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+            return (
+                {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
+            )
 
         return act

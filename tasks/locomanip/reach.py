@@ -33,14 +33,15 @@ class ReachConfig(LeggedConfig):
     max_back: float = 0.3  # m/s
     max_vy: float = 0.2  # m/s
     max_yaw_rate: float = 0.5  # rad/s
-    stand_share: float = 0.4  # of the commands that say: stand
+    speed_width: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
+    stand_share: float = 0.3  # of the commands that say: stand
     push_speed: float = 0.3  # m/s
     start_joints: float = 0.05  # rad
     settle_s: float = 1.0  # s at the start in which the error does not count
     success_m: float = 0.03  # m, mean position error of a success
     success_rad: float = 0.2  # rad, mean orientation error of a success
     reward: Weights = Weights(
-        track=4.0, far=-2.0, turned=-0.3, linear=1.5, turn=0.5, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
+        track=4.0, far=-2.0, turned=-0.3, linear=3.0, turn=1.0, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
         rhythm=-2.0, lift=-80.0, slip=-0.2, torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.03,
         arm_speed=-0.005, fall=-20.0, alive=1.0,
     )  # fmt: skip
@@ -56,6 +57,8 @@ class Reach(LeggedTask):
     Config: ClassVar[type] = ReachConfig
     headline: ClassVar[str] = "position_error"
     cfg: ReachConfig
+    goals: Any
+    """What the tool follows, a MovingGoals; tasks built on this one follow something else."""
     sum_position: Tensor
     sum_rotation: Tensor
     counted: Tensor

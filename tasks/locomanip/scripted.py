@@ -15,10 +15,11 @@ from rookery.tasks.locomanip.goals import rotation_error
 
 SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
 SETTLE_MOST = 0.15  # rad
-STRIDE = 1.9  # of the trot: heavier than without an arm, it falls short by more
+
+
 FOOTING = 0.2  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
 STEPS = 2  # of least squares in a control step
-SWAY_S, STILL_S = 0.3, 0.08
+SWAY_S, STILL_S = 0.4, 0.1
 """s, over which the trunk's motion is smoothed before the arm makes up for it, in steps and while standing. An arm that held
 its tool still while the trunk sways at the gait's pace would shake the robot off its feet."""
 
@@ -43,9 +44,10 @@ class Scripted:
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
         assert robot.arm is not None
         self.robot, self.tool, self.trot, self.dt = robot, tool, Trot(robot, gait_hz), dt
-        self.legs_view = self.trot.robot = _Leaning(robot)
+        self.legs_view = _Leaning(robot)
+        self.trot.robot = self.legs_view  # type: ignore[assignment]  # it reads `velocity` and `up` alone
         # what else is in the scene does not stand on the legs
-        self.trot.GAIN, self.trot.STRETCH = FOOTING, STRIDE
+        self.trot.GAIN = FOOTING
         self.trot._mass = float(robot.world.model.body("go2/base").subtreemass[0])
         self.wanted, self.sag = robot.pos[:, 12:].clone(), torch.zeros_like(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
@@ -60,9 +62,7 @@ class Scripted:
         self.wanted[begins], self.sag[begins] = self.robot.pos[begins, 12:], 0.0
         self.off[begins], self.turned[begins] = 0.0, 0.0
 
-    def act(
-        self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor
-    ) -> Tensor:
+    def act(self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """[N, 18] rad.
 
         Args:

@@ -71,7 +71,10 @@ class Stage(Buffers):
             here = (family == k).nonzero().squeeze(1)
             if entry.part in FIXTURES:
                 at = self._mocap[FIXTURES.index(entry.part)]
-                self._mocap_pos[ids[here], at], self._mocap_quat[ids[here], at] = pos[here].double(), quat[here].double()
+                self._mocap_pos[ids[here], at], self._mocap_quat[ids[here], at] = (
+                    pos[here].double(),
+                    quat[here].double(),
+                )
             elif entry.part:
                 at = LOOSE.index(entry.part)
                 state[here, at, :3], state[here, at, 3:7] = pos[here], quat[here]

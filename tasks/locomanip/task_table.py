@@ -149,4 +149,3 @@ def add_parts(scene: Scene, arm: ArmModel) -> Scene:
         z = workshop.ALOFT if name in LOOSE else workshop.PARKED[2]
         scene.add(makers[name], name, pos=(0.0, SPACE * i, z))
     return scene
-

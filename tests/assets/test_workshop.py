@@ -62,7 +62,9 @@ def test_fixtures_stay_where_they_are_put_and_touch_only_hands(name):
     assert hands == {"palm", "finger_left", "finger_right"}
 
 
-@pytest.mark.parametrize(("name", "joint", "start"), [("door", "lever", 0.6), ("button", "slide", 0.02), ("board", "slide", 0.01)])
+@pytest.mark.parametrize(
+    ("name", "joint", "start"), [("door", "lever", 0.6), ("button", "slide", 0.02), ("board", "slide", 0.01)]
+)
 def test_springs_bring_levers_buttons_and_boards_back(name, joint, start):
     model = placed(name, 1.0)
     data = after(model, 2.0, **{joint: start})

@@ -302,3 +302,13 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path, capsys):
     (newest,) = sorted((out / "checkpoints").iterdir())[-1:]
     more = int(newest.name) + 128
     assert answer(capsys, "train", "--resume", out, "--steps", more)["steps"] == more
+
+
+def test_train_can_imitate_the_classical_controller(tmp_path):
+    """Two short iterations make a run that can be evaluated, and that PPO goes on from."""
+    out = tmp_path / "script"
+    small = ["--num-envs", "8", "--steps", "512", "--ppo", "hidden=[16]"]
+    assert main(["train", "drone-hover", "--algorithm", "imitate", "--out", str(out), *small]) == 0
+    assert main(["eval", str(out), "--episodes", "2", "--json"]) == 0
+    assert main(["train", "drone-hover", "--init", str(out), "--out", str(tmp_path / "ppo"), *small]) == 0
+    assert main(["train", "drone-hover", "--algorithm", "sarsa"]) == 2

@@ -135,7 +135,7 @@ def test_drawn_and_pressed_count(env):
     pos[:, DRAWER] = 0.9 * (goal.object_pos[k, 1] - goal.object_pos[k, 0]).norm()
     pos[:, BUTTON] = 0.019
     t.stage._joints.set_state(torch.arange(18), pos, torch.zeros(18, 5))
-    env.step(still(env))
+    t.stage.advance(t.tool_in_world())
     metrics = t.metrics()
     assert metrics["done/pull-drawer"][names.index("pull-drawer")] == 0.0  # the first second does not count
     t.counted.fill_(1.0)
@@ -159,7 +159,7 @@ def test_the_base_is_led_back_to_where_the_trajectory_has_it(env):
     t.robot.refresh()
     torch.testing.assert_close(t.goals.base_error(), torch.tensor([0.2, 0.0, 0.0]).expand(18, 3), atol=1e-4, rtol=0.0)
     command = t.goals.command(most)
-    assert (command[:, 0] > 0.1).all()
+    assert (command[:, 0] > 0.05).all()
     assert command[:, 1:].abs().max() < 1e-4
 
 
