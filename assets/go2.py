@@ -91,10 +91,12 @@ def go2_spec(visual: bool = True, kp: float = KP, kd: float = KD, dry_friction: 
     if visual:
         _add_looks(spec, base, "trunk", TRUNK_LOOKS, 1)
     _add_sensors(spec)
-    for name, pos, target in (("chase", [-1.3, -1.5, 0.7], "base"), ("side", [0.0, -1.8, 0.35], "base")):
-        camera = base.add_camera(name=name, pos=pos, mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM)
-        camera.targetbody, camera.mode = target, mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODYCOM
-        camera.fovy = 45
+    for name, pos in (("chase", (-1.1, -1.3, 0.6)), ("side", (0.0, -1.8, 0.3))):
+        x, y, z = (-v for v in pos)  # it keeps its direction and follows the centre of mass
+        base.add_camera(
+            name=name, pos=list(pos), fovy=45, xyaxes=[y, -x, 0.0, -x * z, -y * z, x * x + y * y],
+            mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM,
+        )  # fmt: skip
     base.add_camera(name="onboard", pos=[0.34, 0.0, 0.02], xyaxes=[0, -1, 0, 0, 0, 1], fovy=70)
     return spec
 

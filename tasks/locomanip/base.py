@@ -103,6 +103,7 @@ class LeggedTask(Task):
 
     causes = ("fallen",)
     spreads = SPREADS
+    camera = "go2/chase"
     cfg: LeggedConfig
     command: Tensor
     phase: Tensor

@@ -20,6 +20,7 @@ from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.goals import MovingGoals, rotation_error
 
 AHEAD_S = 0.2  # s, of the second look at the goal
+LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
 
 
 @dataclass(frozen=True)
@@ -230,20 +231,20 @@ class Reach(LeggedTask):
         }
 
     def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot for the legs and damped least squares for the arm."""
-        from rookery.robots.quadrupeds.gaits import Trot
+        """A trot for the legs and inverse kinematics for the arm, see scripted.Scripted."""
+        from rookery.tasks.locomanip.scripted import Scripted
 
-        trot = Trot(self.robot, self.cfg.gait_hz)
+        scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            self.measure()
-            r = self.robot
-            legs = trot.act(self.phase, self.command, self.moving)
-            step = self.tool.step(r.target[:, 12:], *self.soon, max_step=0.03)
-            action = r.normalised(torch.cat((legs, r.target[:, 12:] + step), dim=1))[:, None]
-            return (
-                {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
-            )
+            scripted.restart(self.steps == 0)
+            pos, quat = self.goals.pose(LEAD_S)
+            goals = self.goal_in_trunk(LEAD_S), (pos - trunk, quat)
+            angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
+            action = self.robot.normalised(angles)[:, None]
+            parts = {"legs": action[..., :12], "arm": action[..., 12:]}
+            return parts if self.cfg.agents == "parts" else {"robot": action}
 
         return act
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import Kinematics
 from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
-from rookery.robots.quadrupeds.go2 import Go2
+from rookery.robots.quadrupeds.go2 import TRUNK_NAME, Go2
 from rookery.sim.rotations import from_axis_angle, multiply
 from rookery.tasks.locomanip.goals import rotation_error
 
@@ -46,15 +46,14 @@ class Scripted:
         self.robot, self.tool, self.trot, self.dt = robot, tool, Trot(robot, gait_hz), dt
         self.legs_view = _Leaning(robot)
         self.trot.robot = self.legs_view  # type: ignore[assignment]  # it reads `velocity` and `up` alone
-        # what else is in the scene does not stand on the legs
         self.trot.GAIN = FOOTING
-        self.trot._mass = float(robot.world.model.body("go2/base").subtreemass[0])
         self.wanted, self.sag = robot.pos[:, 12:].clone(), torch.zeros_like(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
         self._data = mujoco.MjData(self._arm)
         self._kp = torch.tensor(robot.arm.kp)
         self._mount = torch.tensor(robot.arm.mount)
-        self._share = float(self._arm.body_mass.sum()) / self.trot._mass
+        carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
+        self._share = float(self._arm.body_mass.sum()) / carried
         self.off, self.turned = torch.zeros(len(self.wanted), 3), torch.zeros(len(self.wanted), 3)
 
     def restart(self, begins: Tensor) -> None:
