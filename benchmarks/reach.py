@@ -25,7 +25,7 @@ def main() -> None:
     policies, contract = open_run(args.run)
     print(machine())
     print(
-        "\n| command | position error, cm | orientation error, rad | fell | speed reached, m/s | action change | torque peak, N m |"
+        "\n| command | position, cm | orientation, rad | fell | speed reached, m/s | action change | torque peak, N m |"
     )
     print("|---|---|---|---|---|---|---|")
     for speed in (0.0, 0.3):
@@ -50,7 +50,8 @@ def main() -> None:
         whole = figures["fell"] == 0
         print(
             f"| {speed} m/s | {100 * m['position_error']:.2f} | {m['rotation_error']:.3f} | {m['fell']:.3f} "
-            f"| {float(reached[whole].mean()) / env.max_episode_steps:.2f} | {m['action_change']:.3f} | {m['torque_peak']:.1f} |"
+            f"| {float(reached[whole].mean()) / env.max_episode_steps:.2f} | {m['action_change']:.3f} "
+            f"| {m['torque_peak']:.1f} |"
         )
 
 

@@ -94,7 +94,7 @@ _PASS_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
     "critic": "central",
 }
 _SPIKE_TRAINING: dict[str, Any] = _VOLLEY_TRAINING | {
-    "practice": {"in_flight": 0.5, "reward": {"below": 0.2, "home": 0.05, "aim": 20.0}},
+    "practice": {"in_flight": 0.25, "reward": {"below": 0.2, "home": 0.05, "aim": 10.0, "in_target": 25.0}},
     "config": {"foresight": True},
     "critic": "central",
 }

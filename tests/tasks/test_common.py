@@ -228,7 +228,9 @@ BEGINNERS = {"volley-set-and-spike-hard"}
 
 # a trot knows nothing of the arm's reaction: pushes and wide reaches overthrow it now and then
 STUMBLES = {"go2arm-reach", "go2arm-loco-manipulation"}
-NEARER = {"volley-bump-and-pass"}  # its script stands nearer to the other than the reward has it, which costs what it wins
+NEARER = {
+    "volley-bump-and-pass"
+}  # its script stands nearer to the other than the reward has it, which costs what it wins
 
 
 @every_task
