@@ -1,0 +1,40 @@
+"""A policy from two, as `rookery train --init` takes it: the actions that the first has are its own, the rest the second's.
+
+python benchmarks/merge_policies.py go2arm-reach policies/zoo/go2-velocity runs/standing --out runs/merged
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from pathlib import Path
+
+import rookery
+from rookery.policies.merge import side_by_side
+from rookery.policies.store import save_policy
+from rookery.runs import open_run
+from rookery.sim2real.contract import build_contract
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task")
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    env = rookery.make(args.task, 1)
+    (name, group), *_ = env.groups.items()
+    learned = []
+    for folder in (args.first, args.second):
+        policies, contract = open_run(folder)
+        learned.append((policies[name], contract["groups"][name]))
+    contract = copy.deepcopy(
+        build_contract(env, config={}, assumed_delay=0.0, provenance={"made_from": [str(args.first), str(args.second)]})
+    )
+    save_policy(args.out, {name: side_by_side(*learned, group)}, contract)
+    print(args.out)
+
+
+if __name__ == "__main__":
+    main()
