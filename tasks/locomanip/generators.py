@@ -20,7 +20,10 @@ from rookery.tasks.locomanip.demonstration import HAND_SPEED, Demonstration, Pos
 
 OPEN = 0.073
 """m, the widest opening of the Airbot G2 gripper (facts 2.2, two fingers of 0.0366 m)."""
-SQUEEZE = 0.01
+TIPS_UP = 0.012
+"""m, how far above the middle of a thing on the floor it is gripped, so that the finger tips, 25 mm ahead of the tool
+centre, stay off the floor."""
+SQUEEZE = 0.015
 """m, how much narrower than the thing the gripper is told to close, to hold it."""
 
 # Sizes of the things, m: a scene builds them so. Half-widths along x, y, z; the gripper closes along y.
@@ -32,6 +35,7 @@ DOOR_WIDTH = 0.40  # from the hinge, on the left, to the lever's grip
 LEVER = 0.09  # from the lever's pivot, on its right, to its grip
 LEVER_TURN = 0.6  # rad, how far it is pressed down
 BUTTON_TRAVEL = 0.02
+FURTHER = 0.05  # how much further than wanted a box is pushed: the base is late, and a robot that lags pushes less
 WIPE_PRESS = 0.002  # how far behind the board's face the wiping hand is told to be
 REACHABLE = (0.15, 0.54)
 """m, from the shoulder to the wrist, for poses drawn at random: neither folded up nor stretched."""
@@ -99,7 +103,9 @@ def _free_pose(demo: Demonstration, rng: np.random.Generator) -> Pose:
 
 
 def _approach(demo: Demonstration, rng: np.random.Generator) -> None:
+    """Drive up; then a moment for the base to come to rest."""
     demo.drive(rng.uniform(0.2, 0.8), rng.uniform(-0.5, 0.5))
+    demo.hold(1.0)
 
 
 def _grasp(demo: Demonstration, pos: Floats, quat: Floats, width: float) -> None:
@@ -120,10 +126,10 @@ def _above(pos: Floats, height: float) -> Floats:
 
 def _pick_ball(demo: Demonstration, rng: np.random.Generator) -> Objects:
     _approach(demo, rng)
-    x, y = rng.uniform(0.42, 0.48), rng.uniform(-0.12, 0.12)
+    x, y = rng.uniform(0.43, 0.47), rng.uniform(-0.10, 0.10)
     ball = demo.near([x, y, BALL_RADIUS])
     pos, quat = demo.near(
-        [x, y, BALL_RADIUS], pitch=rng.uniform(1.2, 1.5), yaw=np.arctan2(y, x) + rng.uniform(-0.3, 0.3)
+        [x, y, BALL_RADIUS + TIPS_UP], pitch=rng.uniform(1.3, 1.5), yaw=np.arctan2(y, x) + rng.uniform(-0.3, 0.3)
     )
     _grasp(demo, pos, quat, 2.0 * BALL_RADIUS)
     demo.go(_above(pos, rng.uniform(0.2, 0.35)), quat)
@@ -132,9 +138,9 @@ def _pick_ball(demo: Demonstration, rng: np.random.Generator) -> Objects:
 
 def _take_box(demo: Demonstration, rng: np.random.Generator) -> Pose:
     """Grasp a box on the floor from above. Returns where it stood."""
-    pos = [rng.uniform(0.42, 0.46), rng.uniform(-0.1, 0.1), BOX_HALF[2]]
+    pos = np.array([rng.uniform(0.42, 0.45), rng.uniform(-0.1, 0.1), BOX_HALF[2]])
     yaw = rng.uniform(-0.5, 0.5)
-    box, hand = demo.near(pos, yaw=yaw), demo.near(pos, pitch=0.5 * np.pi, yaw=yaw)
+    box, hand = demo.near(pos, yaw=yaw), demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
     _grasp(demo, *hand, 2.0 * BOX_HALF[1])
     return box
 
@@ -147,7 +153,7 @@ def _pick_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
 
 
 def _push_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
-    """The closed gripper comes down behind the box; then the base pushes."""
+    """The closed gripper comes down behind the box; then the base pushes; then the hand comes up."""
     _approach(demo, rng)
     face, y, yaw = rng.uniform(0.52, 0.56), rng.uniform(-0.03, 0.03), rng.uniform(-0.1, 0.1)
     length = rng.uniform(0.5, 1.0)
@@ -157,34 +163,34 @@ def _push_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
     behind, quat = demo.near([face - 0.08, y, height], pitch=pitch)
     demo.go(behind, quat)
     demo.go(demo.near([face, y, height])[0], quat)
-    demo.drive(length)
-    demo.drive(-0.15)
+    demo.drive(length + FURTHER)
+    demo.hold(0.3)
+    demo.go(_back(demo.pos, demo.quat, 0.10), demo.quat)
     return [("box", box), ("goal", goal)]
 
 
 def _pull_drawer(demo: Demonstration, rng: np.random.Generator) -> Objects:
-    """A horizontal bar, pulled straight out by the arm and the base together."""
+    """A horizontal bar, pulled straight out by the arm; the base stands, as steps would shake what the hand holds."""
     _approach(demo, rng)
-    pos, yaw = [rng.uniform(0.52, 0.58), rng.uniform(-0.06, 0.06), rng.uniform(0.32, 0.48)], rng.uniform(-0.15, 0.15)
+    pos, yaw = [rng.uniform(0.58, 0.63), rng.uniform(-0.06, 0.06), rng.uniform(0.32, 0.48)], rng.uniform(-0.15, 0.15)
     handle, (start, quat) = demo.near(pos, yaw=yaw), demo.near(pos, roll=0.5 * np.pi, yaw=yaw)
     _grasp(demo, start, quat, BAR)
-    distance, share = rng.uniform(0.12, 0.22), rng.uniform(0.4, 1.0)
+    distance = rng.uniform(0.12, 0.18)
     out = _back(start, quat, distance) - start
     demo.trace(
         lambda s: (start + s[:, None] * out, np.tile(quat, (len(s), 1))),
         seconds=2.0 * distance / HAND_SPEED,
-        length=-share * distance,
     )
     demo.grip(OPEN)
-    demo.drive(-0.12)
+    demo.go(_back(demo.pos, demo.quat, 0.06), demo.quat)
     return [("handle", handle), ("goal", (handle[0] + out, handle[1]))]
 
 
 def _open_door(demo: Demonstration, rng: np.random.Generator) -> Objects:
-    """Grip the lever, press it down, pull the door about its hinge while the base backs off, let the lever go."""
+    """Grip the lever, press it down, pull the door about its hinge, let go; the base stands, as for a drawer."""
     _approach(demo, rng)
-    grip = np.array([rng.uniform(0.52, 0.56), rng.uniform(-0.05, 0.05), rng.uniform(0.45, 0.60)])
-    yaw, angle = rng.uniform(-0.1, 0.1), rng.uniform(0.5, 0.8)
+    grip = np.array([rng.uniform(0.62, 0.66), rng.uniform(-0.05, 0.05), rng.uniform(0.45, 0.60)])
+    yaw, angle = rng.uniform(-0.1, 0.1), rng.uniform(0.52, 0.62)
     handle, (start, quat) = demo.near(grip, yaw=yaw), demo.near(grip, roll=0.5 * np.pi, yaw=yaw)
     door = handle[1]
     hinge = handle[0] + rotate(door, [0.0, DOOR_WIDTH, 0.0])
@@ -204,11 +210,9 @@ def _open_door(demo: Demonstration, rng: np.random.Generator) -> Objects:
     demo.trace(
         lambda s: held(LEVER_TURN + 0.0 * s, angle * s),
         seconds=angle / 0.3,
-        length=-0.8 * DOOR_WIDTH * np.sin(angle),
     )
-    demo.trace(lambda s: held(LEVER_TURN * (1.0 - s), angle + 0.0 * s), seconds=0.6)
     demo.grip(OPEN)
-    demo.drive(-0.12)
+    demo.go(_back(demo.pos, demo.quat, 0.09), demo.quat)
     return [("handle", handle), ("hinge", (hinge * [1.0, 1.0, 0.0], door))]
 
 
@@ -251,8 +255,8 @@ def _carry(demo: Demonstration, rng: np.random.Generator) -> Objects:
     demo.go(_above(demo.pos, 0.12), demo.quat)
     demo.drive(0.0, 0.0, pos=[0.42, 0.0, 0.42], pitch=0.5 * np.pi)
     demo.drive(rng.uniform(0.8, 1.2), rng.uniform(-0.4, 0.4))
-    pos, yaw = [rng.uniform(0.42, 0.46), rng.uniform(-0.1, 0.1), BOX_HALF[2]], rng.uniform(-0.4, 0.4)
-    goal, (down, quat) = demo.near(pos, yaw=yaw), demo.near(pos, pitch=0.5 * np.pi, yaw=yaw)
+    pos, yaw = np.array([rng.uniform(0.42, 0.45), rng.uniform(-0.1, 0.1), BOX_HALF[2]]), rng.uniform(-0.4, 0.4)
+    goal, (down, quat) = demo.near(pos, yaw=yaw), demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
     demo.go(_above(down, 0.10), quat)
     demo.go(down, quat)
     demo.grip(OPEN)

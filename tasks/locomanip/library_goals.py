@@ -19,11 +19,12 @@ from rookery.tasks.locomanip.generators import WIPE_PRESS
 
 MARKS = 32
 """Points along the way over a board that are looked at."""
-CATCH_UP = (0.7, 0.4, 0.8)
+CATCH_UP = (1.5, 1.0, 1.2)
 """1/s: how fast the base returns to where the trajectory has it: ahead, sideways, heading."""
-SLACK, SLACK_STANDING = (0.02, 0.02, 0.04), (0.08, 0.08, 0.15)
+SLACK, SLACK_STANDING = (0.015, 0.015, 0.03), (0.15, 0.15, 0.3)
 """m, m, rad of that error which the base leaves to the arm, while the trajectory drives and while it stands: a robot that
-stands may stay where it is."""
+stands and handles something had better not step. From there on commands begin at a speed at which legs do step."""
+SETTLE_S = 1.6  # s, played, after a drive in which the base still comes to where it should be
 
 
 class LibraryGoals(Buffers):
@@ -106,9 +107,10 @@ class LibraryGoals(Buffers):
     def command(self, most: Tensor) -> Tensor:
         """[N, 3] m/s, m/s, rad/s: the trajectory's velocities and what brings the base back to it, within +-most [3]."""
         drive, error = self.reference(0.0).base_command[:, 0], self.base_error()
-        stands = drive.abs().amax(1, keepdim=True) < 1e-3
+        lately = self.reference(0.0, -0.5 * SETTLE_S, -SETTLE_S).base_command.abs().amax((1, 2))
+        stands = (lately < 1e-3)[:, None]
         slack = torch.where(stands, torch.tensor(SLACK_STANDING), torch.tensor(SLACK))
-        out = drive + torch.tensor(CATCH_UP) * error.sign() * (error.abs() - slack).clamp_min(0.0)
+        out = drive + torch.tensor(CATCH_UP) * torch.where(error.abs() > slack, error, 0.0)
         return torch.maximum(torch.minimum(out, most), -most)
 
     def in_world(self, ids: Tensor, pos: Tensor, quat: Tensor) -> tuple[Tensor, Tensor]:

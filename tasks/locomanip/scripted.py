@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.robots.arms.kinematics import Kinematics
+from rookery.robots.arms.kinematics import Kinematics, pose_error
 from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
 from rookery.robots.quadrupeds.go2 import TRUNK_NAME, Go2
 from rookery.sim.rotations import from_axis_angle, multiply
@@ -19,9 +19,14 @@ SETTLE_MOST = 0.15  # rad
 
 FOOTING = 0.2  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
 STEPS = 2  # of least squares in a control step
-SWAY_S, STILL_S = 0.4, 0.1
-"""s, over which the trunk's motion is smoothed before the arm makes up for it, in steps and while standing. An arm that held
-its tool still while the trunk sways at the gait's pace would shake the robot off its feet."""
+DAMPING = 0.05  # of a step, as in kinematics.DAMPING
+METRE = 6.0  # rad of the tool's turn that a metre of its place is worth
+POSTURE = 0.03
+"""How much joints 4 and 6 are drawn home, next to the tool's error in m and rad. Where joint 5 is near 0 the two undo each
+other: without it they wander off to their limits, and the arm is stuck there (measured: half of the trajectories)."""
+SWAY_S = 0.4
+"""s, over which the trunk's motion is smoothed before the arm makes up for it. An arm that held its tool still while the trunk
+sways would shake the robot off its feet, also while it stands: at 0.1 s trunk and arm swing each other up (measured)."""
 
 
 Pose = tuple[Tensor, Tensor]
@@ -72,7 +77,7 @@ class Scripted:
         """
         now = self.robot.pos[:, 12:]
         self.sag.add_(SETTLE * (self.wanted - now)).clamp_(-SETTLE_MOST, SETTLE_MOST)
-        share = self.dt / torch.where(moving, SWAY_S, STILL_S)[:, None]
+        share = self.dt / SWAY_S
         self.off += share * (seen[0] - planned[0] - self.off)
         self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
         quat = multiply(_rotation(self.turned), planned[1])
@@ -81,8 +86,7 @@ class Scripted:
         pos = planned[0] + self.off
         pos = pos - ahead_s * (speed + torch.linalg.cross(spin, pos))
         quat = multiply(_rotation(-ahead_s * spin), quat)
-        for _ in range(STEPS):
-            self.wanted.add_(self.tool.step(self.wanted, pos, quat, max_step=0.1))
+        self.wanted.copy_(follow(self.robot, self.tool, self.wanted, pos, quat, STEPS))
         weight, self.legs_view.lean = self.weight()
         legs = self.trot.act(phase, command, moving)
         return torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1)
@@ -98,6 +102,30 @@ class Scripted:
             mujoco.mj_forward(self._arm, self._data)
             torque[i], centre[i] = self._data.qfrc_bias[:6], self._data.subtree_com[0]
         return torch.from_numpy(torque), self._share * (torch.from_numpy(centre) + self._mount)
+
+
+def follow(robot: Go2, tool: Kinematics, q: Tensor, pos: Tensor, quat: Tensor, steps: int) -> Tensor:
+    """Joint angles [N, 6] rad nearer to a pose of the tool: inverse kinematics that stays within what actions can ask for.
+
+    Args:
+        q: [N, 6] rad, from where.
+        pos, quat: [N, 3] m, [N, 4], in the trunk's frame.
+        steps: of damped least squares, each of at most 0.1 rad.
+    """
+    low, high = (robot.targets(torch.full((18,), side))[12:] for side in (-1.0, 1.0))
+    weight = torch.tensor([METRE] * 3 + [1.0] * 3)[:, None]
+    draw = torch.diag(torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])) * POSTURE**2
+    for _ in range(steps):
+        pose = tool.forward(q)
+        error, home = weight[:, 0] * pose_error(pose, pos, quat), (robot.home[12:] - q) @ draw
+        free = torch.ones_like(q)
+        for _ in range(2):  # once more without the joints that are at their limits
+            jacobian = weight * pose.jacobian * free[:, None]
+            square = jacobian.transpose(1, 2) @ jacobian + draw + DAMPING**2 * torch.eye(6)
+            change = free * torch.linalg.solve(square, torch.einsum("nij,ni->nj", jacobian, error) + home)
+            free = (~(((q >= high) & (change > 0.0)) | ((q <= low) & (change < 0.0)))).float()
+        q = torch.maximum(torch.minimum(q + change.clamp(-0.1, 0.1), high), low)
+    return q
 
 
 class _Leaning:
