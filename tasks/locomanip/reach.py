@@ -42,7 +42,7 @@ class ReachConfig(LeggedConfig):
     success_m: float = 0.03  # m, mean position error of a success
     success_rad: float = 0.2  # rad, mean orientation error of a success
     reward: Weights = Weights(
-        track=4.0, far=-2.0, turned=-1.0, linear=3.0, turn=1.0, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
+        track=4.0, far=-2.0, turned=-0.3, linear=3.0, turn=1.0, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
         rhythm=-2.0, lift=-80.0, slip=-0.2, torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.03,
         arm_speed=-0.005, fall=-20.0, alive=1.0,
     )  # fmt: skip
