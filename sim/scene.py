@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mujoco
-import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotor.effects import PRESETS, Effects
@@ -114,7 +113,8 @@ class Scene:
                 site = root.site(p.site)
                 if site is None:
                     raise unknown("site", p.site, [s.name for s in root.sites])
-                root.attach(child, frame=_frame_at(site, p.pos, p.quat), prefix=p.name + "/")
+                _shift(child, p.pos, p.quat)
+                root.attach(child, site=site, prefix=p.name + "/")
         add_sensors(root, self.watched)
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
@@ -154,11 +154,16 @@ class Scene:
         return model
 
 
-def _frame_at(site: mujoco.MjsSite, pos: Sequence[float], quat: Sequence[float]) -> mujoco.MjsFrame:
-    """A frame on the site's body, at a place in the site's own frame."""
-    where, turn = np.zeros(3), np.zeros(4)
-    mujoco.mju_mulPose(where, turn, np.array(site.pos), np.array(site.quat), np.array(pos), np.array(quat))
-    return site.parent.add_frame(pos=where, quat=turn)
+def _shift(part: mujoco.MjSpec, pos: Sequence[float], quat: Sequence[float]) -> None:
+    """Move all that stands in a part's world, before it goes to a site: MuJoCo lays its world's frame on the site's."""
+    world = part.worldbody
+    own = [
+        x for kind in (world.bodies, world.geoms, world.sites, world.frames, world.lights, world.cameras) for x in kind
+    ]
+    frame = world.add_frame(pos=list(pos), quat=list(quat))
+    for element in own:
+        if element.frame is None:
+            element.set_frame(frame)
 
 
 def _flatten_unseen(spec: mujoco.MjSpec) -> None:

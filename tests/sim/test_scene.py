@@ -181,3 +181,16 @@ def test_published_inertia_that_no_rigid_body_has():
 def test_refusals(build, message):
     with pytest.raises(RookeryError, match=f"(?s){message}"):
         build()
+
+
+def test_parts_stand_at_a_place_in_the_frame_of_a_site():
+    """The mount is turned by 90 degrees about z: what lies ahead of it lies to its left."""
+    scene = Scene().add(xml(ARM), "dog", pos=(0, 0, 1)).add(xml(ARM), "arm", site="dog/mount")
+    plain = placed(scene.compile()).body("arm/base").xpos.copy()
+    half = np.sqrt(0.5)
+    moved = Scene().add(xml(ARM), "dog", pos=(0, 0, 1))
+    moved.add(xml(ARM), "arm", site="dog/mount", pos=(0.3, 0.0, 0.2), quat=(half, 0, 0, half))
+    d = placed(moved.compile())
+    turn = placed(scene.compile()).body("arm/base").xmat.reshape(3, 3)
+    np.testing.assert_allclose(d.body("arm/base").xpos, plain + turn @ [0.3, 0.0, 0.2], atol=1e-9)
+    np.testing.assert_allclose(d.body("arm/base").xmat.reshape(3, 3), turn @ [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-9)
