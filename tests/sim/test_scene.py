@@ -193,4 +193,6 @@ def test_parts_stand_at_a_place_in_the_frame_of_a_site():
     d = placed(moved.compile())
     turn = placed(scene.compile()).body("arm/base").xmat.reshape(3, 3)
     np.testing.assert_allclose(d.body("arm/base").xpos, plain + turn @ [0.3, 0.0, 0.2], atol=1e-9)
-    np.testing.assert_allclose(d.body("arm/base").xmat.reshape(3, 3), turn @ [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-9)
+    np.testing.assert_allclose(
+        d.body("arm/base").xmat.reshape(3, 3), turn @ [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-9
+    )
