@@ -23,7 +23,7 @@ FOOT_RADIUS, THIGH_LENGTH, CALF_LENGTH = 0.022, 0.213, 0.213  # m
 HIP = (0.1934, 0.0465)  # m, x and y of the hip joints in the trunk
 HIP_OFFSET = 0.0955  # m, y from hip joint to thigh joint
 TRUNK_TOP = 0.057  # m, upper face of the trunk's box
-GROUND_BIT, OBJECT_BIT = 1, 1
+GROUND_BIT = 1
 """Robots have contype 0 and conaffinity 1: they touch the ground and objects (contype 1), not themselves, which costs
 time at every step and happens only in falls."""
 

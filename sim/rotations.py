@@ -50,3 +50,25 @@ def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
     """Quaternions [..., 4] of rotations by angle [...] rad about unit axes [..., 3]."""
     half = 0.5 * angle[..., None]
     return torch.cat((half.cos(), half.sin() * axis), dim=-1)
+
+
+def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    """Rotations [N, 4] a share [N, 1] of the short way from a to b."""
+    dot = (a * b).sum(-1, keepdim=True)
+    b = torch.where(dot < 0, -b, b)
+    angle = torch.acos(dot.abs().clamp(max=1.0))
+    sine = angle.sin()
+    near = sine < 1e-4
+    sine = torch.where(near, torch.ones_like(sine), sine)
+    wa = torch.where(near, 1.0 - share, ((1.0 - share) * angle).sin() / sine)
+    wb = torch.where(near, share, (share * angle).sin() / sine)
+    return torch.nn.functional.normalize(wa * a + wb * b, dim=-1)
+
+
+def rotation_error(goal: Tensor, now: Tensor) -> Tensor:
+    """[N, 3] rad, rotation vector from `now` to `goal` [N, 4], in the frame that both are given in."""
+    turn = multiply(goal, now * now.new_tensor([1.0, -1.0, -1.0, -1.0]))
+    turn = torch.where(turn[:, :1] < 0, -turn, turn)  # the short way round
+    sine = turn[:, 1:].norm(dim=-1, keepdim=True)
+    angle = 2.0 * torch.atan2(sine, turn[:, :1])
+    return torch.where(sine > 1e-6, angle / sine.clamp(min=1e-6), torch.full_like(sine, 2.0)) * turn[:, 1:]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rookery.robots.arms.arm import ArmModel
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.rotations import multiply
+from rookery.sim.rotations import rotation_error
 
 DAMPING = 0.05
 """Of the least-squares step, in the unit of the Jacobian's rows (m and rad); facts 1.2."""
@@ -178,12 +178,7 @@ class Kinematics:
 
 def pose_error(pose: Pose, goal_pos: Tensor, goal_quat: Tensor) -> Tensor:
     """[N, 6]: way (m) and rotation vector (rad), base frame, from a pose to a goal [N, 3] m, [N, 4] wxyz."""
-    turn = multiply(goal_quat, pose.quat * pose.quat.new_tensor([1.0, -1.0, -1.0, -1.0]))
-    turn = torch.where(turn[:, :1] < 0, -turn, turn)  # the short way round
-    sine = turn[:, 1:].norm(dim=-1, keepdim=True)
-    angle = 2 * torch.atan2(sine, turn[:, :1])
-    vector = torch.where(sine > 1e-6, angle / sine.clamp(min=1e-6), 2.0) * turn[:, 1:]
-    return torch.cat((goal_pos - pose.pos, vector), -1)
+    return torch.cat((goal_pos - pose.pos, rotation_error(goal_quat, pose.quat)), -1)
 
 
 def quat_of_matrix(m: Tensor) -> Tensor:

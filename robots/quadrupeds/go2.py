@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.drones import VISUAL_GROUP
-from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, MOTORS, PARTS, RANGES, TRUNK_TOP, go2_spec
+from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, PARTS, RANGES, TRUNK_TOP, go2_spec
 from rookery.robots.quadrupeds.kernels import feet
 from rookery.sim.buffers import Buffers
 from rookery.sim.parameters import Parameter
@@ -252,9 +252,3 @@ def _spec(kind: str, names: tuple[str, ...], low: np.ndarray, high: np.ndarray, 
         kind, tuple(n.split("/")[1] for n in names), tuple(low.tolist()), tuple(high.tolist()), ("rad",) * len(names),
         tuple(neutral.tolist()),
     )  # fmt: skip
-
-
-def motor_limits() -> tuple[Tensor, Tensor]:
-    """[12] N m and [12] rad/s of the legs' motors."""
-    kinds = [MOTORS[j.split("_")[1]] for j in JOINTS]
-    return torch.tensor([m.torque for m in kinds]), torch.tensor([m.speed for m in kinds])

@@ -97,7 +97,6 @@ class LeggedTask(Task):
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
-        air: [N, 4] s that each foot has been in the air.
         height: [N] m, of the trunk above the ground below it.
     """
 
@@ -109,7 +108,6 @@ class LeggedTask(Task):
     phase: Tensor
     last_action: Tensor
     before_action: Tensor
-    air: Tensor
     fallen: Tensor
     next_push: Tensor
     next_command: Tensor
@@ -158,7 +156,6 @@ class LeggedTask(Task):
         self.buffer("phase", n)
         self.buffer("last_action", n, actions)
         self.buffer("before_action", n, actions)
-        self.buffer("air", n, 4)
         self.buffer("fallen", n, dtype=torch.bool)
         self.buffer("next_push", n, dtype=torch.int64)
         self.buffer("next_command", n, dtype=torch.int64)
@@ -193,7 +190,6 @@ class LeggedTask(Task):
         self.last_action[ids] = self.robot.normalised(self.robot.home)
         self.before_action[ids] = self.last_action[ids]
         self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
-        self.air[ids] = 0.0
         self.contact[ids] = False
         self.fallen[ids] = False
         self._sample_command(ids)
@@ -234,9 +230,6 @@ class LeggedTask(Task):
         self.look()
         r.feel()
         self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
-        self.air += c.control_dt
-        self.landed_after = torch.where(self.contact, self.air, 0.0)
-        self.air[self.contact] = 0.0
         moving = self.moving
         self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
         self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < c.fall_height_m))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.random import Streams
-from rookery.sim.rotations import from_axis_angle, multiply
+from rookery.sim.rotations import from_axis_angle, multiply, slerp
 
 TRIES = 8
 """Goals drawn for each one that is wanted; the first whose way is free is taken."""
@@ -134,8 +134,7 @@ def cartesian(sphere: Tensor) -> Tensor:
 
 
 def facing(sphere: Tensor) -> Tensor:
-    """[..., 4] wxyz: x axis from the centre to a point (radius, pitch, yaw) [..., 3], z up as far as that allows; points below
-    the horizon are faced from above, as a hand that picks something up comes down on it (facts 1.2: 0.78 - pitch)."""
+    """[..., 4] wxyz: x axis from the centre to a point (radius, pitch, yaw) [..., 3], z up as far as that allows."""
     return _from_rpy(torch.zeros_like(sphere[..., 0]), -sphere[..., 1], sphere[..., 2])
 
 
@@ -144,25 +143,3 @@ def _from_rpy(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
     about_z = from_axis_angle(z.expand(*yaw.shape, 3), yaw)
     about_y = from_axis_angle(y.expand(*pitch.shape, 3), pitch)
     return multiply(multiply(about_z, about_y), from_axis_angle(x.expand(*roll.shape, 3), roll))
-
-
-def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
-    """Rotations [N, 4] a share [N, 1] of the short way from a to b."""
-    dot = (a * b).sum(-1, keepdim=True)
-    b = torch.where(dot < 0, -b, b)
-    angle = torch.acos(dot.abs().clamp(max=1.0))
-    sine = angle.sin()
-    near = sine < 1e-4
-    sine = torch.where(near, torch.ones_like(sine), sine)
-    wa = torch.where(near, 1.0 - share, ((1.0 - share) * angle).sin() / sine)
-    wb = torch.where(near, share, (share * angle).sin() / sine)
-    return torch.nn.functional.normalize(wa * a + wb * b, dim=-1)
-
-
-def rotation_error(goal: Tensor, now: Tensor) -> Tensor:
-    """[N, 3] rad, rotation vector from `now` to `goal` [N, 4], in the frame that both are given in."""
-    turn = multiply(goal, now * now.new_tensor([1.0, -1.0, -1.0, -1.0]))
-    turn = torch.where(turn[:, :1] < 0, -turn, turn)
-    sine = turn[:, 1:].norm(dim=-1, keepdim=True)
-    angle = 2.0 * torch.atan2(sine, turn[:, :1])
-    return torch.where(sine > 1e-6, angle / sine.clamp(min=1e-6), torch.full_like(sine, 2.0)) * turn[:, 1:]

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import Kinematics, Pose
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
-from rookery.sim.rotations import from_axis_angle, matrix, multiply
+from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
-from rookery.tasks.locomanip.goals import MovingGoals, rotation_error
+from rookery.tasks.locomanip.goals import MovingGoals
 
 AHEAD_S = 0.2  # s, of the second look at the goal
 LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
@@ -85,7 +85,6 @@ class Reach(LeggedTask):
             self.buffer(name, n)
         self.buffer("widths", 2)
         self.widths.copy_(torch.tensor([0.3, 0.8]))
-        self._numbers = torch.arange(n)
 
     def _shoulder(self, model: Any) -> tuple[float, float, float]:
         """m, the arm's second joint at rest, in the stance frame."""

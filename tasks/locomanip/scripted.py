@@ -10,8 +10,7 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import Kinematics, pose_error
 from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
 from rookery.robots.quadrupeds.go2 import TRUNK_NAME, Go2
-from rookery.sim.rotations import from_axis_angle, multiply
-from rookery.tasks.locomanip.goals import rotation_error
+from rookery.sim.rotations import from_axis_angle, multiply, rotation_error
 
 SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
 SETTLE_MOST = 0.15  # rad

@@ -10,7 +10,8 @@ import torch
 from scipy.spatial.transform import Rotation, Slerp
 
 from rookery.sim.random import Streams
-from rookery.tasks.locomanip.goals import GROUND, TRUNK_BOX, GoalRanges, MovingGoals, rotation_error, slerp
+from rookery.sim.rotations import rotation_error, slerp
+from rookery.tasks.locomanip.goals import GROUND, TRUNK_BOX, GoalRanges, MovingGoals
 
 N = 256
 SHOULDER, HOME = (0.0045, 0.0, 0.497), (0.5, 0.06, 0.0)
