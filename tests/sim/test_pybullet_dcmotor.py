@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import mujoco
 import numpy as np
@@ -32,19 +32,6 @@ GRIPPER = """<worldbody>
     <fixed name="rack" stiffness="400" damping="8" springlength="-0.01 0"><joint joint="l" coef="1"/>
     <joint joint="r" coef="-1"/></fixed></tendon>
     <actuator><position name="grip" tendon="opening" kp="100" kv="4" gear="1.5" forcerange="-2 2"/></actuator>"""
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    worlds: list[PyBulletWorld] = []
-
-    def build(xml: str, n: int = 1, dt: float = 0.002) -> PyBulletWorld:
-        worlds.append(PyBulletWorld(Scene(lambda: mujoco.MjSpec.from_string(f"<mujoco>{xml}</mujoco>"), dt=dt), n))
-        return worlds[-1]
-
-    yield build
-    for w in worlds:
-        w.close()
 
 
 @pytest.mark.parametrize("drive", ["pos", "vel", "ff", "tendon"])

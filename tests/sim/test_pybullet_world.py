@@ -6,7 +6,7 @@ import gc
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import mujoco
 import numpy as np
@@ -21,19 +21,6 @@ from rookery.sim.scene import Scene
 
 G = 9.81
 Make = Callable[..., PyBulletWorld]
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    worlds: list[PyBulletWorld] = []
-
-    def build(xml: str, n: int = 1, dt: float = 0.002) -> PyBulletWorld:
-        worlds.append(PyBulletWorld(Scene(lambda: mujoco.MjSpec.from_string(f"<mujoco>{xml}</mujoco>"), dt=dt), n))
-        return worlds[-1]
-
-    yield build
-    for w in worlds:
-        w.close()
 
 
 class Zoo:
