@@ -44,7 +44,7 @@ def _columns(addresses: Sequence[int], width: int, total: int) -> slice | Tensor
 
 
 class MujocoBodies(Bodies):
-    """See Bodies. Free bodies are read from qpos and qvel, others from MuJoCo's kinematics."""
+    """See Bodies. Free bodies are read from qpos and qvel, mocap bodies from their poses, others from MuJoCo's kinematics."""
 
     def __init__(self, world: MujocoWorld, names: Sequence[str]) -> None:
         self.names, self._world = tuple(names), world
@@ -55,7 +55,11 @@ class MujocoBodies(Bodies):
         self._state = torch.zeros(world.num_envs, len(names), 13)
         self._version = _CHANGES_ONLY_BY_CALL
         self._xfrc = torch.from_numpy(batch.bind("xfrc_applied"))
-        if self._free:
+        self._mocap = [int(model.body_mocapid[b]) for b in self.ids]
+        self._placed = all(m >= 0 for m in self._mocap)
+        if self._placed:
+            self._places = torch.from_numpy(batch.bind("mocap_pos")), torch.from_numpy(batch.bind("mocap_quat"))
+        elif self._free:
             self._qpos, self._qvel = torch.from_numpy(batch.bind("qpos")), torch.from_numpy(batch.bind("qvel"))
             self._qcols = _columns([int(model.jnt_qposadr[j]) for j in joints], 7, model.nq)
             self._vcols = _columns([int(model.jnt_dofadr[j]) for j in joints], 6, model.nv)
@@ -72,6 +76,9 @@ class MujocoBodies(Bodies):
                 n, b = self._state.shape[:2]
                 self._state[..., 0:7].copy_(self._qpos[:, self._qcols].view(n, b, 7))
                 self._state[..., 7:13].copy_(self._qvel[:, self._vcols].view(n, b, 6))
+            elif self._placed:
+                self._state[..., 0:3].copy_(self._places[0][:, self._mocap])
+                self._state[..., 3:7].copy_(self._places[1][:, self._mocap])
             else:
                 self._read_derived()
             self._version = self._world.version
@@ -87,12 +94,18 @@ class MujocoBodies(Bodies):
         self._state.copy_(torch.from_numpy(np.concatenate((pos, self._xquat[:, self.ids], lin, ang_body), axis=-1)))
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
-        if not self._free:
-            raise RookeryError(
-                f"bodies {list(self.names)} are not all free: only free bodies take a pose; write joints."
-            )
         rows = torch.arange(self._world.num_envs) if ids is None else ids
         state = state.to(torch.float64)
+        if self._placed:
+            mocap = torch.tensor(self._mocap)
+            self._places[0][rows[:, None], mocap] = state[..., 0:3]
+            self._places[1][rows[:, None], mocap] = state[..., 3:7]
+            self._world.version += 1
+            return
+        if not self._free:
+            raise RookeryError(
+                f"bodies {list(self.names)} are not all free: only free and mocap bodies take a pose; write joints."
+            )
         _write(self._qpos, rows, self._qcols, state[..., 0:7].reshape(len(rows), -1))
         _write(self._qvel, rows, self._vcols, state[..., 7:13].reshape(len(rows), -1))
         self._world.version += 1

@@ -26,7 +26,7 @@ def _rows(world: PyBulletWorld, ids: Ids) -> np.ndarray:
 
 
 class PyBulletBodies(Bodies):
-    """See Bodies. Floating bodies are read from the state, others from MuJoCo's kinematics at Bullet's state."""
+    """See Bodies. Floating and mocap bodies are read from the state, others from MuJoCo's kinematics at Bullet's state."""
 
     def __init__(self, world: PyBulletWorld, names: Sequence[str]) -> None:
         self.names, self._world, model = tuple(names), world, world.model
@@ -35,6 +35,8 @@ class PyBulletBodies(Bodies):
         self._free = all(j >= 0 and model.jnt_type[j] == _JNT.mjJNT_FREE for j in joints)
         self._state = torch.zeros(world.num_envs, len(names), 13)
         self._version = -1
+        self._mocap = model.body_mocapid[self.ids]
+        self._placed = bool((self._mocap >= 0).all())
         if self._free:
             self._q = model.jnt_qposadr[joints][:, None] + np.arange(7)
             self._v = model.jnt_dofadr[joints][:, None] + np.arange(6)
@@ -46,6 +48,8 @@ class PyBulletBodies(Bodies):
             if self._free:
                 world.read()
                 values = np.concatenate((world.qpos[:, self._q], world.qvel[:, self._v]), axis=-1)
+            elif self._placed:
+                values = np.pad(world.mocap[:, self._mocap], ((0, 0), (0, 0), (0, 6)))
             else:
                 values = self._derived()
             self._state.copy_(torch.from_numpy(values))
@@ -58,14 +62,18 @@ class PyBulletBodies(Bodies):
         return np.concatenate((pos, quat, velocity[..., 3:6], angular), axis=-1)
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
-        if not self._free:
+        if not (self._free or self._placed):
             raise RookeryError(
-                f"bodies {list(self.names)} are not all free: only free bodies take a pose; write joints."
+                f"bodies {list(self.names)} are not all free: only free and mocap bodies take a pose; write joints."
             )
         rows, values = _rows(self._world, ids), state.detach().cpu().numpy().astype(np.float64)
         self._world.read()
         quat = values[..., 3:7] / np.linalg.norm(values[..., 3:7], axis=-1, keepdims=True)
         pose = np.concatenate((values[..., 0:3], quat), axis=-1)
+        if self._placed:
+            self._world.mocap[rows[:, None], self._mocap] = pose
+            self._world.written(rows)
+            return
         self._world.qpos[rows[:, None, None], self._q] = pose
         self._world.qvel[rows[:, None, None], self._v] = values[..., 7:13]
         self._world.written(rows)

@@ -28,7 +28,7 @@ from rookery.sim import pybullet_client, pybullet_model
 from rookery.sim.air import air_of
 from rookery.sim.errors import RookeryError
 from rookery.sim.pybullet_actuation import Actuation, substeps
-from rookery.sim.pybullet_model import rotate
+from rookery.sim.pybullet_model import conjugate, multiply, rotate
 from rookery.sim.pybullet_params import PyBulletParams
 from rookery.sim.pybullet_sensors import PyBulletSensor
 from rookery.sim.pybullet_touches import TouchReader
@@ -40,7 +40,7 @@ from rookery.sim.world import Ids, World
 _MAX_WORLDS = 256
 _LIMIT = 1e6  # m, m/s, rad/s: positions and velocities beyond it have diverged
 _DERIVED = ("sensordata", "xpos", "xquat", "cvel", "subtree_com", "site_xpos", "site_xmat")
-_STATE_PARTS = ("time", "qpos", "qvel", "control", "wrench")
+_STATE_PARTS = ("time", "qpos", "qvel", "mocap", "control", "wrench")
 
 
 class PyBulletWorld(World):
@@ -71,6 +71,9 @@ class PyBulletWorld(World):
         self.qpos, self.qvel = np.repeat(model.qpos0[None], num_envs, axis=0), np.zeros((num_envs, model.nv))
         self.control, self.wrench = np.zeros((num_envs, model.nu)), np.zeros((num_envs, model.nbody, 6))
         self.time = np.zeros(num_envs)  # s
+        placed = np.flatnonzero(model.body_mocapid >= 0)[np.argsort(model.body_mocapid[model.body_mocapid >= 0])]
+        self._mocap_0 = np.concatenate((model.body_pos[placed], model.body_quat[placed]), axis=1)
+        self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
         self._air, self.rotor_lag = air_of(scene, model, num_envs), scene.effects.rotor_lag
@@ -303,6 +306,11 @@ class PyBulletWorld(World):
                 base = bullet.body_to_base(self.plan, tree.root, com, qpos, qvel)[0].tolist()
                 p.resetBasePositionAndOrientation(uid, base[0:3], base[3:7], physicsClientId=client)
                 p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
+            elif (m := int(self.model.body_mocapid[tree.root])) >= 0:
+                # Bullet's base is at the world's origin, and the body a link fixed to it
+                turn = multiply(self.mocap[i, m, 3:7], conjugate(self._mocap_0[m, 3:7]))
+                base = (self.mocap[i, m, :3] - rotate(turn, self._mocap_0[m, :3])).tolist()
+                p.resetBasePositionAndOrientation(uid, base, bullet.xyzw(turn), physicsClientId=client)
             for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
                 target = float(self.qpos[i, q] - self.model.qpos0[q])
                 p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)
@@ -320,6 +328,7 @@ class PyBulletWorld(World):
         rows = np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
         self.read()
         self.time[rows], self.qpos[rows], self.qvel[rows] = 0.0, self.model.qpos0, 0.0
+        self.mocap[rows] = self._mocap_0
         self.control[rows], self.wrench[rows], self.actuation.act[rows], self.actuation.force[rows] = 0.0, 0.0, 0.0, 0.0
         if self.rows is not None:
             self.rows[rows] = 0.0
@@ -393,6 +402,11 @@ class PyBulletWorld(World):
             self._batch.bind(name)
         self._batch.bind("qpos")[:], self._batch.bind("qvel")[:] = qpos, qvel
         self._batch.bind("ctrl")[:] = self.control
+        if len(self._mocap_0):
+            self._batch.bind("mocap_pos")[:], self._batch.bind("mocap_quat")[:] = (
+                self.mocap[..., :3],
+                self.mocap[..., 3:],
+            )
         self._batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_VEL.value))
 
     def frames(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -431,6 +445,7 @@ class PyBulletWorld(World):
         data = mujoco.MjData(self.model) if data is None else data
         data.time = self.time[i]
         data.qpos[:], data.qvel[:], data.ctrl[:] = self.qpos[i], self.qvel[i], self.control[i]
+        data.mocap_pos[:], data.mocap_quat[:] = self.mocap[i, :, :3], self.mocap[i, :, 3:]
         if self.model.na:
             data.act[:] = self.actuation.act[i]
         mujoco.mj_forward(self.model, data)

@@ -57,7 +57,8 @@ class Bodies(abc.ABC):
 
     @abc.abstractmethod
     def set_state(self, ids: Ids, state: Tensor) -> None:
-        """Write [n, B, 13] (layout of `state`) of free bodies. Raises RookeryError for a body without a free joint."""
+        """Write [n, B, 13] (layout of `state`) of free bodies, or of mocap bodies, whose velocity is not read. Raises
+        RookeryError for others, and for a view of both kinds."""
 
     @abc.abstractmethod
     def set_wrench(self, wrench: Tensor) -> None:
