@@ -1,0 +1,154 @@
+"""A user's own mesh (OBJ, STL, PLY, GLB, GLTF) as an ObjectModel, with a report of all that was changed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import trimesh
+
+from rookery.assets.objects.decompose import decompose
+from rookery.assets.objects.hulls import hull
+from rookery.assets.objects.model import ObjectModel, build
+from rookery.assets.objects.parts import convex
+from rookery.assets.objects.repair import fill_small_holes, open_edges, thin_out, turn_outwards
+
+FORMATS = (".glb", ".gltf", ".obj", ".ply", ".stl")
+TOO_LARGE = 5.0
+"""m: nothing to grasp is larger, so such a file is in millimetres."""
+DENSITY = 500.0
+"""kg/m^3 where neither mass nor density is given: our choice, between foam and water."""
+_GREY = (0.62, 0.64, 0.68, 1.0)
+
+
+@dataclass
+class Report:
+    """What `load_object` did: one readable line for each thing changed or assumed."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def load_object(
+    path: str | Path,
+    *,
+    scale: float | Literal["auto"] | None = None,
+    mass: float | None = None,
+    density: float | None = None,
+    max_faces: int = 10_000,
+    max_parts: int = 32,
+    open: Literal["refuse", "hull"] = "refuse",
+) -> tuple[ObjectModel, Report]:
+    """An object from a mesh file, z up (glTF files, whose y is up, are turned).
+
+    Args:
+        scale: what to multiply lengths with to get m; "auto" takes a file larger than 5 m for one in millimetres.
+        mass: kg. density: kg/m^3. One of them, or 500 kg/m^3.
+        max_faces: a finer mesh is thinned out.
+        max_parts: convex parts that it may be cut into.
+        open: "hull" takes the convex hull of a mesh that stays open after small holes are filled.
+
+    Raises:
+        ValueError: a file that is missing, unreadable, empty, open, not finite, far too large or of an unknown format, or
+            a mass, density or scale that is not above zero.
+    """
+    path, report = Path(path), Report()
+    _check_numbers(scale, mass, density, max_faces, max_parts, open)
+    mesh = _to_metres(_read(path, report), path, scale, report)
+    if len(mesh.faces) > max_faces:
+        before = len(mesh.faces)
+        mesh = thin_out(mesh, max_faces)
+        report.lines.append(f"thinned out from {before} to {len(mesh.faces)} faces (max_faces={max_faces}).")
+    mesh = _closed(mesh, path, open, report)
+    pieces, excess = decompose(mesh, max_parts=max_parts)
+    report.lines.append(f"{len(pieces)} convex parts, which fill {100 * excess:.1f} % more than the mesh.")
+    if mass is None:
+        mass = (density or DENSITY) * float(mesh.volume)
+        given = "given" if density else "assumed: give mass or density"
+        report.lines.append(f"mass {mass:.4g} kg, of {density or DENSITY:g} kg/m^3 ({given}).")
+    made = build(path.stem, mesh, [convex(p) for p in pieces], mass, source=str(path), color=_GREY)
+    return made, report
+
+
+def _check_numbers(
+    scale: float | str | None, mass: float | None, density: float | None, max_faces: int, max_parts: int, open: str
+) -> None:
+    if isinstance(scale, str) and scale != "auto":
+        raise ValueError(f"scale is {scale!r}: give a number, 'auto' or None.")
+    if mass is not None and density is not None:
+        raise ValueError(f"both mass ({mass:g} kg) and density ({density:g} kg/m^3) are given: give one of them.")
+    for name, value in (("scale", scale), ("mass", mass), ("density", density)):
+        if isinstance(value, (int, float)) and not (np.isfinite(value) and value > 0.0):
+            raise ValueError(f"{name} is {value}: give one above zero.")
+    if max_faces < 100 or max_parts < 1:
+        raise ValueError(f"max_faces is {max_faces} and max_parts {max_parts}: give 100 or more and 1 or more.")
+    if open not in ("refuse", "hull"):
+        raise ValueError(f"open is {open!r}: give 'refuse' or 'hull'.")
+
+
+def _read(path: Path, report: Report) -> trimesh.Trimesh:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"{path} has the unknown format {suffix!r}: give one of {', '.join(FORMATS)}.")
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}: give the path of a mesh.")
+    try:
+        mesh = trimesh.load(path, force="mesh", process=False)
+    except Exception as error:  # the readers raise whatever broke them
+        raise ValueError(f"{path} cannot be read as a {suffix[1:].upper()} file ({error}): export it again.") from error
+    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
+        raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
+    if not np.isfinite(mesh.vertices).all():
+        bad = int((~np.isfinite(mesh.vertices)).any(1).sum())
+        raise ValueError(f"{path} has {bad} vertices that are not finite numbers: export it again.")
+    mesh = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)  # without colours and normals, which part vertices
+    before = len(mesh.vertices)
+    mesh.merge_vertices()
+    if len(mesh.vertices) < before:
+        report.lines.append(f"merged {before} vertices to {len(mesh.vertices)}.")
+    mesh.update_faces(mesh.unique_faces() & mesh.nondegenerate_faces(height=0.0))
+    if suffix in (".glb", ".gltf"):
+        mesh.vertices = mesh.vertices[:, [0, 2, 1]] * (1.0, -1.0, 1.0)
+        report.lines.append("turned from glTF's y up to z up.")
+    return mesh
+
+
+def _to_metres(
+    mesh: trimesh.Trimesh, path: Path, scale: float | Literal["auto"] | None, report: Report
+) -> trimesh.Trimesh:
+    largest = float(mesh.extents.max())
+    if scale is None or scale == "auto":
+        if largest <= TOO_LARGE:
+            return mesh
+        if scale is None:
+            raise ValueError(
+                f"{path} is {largest:.4g} m large, so it is probably in millimetres: give scale=0.001, or scale='auto'."
+            )
+        scale = 0.001
+        report.lines.append(f"{largest:.4g} m large, so taken for millimetres: scaled by 0.001.")
+    else:
+        report.lines.append(f"scaled by {scale:g}.")
+    return mesh.copy().apply_scale(scale)
+
+
+def _closed(mesh: trimesh.Trimesh, path: Path, open: str, report: Report) -> trimesh.Trimesh:
+    mesh, turned = turn_outwards(mesh)
+    mesh, filled = fill_small_holes(mesh)
+    mesh, again = turn_outwards(mesh)
+    if turned or again:
+        report.lines.append("turned faces that were inside out.")
+    if filled:
+        report.lines.append(f"filled {filled} small hole{'s' if filled > 1 else ''}.")
+    rims = len(open_edges(mesh))
+    if rims == 0 and mesh.volume > 0.0:
+        return mesh
+    if open == "hull":
+        report.lines.append(f"open along {rims} edges: its convex hull is taken.")
+        return hull(np.asarray(mesh.vertices, float))
+    raise ValueError(
+        f"{path} is open along {rims} edges, so it has no volume: close it, or take its hull with open='hull'."
+    )
