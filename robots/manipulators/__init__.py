@@ -1,0 +1,1 @@
+"""Manipulators: the Panda, the Allegro hand, how they are driven."""
