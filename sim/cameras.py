@@ -19,9 +19,12 @@ import torch
 from torch import Tensor
 
 from rookery.sim import raycast
+from rookery.sim.camera_looks import Look
+from rookery.sim.camera_shapes import Frames
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.shading import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
-from rookery.sim.world import World
+from rookery.sim.rotations import matrix
+from rookery.sim.shading import PLANE
+from rookery.sim.world import Ids, World
 
 CLASSES = ("nothing", "ground", "drone", "ball", "gate", "net", "target", "obstacle")
 """What segmentation tells apart; a class's number is its place here. See `geom_class`."""
@@ -51,12 +54,13 @@ class Cameras:
     """C cameras in each of N worlds.
 
     Seen are the geoms of the scene as it is simulated, without those that only look: planes (from their front, with a
-    chequer of half-metre tiles in `rgb`), spheres, capsules, cylinders, boxes and ellipsoids; meshes as their boxes. Half
-    transparent geoms are drawn as solid, and those with alpha 0 not at all. A camera does not see what is rigidly
-    fixed to the body it is mounted on. What films mark (targets, trails) is no geom: see `spheres`.
+    chequer of half-metre tiles in `rgb`), spheres, capsules, cylinders, boxes and ellipsoids; meshes as their convex hulls,
+    with which they collide. Half transparent geoms are drawn as solid, and those with alpha 0 not at all. A camera does not
+    see what is rigidly fixed to the body it is mounted on. What films mark (targets, trails) is no geom: see `spheres`.
 
     Args:
-        world: engine with the scene; its poses are read at every `read`.
+        world: engine with the scene; its poses are read at every `read`. Make cameras in a task's `setup`: engines that derive
+            the poses of jointed bodies do so for a new view at their next `step`, `forward` or `reset`.
         names: of MuJoCo cameras that are fixed to their bodies, such as "drone_0/onboard". They look along their -z, with y up
             in the picture, and `fovy` is the vertical angle of view, as in MuJoCo.
         width, height: pixels.
@@ -65,8 +69,10 @@ class Cameras:
         threads: 0 takes one for each processor that this process may use. Pictures do not depend on it.
 
     Attributes:
+        fovy: [C] rad, the cameras' vertical angles of view in the scene.
         geoms: ids in `world.model` of the geoms that are seen, [G].
         classes: [G] their classes.
+        look: colours, light and mounting of the cameras in every world, which may be written; then call `redraw`.
 
     Raises:
         RookeryError: unknown camera or kind; no camera, pixel or range; a camera that turns by itself, or without
@@ -95,10 +101,14 @@ class Cameras:
             {int(model.body_weldid[b]) for b in (*model.geom_bodyid[self.geoms], *model.cam_bodyid[ids])} - {0}
         )
         self._bodies = world.bodies([model.body(b).name for b in roots]) if roots else None
-        frames = _Frames(model, roots)
-        self._shapes = frames.shapes(self.geoms, self.classes.numpy())
-        self._mounts = frames.cameras(ids)
-        self._rays = _rays(model.cam_fovy[ids], width, height)
+        frames = Frames(model, roots)
+        self._shapes, self._hulls = frames.shapes(self.geoms, self.classes.numpy())
+        self._carriers, *mounts = frames.cameras(ids)
+        paints = np.array([_colour(model, g)[:3] for g in self.geoms], np.float32).reshape(-1, 3)
+        self.look = Look(world.num_envs, paints, self._shapes[0] == PLANE, (mounts[0], mounts[1]))
+        self._mounts = torch.from_numpy(mounts[0]), torch.from_numpy(mounts[1])  # as the scene has them
+        self.fovy = np.radians(model.cam_fovy[ids])
+        self._rays = _rays(self.fovy, width, height)
         self._groups: dict[str, _Marks] = {}
         self._places: dict[str, slice] = {}
         n, c = world.num_envs, len(ids)
@@ -123,8 +133,11 @@ class Cameras:
         state = (
             self._still if self._bodies is None else np.ascontiguousarray(self._bodies.state.cpu().numpy(), np.float32)
         )
+        look = self.look
         fixed = (
-            KINDS[self.kind], state, self._shapes, (self._spheres.numpy(), *self._marks), self._mounts, self._rays,
+            KINDS[self.kind], state, self._shapes, self._hulls, (self._spheres.numpy(), *self._marks),
+            (look.paint.numpy(), look.texture.numpy(), look.light.numpy()),
+            (self._carriers, look.pos.numpy(), look.mat.numpy(), look.zoom.numpy()), self._rays,
             np.float32(self.max_range), self._seen, self._depth.numpy(), self._class.numpy(), self._rgb.numpy(),
         )  # fmt: skip
         n, pixels = self.world.num_envs, self.width * self.height * len(self.names)
@@ -168,6 +181,40 @@ class Cameras:
             self._groups[cls] = group
             self._arrange()
         self._spheres[:, self._places[cls], :3] = pos.cpu()
+
+    def redraw(self, ids: Ids = None) -> None:
+        """Draw the worlds `ids` anew at the next `read`, even if nothing in them moves: their `look` was written."""
+        self._seen[slice(None) if ids is None else ids.cpu().numpy(), 0] = 0.0
+
+    def poses(self, nominal: bool = False) -> tuple[Tensor, Tensor]:
+        """Where the cameras are now.
+
+        Args:
+            nominal: as the scene mounts them, which is all that a calibration tells where `look` has them elsewhere.
+
+        Returns:
+            positions [N, C, 3] m, and axes [N, C, 3, 3]: camera to world, which looks along its -z with y up in the picture.
+        """
+        n, c = self.world.num_envs, len(self.names)
+        pos, mat = self._mounts if nominal else (self.look.pos, self.look.mat)
+        pos, mat = pos.expand(n, c, 3).clone(), mat.reshape(-1, c, 3, 3).expand(n, c, 3, 3).clone()
+        moved = self._carriers >= 0
+        if self._bodies is not None and moved.any():
+            state = self._bodies.state.cpu()[:, self._carriers[moved]]
+            turn = matrix(state[..., 3:7]).view(n, -1, 3, 3)
+            pos[:, moved] = state[..., :3] + (turn @ pos[:, moved, :, None]).squeeze(-1)
+            mat[:, moved] = turn @ mat[:, moved]
+        return pos.to(self.world.device), mat.to(self.world.device)
+
+    def intrinsics(self, nominal: bool = False) -> Tensor:
+        """[N, C, 4] pixels: focal lengths fx, fy and the optical axis cx, cy, where pixel (column i, row j) covers
+        i ... i + 1 and j ... j + 1; `nominal` as in `poses`."""
+        focal = torch.from_numpy(0.5 * self.height / np.tan(0.5 * self.fovy)).float()
+        zoom = torch.ones_like(self.look.zoom) if nominal else self.look.zoom
+        out = torch.empty(*zoom.shape, 4)
+        out[..., :2] = (focal / zoom)[..., None]
+        out[..., 2], out[..., 3] = 0.5 * self.width, 0.5 * self.height
+        return out.to(self.world.device)
 
     def _arrange(self) -> None:
         """Lay out the spheres of all classes side by side, each in its place until the layout changes."""
@@ -233,69 +280,16 @@ def _camera_ids(model: mujoco.MjModel, names: tuple[str, ...]) -> list[int]:
 
 
 def _rays(fovy: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tangents u [C, W] and v [C, H] of the rays through the middles of the pixels, and [C, H, W] 1 / (u u + v v + 1)."""
-    top = np.tan(0.5 * np.radians(fovy))[:, None]
+    """Tangents u [C, W] and v [C, H] of the rays through the middles of the pixels, and [C, H, W] 1 / (u u + v v + 1).
+
+    Args:
+        fovy: [C] rad, vertical angles of view.
+    """
+    top = np.tan(0.5 * fovy)[:, None]
     u = top * width / height * ((2 * np.arange(width) + 1) / width - 1.0)
     v = top * (1.0 - (2 * np.arange(height) + 1) / height)
     reciprocal = 1.0 / (u[:, None, :] ** 2 + v[:, :, None] ** 2 + 1.0)
     return u.astype(np.float32), v.astype(np.float32), reciprocal.astype(np.float32)
-
-
-class _Frames:
-    """Poses of geoms and cameras in the frames of the bodies that carry them: the topmost of what is rigidly joined.
-
-    Args:
-        roots: ids of those bodies, in the order of the state that the kernel gets.
-    """
-
-    def __init__(self, model: mujoco.MjModel, roots: list[int]) -> None:
-        self.model, self.data, self.roots = model, mujoco.MjData(model), roots
-        mujoco.mj_kinematics(model, self.data)
-        mujoco.mj_comPos(model, self.data)
-        mujoco.mj_camlight(model, self.data)
-
-    def _in_root(self, body: int, pos: np.ndarray, mat: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
-        """Index of the carrier (-1: the world) and the pose in its frame."""
-        root = int(self.model.body_weldid[body])
-        turn = self.data.xmat[root].reshape(3, 3).T
-        at = self.roots.index(root) if root else -1
-        return at, turn @ (pos - self.data.xpos[root]), turn @ mat.reshape(3, 3)
-
-    def cameras(self, ids: list[int]) -> tuple[np.ndarray, ...]:
-        """(body [C], pos [C, 3], mat [C, 9])."""
-        m, d = self.model, self.data
-        return _stack([self._in_root(m.cam_bodyid[i], d.cam_xpos[i], d.cam_xmat[i]) for i in ids])
-
-    def shapes(self, geoms: list[int], classes: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What `raycast.render` takes."""
-        m, d = self.model, self.data
-        kinds, sizes, halves, poses = [], [], [], []
-        for g in geoms:
-            kind, size, pos, mat = int(m.geom_type[g]), m.geom_size[g], d.geom_xpos[g], d.geom_xmat[g].reshape(3, 3)
-            if kind == _GEOM.mjGEOM_HFIELD:
-                raise RookeryError(f"cameras do not draw height fields, and geom {m.geom(g).name!r} is one: use boxes.")
-            if kind not in (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX):
-                kind, size, pos = BOX, m.geom_aabb[g, 3:], pos + mat @ m.geom_aabb[g, :3]
-            kinds.append(kind)
-            sizes.append(size)
-            halves.append(_half_edges(kind, size))
-            poses.append(self._in_root(m.geom_bodyid[g], pos, mat))
-        paints = [_colour(m, g)[:3] for g in geoms]
-        flat = [np.array(a, np.float32).reshape(-1, 3) for a in (sizes, halves, paints)]
-        return np.array(kinds, np.int64), *_stack(poses), flat[0], flat[1], classes.astype(np.int32), flat[2]
-
-
-def _stack(poses: list[tuple[int, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, ...]:
-    pos = np.array([p for _, p, _ in poses], np.float32).reshape(-1, 3)
-    mat = np.array([m for _, _, m in poses], np.float32).reshape(-1, 9)
-    return np.array([b for b, _, _ in poses], np.int64), pos, mat
-
-
-def _half_edges(kind: int, size: np.ndarray) -> np.ndarray:
-    """[3] m, of the box around a shape in its own axes; nothing for a plane."""
-    r, h = size[0], size[1]
-    table = {PLANE: (0.0, 0.0, 0.0), SPHERE: (r, r, r), CAPSULE: (r, r, r + h), CYLINDER: (r, r, h)}
-    return np.array(table.get(kind, size))
 
 
 def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:

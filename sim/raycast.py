@@ -1,4 +1,4 @@
-"""Pictures of many worlds by casting rays at primitives, compiled: planes, spheres, capsules, cylinders, boxes, ellipsoids.
+"""Pictures of many worlds by casting rays, compiled: planes, spheres, capsules, cylinders, boxes, ellipsoids, convex hulls.
 
 Each camera draws one shape after the other into a buffer of depths, but only the pixels inside the rectangle that the
 shape's box covers in the picture; along a row of pixels every ray is intersected with that shape exactly. Worlds do not touch
@@ -25,6 +25,7 @@ from rookery.sim.shading import (
     CENTRE,
     CYLINDER,
     HALF,
+    HULL,
     NOTHING,
     OWN_CENTRE,
     PLANE,
@@ -42,6 +43,7 @@ DEPTH, SEGMENTATION, RGB = 0, 1, 2
 
 # float32, since a bare 0.5 would make all that it touches float64, half as many at a time
 _ZERO, _ONE, _TWO, _TINY = np.float32(0.0), np.float32(1.0), np.float32(2.0), np.float32(1e-12)
+_WIDE = np.float32(1e30)
 _NEAR = np.float32(1e-3)
 """m: a shape that reaches closer to the camera's plane than this may be anywhere in the picture."""
 _BEFORE, _PAST = np.float32(0.99), np.float32(1.01)
@@ -49,28 +51,35 @@ _BEFORE, _PAST = np.float32(0.99), np.float32(1.01)
 
 
 @_kernel
-def render(start, stop, what, state, shapes, marks, cameras, rays, max_range, seen, depths, classes, colours):
+def render(
+    start, stop, what, state, shapes, hulls, marks, look, cameras, rays, max_range, seen, depths, classes, colours
+):
     """Draw the worlds start ... stop - 1; those where nothing has moved since `seen` keep their pictures.
 
     Args:
         what: DEPTH, SEGMENTATION or RGB: which of the last three arrays is written.
         state: [N, B, 13] float32, of the bodies that move (see Bodies.state).
         shapes: (kind [G], body [G] (index in `state`, -1 for the world), pos [G, 3], mat [G, 9], size [G, 3], half [G, 3],
-            class [G], rgb [G, 3]): poses in the frame of the body.
+            class [G]): poses in the frame of the body.
+        hulls: (start [G + 1], planes [P, 4]): the faces of shape g are start[g] ... start[g + 1] - 1, outward normal in the
+            shape's axes and distance from its centre in m; none for other shapes.
         marks: (sphere [N, M, 4]: centre in the world and radius, class [M], rgb [M, 3], camera [M] that alone shows it or -1).
-        cameras: (body [C], pos [C, 3], mat [C, 9]), poses in the frame of the body.
+        look: (paint [N, G, 3], texture [N, G, TEXTURE], light [N, LIGHT]), see shading.
+        cameras: (body [C], pos [N, C, 3], mat [N, C, 9], zoom [N, C]), poses in the frame of the body, factor on the tangents.
         rays: (u [C, W], v [C, H], reciprocal [C, H, W] of u u + v v + 1).
         max_range: m, depth of a ray that hits nothing closer.
         seen: [N, 1 + 7 B + 4 M]: 1 where there is a picture, and its poses and marks; updated.
         depths: [N, C, H, W] float32 m, classes: int32, colours: [N, C, H, W, 3] uint8.
     """
-    kinds, owners, _, _, sizes, halves, labels, paints = shapes
+    kinds, owners, _, _, sizes, halves, labels = shapes
     spheres, mark_labels, mark_paints, only = marks
     us, vs, reciprocals = rays
     count, more, number = len(kinds), len(mark_labels), len(cameras[0])
     near, hit = np.empty(reciprocals.shape[1:], np.float32), np.empty(reciprocals.shape[1:], np.int16)
+    wide, high, square = np.empty_like(us[0]), np.empty_like(vs[0]), np.empty_like(reciprocals[0])
     centres, turns = np.empty((count, 3), np.float32), np.empty((count, 9), np.float32)
     views = np.zeros((count + more, VIEW), np.float32)
+    edges, spans = np.empty((len(hulls[1]), 4), np.float32), np.empty((2, us.shape[1]), np.float32)
     eye, turn = np.empty(3, np.float32), np.empty(9, np.float32)
     all_kinds = np.full(count + more, SPHERE)
     all_kinds[:count] = kinds
@@ -80,25 +89,43 @@ def render(start, stop, what, state, shapes, marks, cameras, rays, max_range, se
         for g in range(count):
             _place(state[w], owners[g], shapes[2][g], shapes[3][g], centres[g], turns[g])
         for c in range(number):
-            _place(state[w], cameras[0][c], cameras[1][c], cameras[2][c], eye, turn)
+            _place(state[w], cameras[0][c], cameras[1][w, c], cameras[2][w, c], eye, turn)
             u, v, reciprocal = us[c], vs[c], reciprocals[c]
+            if cameras[3][w, c] != _ONE:
+                _zoom(cameras[3][w, c], u, v, wide, high, square)
+                u, v, reciprocal = wide, high, square
             near[:] = max_range
             hit[:] = NOTHING
             for g in range(count):
                 if owners[g] >= 0 and owners[g] == cameras[0][c]:
                     continue  # the camera's own body
                 _see(eye, turn, centres[g], turns[g], sizes[g], halves[g], views[g])
-                _draw(kinds[g], views[g], u, v, reciprocal, near, hit, g, max_range)
+                faces = edges[hulls[0][g] : hulls[0][g + 1]]
+                if kinds[g] == HULL:
+                    _see_faces(views[g], hulls[1][hulls[0][g] : hulls[0][g + 1]], faces)
+                _draw(kinds[g], views[g], faces, spans, u, v, reciprocal, near, hit, g, max_range)
             for m in range(more):
                 if only[m] < 0 or only[m] == c:
                     _see_sphere(eye, turn, spheres[w, m], views[count + m])
-                    _draw(SPHERE, views[count + m], u, v, reciprocal, near, hit, count + m, max_range)
+                    _draw(SPHERE, views[count + m], edges[:0], spans, u, v, reciprocal, near, hit, count + m, max_range)
             if what == DEPTH:
                 depths[w, c] = near
             elif what == SEGMENTATION:
                 label(hit, labels, mark_labels, classes[w, c])
             else:
-                shade(turn, all_kinds, views, paints, mark_paints, u, v, near, hit, colours[w, c])
+                paint = (look[0][w], look[1][w], look[2][w])
+                shade(turn, all_kinds, views, hulls, paint, mark_paints, u, v, near, hit, colours[w, c])
+
+
+@_kernel
+def _zoom(factor, u, v, wide, high, square):
+    """Rays of another angle of view: all tangents times a factor."""
+    for x in range(len(u)):
+        wide[x] = factor * u[x]
+    for y in range(len(v)):
+        high[y] = factor * v[y]
+        for x in range(len(u)):
+            square[y, x] = _ONE / (wide[x] * wide[x] + high[y] * high[y] + _ONE)
 
 
 @_kernel
@@ -162,7 +189,26 @@ def _see_sphere(eye, turn, sphere, view):
 
 
 @_kernel
-def _draw(kind, view, u, v, reciprocal, near, hit, index, max_range):
+def _see_faces(view, planes, faces):
+    """Fill a hull's faces [F, 4]: the coefficients a, b, c with which 1 / depth, where the ray (u, v, -1) crosses the plane, is
+    a u + b v - c, and whether the camera is behind the plane (1) or in front of it (0).
+
+    A ray is behind a plane n p = d, the camera's distance from it being r > 0 inwards, where t (n ray) <= r: in 1 / t this is a
+    lower limit that is linear in u and v, and an upper one where r < 0. So a hull is the largest of the lower limits against
+    the smallest of the upper ones, without a division for every face.
+    """
+    for e in range(len(planes)):
+        p, q, r = planes[e, 0], planes[e, 1], planes[e, 2]
+        inward = planes[e, 3] + p * view[OWN_CENTRE] + q * view[OWN_CENTRE + 1] + r * view[OWN_CENTRE + 2]
+        behind = inward >= _ZERO
+        scale = _ONE / (max(inward, _TINY) if behind else min(inward, -_TINY))
+        for k in range(3):
+            faces[e, k] = scale * (p * view[AXES + k] + q * view[AXES + 3 + k] + r * view[AXES + 6 + k])
+        faces[e, 3] = _ONE if behind else _ZERO
+
+
+@_kernel
+def _draw(kind, view, faces, spans, u, v, reciprocal, near, hit, index, max_range):
     """Write depth and index of one shape wherever it is nearest."""
     x0, x1, y0, y1 = 0, len(u), 0, len(v)
     if kind != PLANE:
@@ -185,6 +231,8 @@ def _draw(kind, view, u, v, reciprocal, near, hit, index, max_range):
             _box_row(view, first, u, reciprocal[y], x0, x1, near[y], hit[y], number)
         elif kind == CYLINDER:
             _cylinder_row(view, first, u, reciprocal[y], x0, x1, near[y], hit[y], number)
+        elif kind == HULL:
+            _hull_row(faces, vy, u, x0, x1, spans, near[y], hit[y], number)
         elif kind == CAPSULE:
             _capsule_row(view, first, u, reciprocal[y], x0, x1, near[y], hit[y], number)
         else:
@@ -269,6 +317,29 @@ def _box_row(view, first, u, reciprocal, x0, x1, near, hit, number):
         enter, leave = max(mx - rx, my - ry, mz - rz), min(mx + rx, my + ry, mz + rz)
         t = middle + (enter if middle + enter > _ZERO else leave)
         if (enter <= leave) & (t > _ZERO) & (t < near[x]):
+            near[x], hit[x] = t, number
+
+
+@_kernel
+def _hull_row(faces, vy, u, x0, x1, spans, near, hit, number):
+    """The nearest of the far faces' limits and the farthest of the near ones', in 1 / depth (see _see_faces)."""
+    low, high, outside = spans[0], spans[1], False
+    low[x0:x1] = _ZERO
+    high[x0:x1] = _WIDE
+    for e in range(len(faces)):
+        a, b = faces[e, 0], faces[e, 1] * vy - faces[e, 2]
+        if faces[e, 3] > _ZERO:
+            for x in range(x0, x1):
+                s = a * u[x] + b
+                low[x] = s if s > low[x] else low[x]
+        else:
+            outside = True
+            for x in range(x0, x1):
+                s = a * u[x] + b
+                high[x] = s if s < high[x] else high[x]
+    for x in range(x0, x1):
+        t = _ONE / (high[x] if outside else low[x])
+        if (low[x] <= high[x]) & (t > _ZERO) & (t < near[x]):
             near[x], hit[x] = t, number
 
 

@@ -201,7 +201,7 @@ def test_colours_light_and_tiles():
     assert changes.nonzero().flatten().diff().unique().tolist() == [15]
 
 
-def test_meshes_are_drawn_as_their_boxes():
+def test_meshes_are_drawn_as_their_hulls():
     def wedge() -> mujoco.MjSpec:
         spec = mujoco.MjSpec()
         points = [0, -1, -1, 0, 1, -1, 0, -1, 1, 0, 1, 1, 2, -1, -1, 2, 1, -1, 2, -1, 1, 2, 1, 1]

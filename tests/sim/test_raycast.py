@@ -170,8 +170,11 @@ def test_flat_and_bounded_planes_are_seen_from_their_front_only():
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_surfaces_are_as_bright_as_they_face_the_sun(seed):
+    check_brightness(scattered(seed))
+
+
+def check_brightness(world: MujocoWorld) -> None:
     """With the normals of MuJoCo's rays: half the light comes from everywhere, half from the sun."""
-    world = scattered(seed)
     picture = Cameras(world, ["eye/front"], WIDTH, HEIGHT, "rgb", RANGE).read()[:, 0].numpy()
     checked = 0
     for i in range(world.num_envs):
@@ -219,3 +222,78 @@ def test_pictures_do_not_depend_on_the_number_of_threads():
         pictures = [Cameras(world, ["eye/front", "eye/side"], 96, 72, kind, threads=t).read() for t in (1, 2, 3)]
         assert torch.equal(pictures[0], pictures[1])
         assert torch.equal(pictures[0], pictures[2])
+
+
+def rocks(seed: int, corners: int) -> MujocoWorld:
+    """Convex meshes, fixed and moving, off their origins and turned, around the two cameras of a free body."""
+    rng = np.random.default_rng(seed)
+
+    def mesh(spec: mujoco.MjSpec, name: str, draw: np.random.Generator) -> None:
+        points = draw.normal(size=(corners, 3))
+        points *= draw.uniform(0.3, 0.9, 3) / np.linalg.norm(points, axis=1, keepdims=True)
+        spec.add_mesh(name=name, uservert=(points + draw.uniform(-0.3, 0.3, 3)).flatten().tolist())
+
+    def base() -> mujoco.MjSpec:
+        spec, draw = scenery.ground(), np.random.default_rng(seed + 100)
+        for i in range(16):
+            mesh(spec, f"rock_{i}", draw)
+            place = draw.uniform(-1, 1, 3) * [6, 6, 2] + [0, 0, 2]
+            spec.worldbody.add_geom(
+                name=f"rock_{i}",
+                type=GEOM.mjGEOM_MESH,
+                meshname=f"rock_{i}",
+                pos=list(place),
+                quat=list(draw.normal(size=4)),
+            )
+        return spec
+
+    def stone() -> mujoco.MjSpec:
+        spec = mujoco.MjSpec()
+        mesh(spec, "stone", np.random.default_rng(seed + 200))
+        body = spec.worldbody.add_body(name="base")
+        body.add_freejoint()
+        body.add_geom(
+            name="hull", type=GEOM.mjGEOM_MESH, meshname="stone", pos=[0.1, 0.2, 0], quat=[0.7, 0.1, 0.5, 0.2]
+        )
+        return spec
+
+    world = MujocoWorld(Scene(base).add(eye, "eye", pos=(0, 0, 2)).add(stone, "stone", pos=(0, 3, 2)), 2)
+    state = torch.zeros(2, 2, 13)
+    state[..., :3] = torch.from_numpy(rng.uniform(-1, 1, (2, 2, 3)) * [3, 3, 1] + [0, 0, 2])
+    state[..., 3:7] = torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(2, 2, 4))), dim=-1)
+    world.bodies(["eye/base", "stone/base"]).set_state(None, state)
+    world.forward()
+    return world
+
+
+@pytest.mark.parametrize(("seed", "corners"), [(0, 4), (1, 8), (2, 30)])
+def test_convex_meshes_are_those_of_mujocos_rays(seed, corners):
+    assert check_against_mujoco(rocks(seed, corners)) > 0.02
+
+
+CUBE = [x for p in np.stack(np.meshgrid(*[[-1, 1]] * 3), -1).reshape(-1, 3) for x in p * [0.3, 0.5, 0.2]]
+
+
+@pytest.mark.parametrize("place", [(3, 0.2, 2.1), (0.15, 0.0, 1.9)])  # from outside and from within
+def test_a_mesh_of_a_box_is_that_box_pixel_for_pixel(place):
+    def base(mesh: bool) -> mujoco.MjSpec:
+        spec = scenery.ground()
+        spec.add_mesh(name="box", uservert=CUBE)
+        shape = {"type": GEOM.mjGEOM_MESH, "meshname": "box"} if mesh else {"type": GEOM.mjGEOM_BOX}
+        geom = spec.worldbody.add_geom(
+            name="it", pos=list(place), quat=[0.9, 0.2, -0.3, 0.1], rgba=[0.9, 0.5, 0.2, 1], **shape
+        )
+        if not mesh:
+            geom.size = [0.3, 0.5, 0.2]
+        return spec
+
+    worlds = [MujocoWorld(Scene(lambda m=m: base(m)).add(eye, "eye", pos=(0, 0, 2)), 1) for m in (True, False)]
+    for kind, tolerance in (("depth", 1e-5), ("segmentation", 0), ("rgb", 1)):
+        mesh, box = (Cameras(w, ["eye/front"], WIDTH, HEIGHT, kind, RANGE).read().float() for w in worlds)
+        assert (mesh - box).abs().max() <= tolerance, kind
+    seen = Cameras(worlds[0], ["eye/front"], WIDTH, HEIGHT, "segmentation", RANGE).read()
+    assert (seen == CLASSES.index("obstacle")).float().mean() > 0.02
+
+
+def test_hulls_are_as_bright_as_they_face_the_sun():
+    check_brightness(rocks(2, 30))
