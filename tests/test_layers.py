@@ -77,14 +77,26 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"torch", "mujoco", "pybullet", "numba", "tensorboard", "onnx", "onnxruntime", "scipy", "trimesh", "imageio"}
+HEAVY = {
+    "torch",
+    "mujoco",
+    "pybullet",
+    "numba",
+    "tensorboard",
+    "onnx",
+    "onnxruntime",
+    "scipy",
+    "trimesh",
+    "imageio",
+    "pyarrow",
+}
 
 
 @pytest.mark.parametrize(
     "code",
     [
         "import rookery; rookery.__version__; rookery.list_tasks()",
-        "from rookery.cli import main, options, list, train, play, eval, export, bench, doctor",
+        "from rookery.cli import main, options, list, train, play, eval, export, bench, demos, doctor",
         "import rookery.tasks.registry, rookery.sim.engines, rookery.sim.errors",
     ],
 )
@@ -93,8 +105,8 @@ def test_heavy_packages_come_only_when_needed(code):
 
 
 def test_import_takes_less_than_half_a_second():
-    """Best of several, as a busy machine makes any one slow."""
-    script = "import time; t = time.perf_counter(); import rookery; print(time.perf_counter() - t)"
+    """Of processor time, best of several, as a busy machine makes any one slow."""
+    script = "import time; t = time.process_time(); import rookery; print(time.process_time() - t)"
     times = []
     for _ in range(7):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd="/")

@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "learn a policy, with live progress; makes a run folder",
     "play": "film a policy",
     "eval": "measure a policy over many episodes",
+    "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "export": "write the bundle for hardware, or check one",
     "bench": "speed of an environment against its engine's own limit",
     "doctor": "what this machine can do, and how to get what is missing",

@@ -1,0 +1,137 @@
+"""Videos of recorded episodes: small, one picture a control step, quick to seek in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rookery.policies.demonstrations.writer import Writer, unwritable
+from rookery.sim.errors import RookeryError
+from rookery.sim.render import Camera, Renderer
+
+if TYPE_CHECKING:
+    from rookery.sim.vec_env import VecEnv
+
+Picture = NDArray[np.uint8]
+
+
+class Shots:
+    """What is needed to draw every world at every control step of a round later, when it is known which ones are kept."""
+
+    def __init__(self, env: VecEnv) -> None:
+        self.env = env
+        self._data = mujoco.MjData(env.world.model)
+        self._seen: list[list[tuple[Any, ...]]] = [[] for _ in range(env.num_envs)]
+
+    def note(self, t: int, running: Tensor) -> None:
+        """The state before control step t of the worlds that still run."""
+        for world in running.nonzero().flatten().tolist():
+            data = self.env.world.mj_data(world, self._data)
+            del self._seen[world][t:]
+            state = (data.qpos.copy(), float(data.time), data.mocap_pos.copy(), data.mocap_quat.copy())
+            self._seen[world].append((*state, self.env.task.markers(world)))
+
+    def states(self, world: int, length: int) -> Iterator[tuple[mujoco.MjData, list[dict[str, Any]]]]:
+        """Data and markers at each of the first `length` control steps."""
+        data = mujoco.MjData(self.env.world.model)
+        for qpos, time, mocap_pos, mocap_quat, markers in self._seen[world][:length]:
+            data.qpos[:], data.time = qpos, time
+            data.mocap_pos[:], data.mocap_quat[:] = mocap_pos, mocap_quat
+            yield data, markers
+
+
+class Filming:
+    """A camera that looks at every kept episode.
+
+    Args:
+        env: what is recorded.
+        camera: "chase", "fixed", a camera of the scene, or (eye, target) in m, see `rookery.sim.render.Renderer`.
+        width, height: pixels, even.
+        name: of the videos' folder.
+
+    Raises:
+        RookeryError: an unknown camera, an odd size, no renderer.
+    """
+
+    def __init__(
+        self, env: VecEnv, camera: Camera, width: int = 160, height: int = 120, name: str | None = None
+    ) -> None:
+        if width % 2 or height % 2:
+            raise RookeryError(f"the video format needs an even width and height, got {width} x {height}.")
+        self.name = name or (camera.replace("/", "_") if isinstance(camera, str) else "view")
+        self.width, self.height, self.fps = width, height, 1.0 / env.control_dt
+        self._renderer = Renderer(env.task.scene().compile(visual=True), width=width, height=height, camera=camera)
+
+    def declaration(self) -> dict[str, dict[str, Any]]:
+        """What `Writer` is to know of it."""
+        return {self.name: {"width": self.width, "height": self.height, "fps": self.fps}}
+
+    def film(self, shots: Shots | None, world: int, length: int, writer: Writer) -> None:
+        """Write the video of the episode that `writer` takes next."""
+        assert shots is not None
+        self._renderer.cut()
+        pictures = (self._renderer.render(data, markers) for data, markers in shots.states(world, length))
+        encode(writer.video(self.name), pictures, self.fps, self.width, self.height)
+
+    def close(self) -> None:
+        """Free the renderer."""
+        self._renderer.close()
+
+
+def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, height: int) -> None:
+    """Write an MP4 (H.264), whole or not at all.
+
+    Every second picture is whole in itself, so that a reader that asks for single pictures, as training from video does,
+    decodes at most one other for each.
+
+    Raises:
+        RookeryError: it cannot be written or encoded.
+    """
+    import imageio_ffmpeg
+
+    partial = path.with_name(f".{path.name}.writing.mp4")
+    try:
+        ffmpeg = imageio_ffmpeg.write_frames(
+            str(partial), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
+            output_params=["-crf", "23", "-g", "2"], ffmpeg_log_level="error",
+        )  # fmt: skip
+        ffmpeg.send(None)
+        try:
+            for picture in pictures:
+                ffmpeg.send(np.ascontiguousarray(picture))
+        finally:
+            ffmpeg.close()
+        if partial.stat().st_size == 0:
+            raise RookeryError(f"{path} cannot be encoded: the encoder wrote nothing; is the disk full?")
+        partial.replace(path)
+    except OSError as error:
+        raise unwritable(path.parent, error) from error
+    except RuntimeError as error:
+        raise RookeryError(
+            f"no video can be encoded: {error}; `pip install imageio-ffmpeg` brings the encoder."
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def decode(path: Path) -> Iterator[Picture]:
+    """The pictures [H, W, 3] of a video, one by one.
+
+    Raises:
+        RookeryError: it is missing or damaged.
+    """
+    import imageio_ffmpeg
+
+    try:
+        reader = imageio_ffmpeg.read_frames(str(path))
+        width, height = next(reader)["size"]
+        for raw in reader:
+            yield np.frombuffer(raw, np.uint8).reshape(height, width, 3)
+    except (RuntimeError, OSError, StopIteration, ValueError, KeyError) as error:
+        raise RookeryError(f"{path} cannot be read as a video: {error}.") from error
