@@ -72,6 +72,9 @@ def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
     divide): counting whichever end first would favour short ones. The same seed gives the same result.
 
+    In a MixedEnv the first worlds of all tasks come first, and every mean is one over tasks of the mean of each task's
+    episodes: so Meta-World's success on MT10 is counted, and a task with some worlds more weighs no more.
+
     Args:
         env: it is reset with `seed`, and left where the last counted episode ended.
         act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}.
@@ -81,16 +84,17 @@ def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
         return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each;
-        causes, how many episodes ended by each.
+        causes, how many episodes ended by each; and of a MixedEnv tasks, {name: {"episodes", "success_rate",
+        "return_mean", "episode_length_mean"}}.
 
     Raises:
-        RookeryError: fewer than one episode asked for.
+        RookeryError: fewer than one episode asked for, or than a MixedEnv has tasks.
     """
     if episodes < 1:
         raise RookeryError(f"episodes is {episodes}: give at least 1.")
     worlds = env.num_envs
     quota = torch.full((worlds,), episodes // worlds)
-    quota[: episodes % worlds] += 1
+    quota[_turns(env, episodes)[: episodes % worlds]] += 1
     columns: dict[str, list[Tensor]] = {}
     obs, _ = env.reset(seed)
     left = int(quota.sum())
@@ -109,9 +113,20 @@ def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict
     return _report(env, {k: torch.cat(v) for k, v in columns.items()}, episodes)
 
 
+def _turns(env: VecEnv, episodes: int) -> Tensor:
+    """[N] the worlds in the order in which they get an episode more: in a MixedEnv one of each task by turns."""
+    task = getattr(env, "task_index", None)
+    if task is None:
+        return torch.arange(env.num_envs)
+    same = task[:, None] == task
+    if episodes < len(task.unique()):
+        raise RookeryError(f"{env.task_id} has {len(task.unique())} tasks: evaluate at least as many episodes.")
+    return torch.argsort(same.tril(-1).sum(1), stable=True)  # by a world's place among those of its task
+
+
 def _columns(episode: dict[str, Any]) -> dict[str, Tensor]:
     """An info["episode"] as flat named columns [m]."""
-    out = {"length": episode["length"], "cause": episode["cause"]}
+    out: dict[str, Tensor] = {k: episode[k] for k in ("length", "cause", "task") if k in episode}
     out |= {f"return/{k}": v for k, v in episode["return"].items()}
     return out | {f"metric/{k}": v for k, v in episode["metrics"].items()}
 
@@ -120,17 +135,42 @@ def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str,
     def part(prefix: str) -> dict[str, Tensor]:
         return {k[len(prefix) :]: v.double() for k, v in columns.items() if k.startswith(prefix)}
 
-    returns, metrics = part("return/"), {k: v.mean().item() for k, v in part("metric/").items()}
+    task = columns.get("task")
+
+    def mean(values: Tensor) -> float:
+        """Over episodes; of several tasks over the means of those that have the figure."""
+        values = values.double()
+        if task is None:
+            return values.mean().item()
+        return torch.stack([values[task == i].nanmean() for i in task.unique()]).nanmean().item()
+
+    returns, metrics = part("return/"), {k: mean(v) for k, v in part("metric/").items()}
     overall = torch.stack(list(returns.values())).mean(0)
     names = ["time limit", *getattr(env.task, "causes", ()), "diverged"]
     counts = torch.bincount(columns["cause"].long(), minlength=len(names)).tolist()
     return {
         "episodes": episodes,
         "success_rate": metrics.get("success"),
-        "return_mean": overall.mean().item(),
+        "return_mean": mean(overall),
         "return_std": overall.std(correction=0).item(),
-        "returns": {k: v.mean().item() for k, v in returns.items()},
-        "episode_length_mean": columns["length"].double().mean().item(),
+        "returns": {k: mean(v) for k, v in returns.items()},
+        "episode_length_mean": mean(columns["length"]),
         "metrics": metrics,
         "causes": {name: n for name, n in zip(names, counts, strict=False) if n},
+        **({} if task is None else {"tasks": _by_task(env, task, overall, columns)}),
     }
+
+
+def _by_task(env: Any, task: Tensor, returns: Tensor, columns: dict[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """The main figures of each task of a MixedEnv."""
+    out = {}
+    for i in task.unique().tolist():
+        rows = task == i
+        success = columns.get("metric/success")
+        out[env.task_names[i]] = {
+            "episodes": int(rows.sum()),
+            "success_rate": None if success is None else success[rows].double().mean().item(),
+            "return_mean": returns[rows].mean().item(),
+            "episode_length_mean": columns["length"][rows].double().mean().item(),
+        }
+    return out

@@ -47,19 +47,23 @@ class EpisodeLog:
         columns |= {f"metric/{k}": v for k, v in episode["metrics"].items()}
         columns |= {f"reward/{k}": v for k, v in episode.get("reward_terms", {}).items()}
         columns |= {f"parameter/{k}": v for k, v in episode.get("parameters", {}).items()}
+        columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
         self._finished.append(columns)
 
     def summarise(self, steps: int) -> dict[str, float]:
-        """Means over the episodes finished since the last call, as named log figures; empty if there were none."""
+        """Means over the episodes finished since the last call, as named log figures; empty if there were none. Of a
+        MixedEnv's episodes those count that have the figure, and "task/<name>" is the success of each task."""
         if not self._finished:
             return {}
         names = list(self._finished[0])
         table = torch.stack([torch.cat([f[name].double() for f in self._finished]) for name in names])
         self._finished.clear()
         count = table.shape[1]
-        row = dict(zip(names, table.mean(1).tolist(), strict=True))
-        returns = [v for k, v in row.items() if k.startswith("return/")]
-        row = {"episodes": count, "return": sum(returns) / len(returns), **row}
+        means = dict(zip(names, table.mean(1).tolist(), strict=True))
+        if any(name.startswith("task/") for name in names):  # NaN where an episode's task has no such figure
+            means = {k: v for k, v in zip(names, table.nanmean(1).tolist(), strict=True) if v == v}
+        returns = [v for k, v in means.items() if k.startswith("return/")]
+        row = {"episodes": count, "return": sum(returns) / len(returns), **means}
         if "metric/success" in row:
             self._recent.append((row["metric/success"] * count, count))
             while sum(n for _, n in self._recent[1:]) >= self.window:

@@ -37,7 +37,7 @@ def list_tasks() -> list[str]:
 
 
 def describe(task: str) -> TaskSummary:
-    """What a task's agents see and do with its default config. Builds one world of it.
+    """What a task's agents see and do with its default config. Builds one world of it, of a set one for each task.
 
     Raises:
         RookeryError: with the nearest match for an unknown name.
@@ -45,7 +45,7 @@ def describe(task: str) -> TaskSummary:
     from rookery import make
 
     entry = find(task)
-    env = make(task, 1)
+    env = make(task, max(1, len(entry.members)))
     groups = {
         name: GroupSummary(group.count, group.observation_size, group.action.size) for name, group in env.groups.items()
     }

@@ -1,16 +1,23 @@
-"""`rookery.make`: an environment from a task's name."""
+"""`rookery.make`: an environment from the name of a task, or of a set of tasks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from rookery.runs import merge
 from rookery.sim import randomization
-from rookery.sim.config import from_dict
+from rookery.sim.config import from_dict, to_dict
 from rookery.sim.engines import make_world
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.mixed_env import MixedEnv, part_seed
 from rookery.sim.randomization import Range
 from rookery.sim.scalarize import LinearScalarization
 from rookery.sim.vec_env import VecEnv
-from rookery.tasks.registry import find
+from rookery.tasks.registry import TaskEntry, find
+
+TASKS_OF_SET = "tasks"
+"""Config value of a set: the names of those of its tasks that are wanted."""
 
 
 def make(
@@ -28,14 +35,16 @@ def make(
     """Make N worlds of a task.
 
     Args:
-        task: registered name, such as "drone-hover" (see `rookery.list_tasks`).
+        task: registered name, such as "drone-hover" (see `rookery.list_tasks`). A set of tasks, such as "MT10", gives a
+            MixedEnv: the worlds are divided evenly among its tasks, the first ones getting one more where that leaves some.
         num_envs: N, number of worlds.
         engine: "rotor", "mujoco" or "pybullet"; None takes the first that the task names.
         device: where tensors live; "cpu".
         seed: seed of all random streams.
         randomize: "none", "default" or the path of a TOML file (see rookery.sim.randomization).
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``; they override `randomize`.
-        config: values in place of the task config's defaults, such as ``{"num_drones": 3}``.
+        config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
+            its tasks; ``{"push": {"episode_s": 3.0}}`` in one, and ``{"tasks": ["push"]}`` leaves the others out.
         weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
             number (see rookery.sim.scalarize); None leaves a vector reward as it is.
 
@@ -43,6 +52,10 @@ def make(
         RookeryError: a name, number or value that does not exist or fit, with the way out.
     """
     entry = find(task)
+    if entry.members:
+        options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
+        mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
+        return mixed if weights is None else LinearScalarization(mixed, weights)
     built = entry.load()(from_dict(entry.load().Config, config or {}))
     world = make_world(entry.engines[0] if engine is None else entry.check(engine), built.scene(), num_envs, device)
     own = built.spreads if randomize == "default" else None
@@ -51,3 +64,76 @@ def make(
     ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
     env = VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task)
     return env if weights is None else LinearScalarization(env, weights)
+
+
+def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any], **options: Any) -> MixedEnv:
+    """The environment of a set: each member is made as it would be alone, from `part_seed` of its name."""
+    members = members_of(entry, config)
+    if isinstance(num_envs, int) and num_envs < len(members):
+        raise RookeryError(
+            f"{entry.id} has {len(members)} tasks and needs a world for each, got num_envs {num_envs}: give at least "
+            f"{len(members)}, or fewer tasks with the config value {TASKS_OF_SET}, such as {TASKS_OF_SET}={members[0]}."
+        )
+    values, parts = by_member(entry, config), []
+    for i, name in enumerate(members):
+        share = num_envs // len(members) + (i < num_envs % len(members)) if isinstance(num_envs, int) else num_envs
+        try:
+            parts.append((name, make(name, share, seed=part_seed(seed, name), config=values[name], **options)))
+        except RookeryError as e:
+            for _, env in parts:
+                env.close()
+            raise RookeryError(f"{name} of {entry.id}: {e}") from e
+    return MixedEnv(parts, entry.one_hot, names=entry.members, task_id=entry.id)
+
+
+def members_of(entry: TaskEntry, config: dict[str, Any]) -> tuple[str, ...]:
+    """The tasks of a set that a config asks for, in the set's order.
+
+    Raises:
+        RookeryError: none, or a name that the set lacks.
+    """
+    wanted = config.get(TASKS_OF_SET, entry.members)
+    wanted = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+    for name in wanted:
+        if name not in entry.members:
+            raise unknown(f"task of {entry.id}", str(name), entry.members)
+    if not wanted:
+        raise RookeryError(f"the config value {TASKS_OF_SET} of {entry.id} names no task: leave it out for all.")
+    return tuple(name for name in entry.members if name in wanted)
+
+
+def by_member(entry: TaskEntry, config: dict[str, Any]) -> dict[str, Any]:
+    """A set's config with all values under the name of the member that they are for: a member's own go before those for
+    all, and these before the set's.
+
+    Raises:
+        RookeryError: a member has something else than values by name.
+    """
+    for name in entry.members:
+        if not isinstance(config.get(name, {}), dict):
+            raise RookeryError(
+                f"{name} is a task of {entry.id}: give values of its config, such as {name}.episode_s=5."
+            )
+    common = {k: v for k, v in config.items() if k not in entry.members and k != TASKS_OF_SET}
+    common = merge(entry.config, common)
+    out: dict[str, Any] = {name: merge(common, config.get(name, {})) for name in entry.members}
+    return out | {k: v for k, v in config.items() if k == TASKS_OF_SET}
+
+
+def changes_of(task: str, config: dict[str, Any]) -> dict[str, Any]:
+    """Changes to a config in the form of `full_config`, so that they can be merged into it."""
+    entry = find(task)
+    return by_member(replace(entry, config={}), config) if entry.members else config
+
+
+def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
+    """The whole config of a task with `config` in place of its defaults, as JSON values; of a set, by member.
+
+    Raises:
+        RookeryError: a name or value that the config does not take.
+    """
+    entry = find(task)
+    if not entry.members:
+        return to_dict(from_dict(entry.load().Config, config))
+    values = by_member(entry, config)
+    return values | {name: full_config(name, values[name]) for name in entry.members}

@@ -76,10 +76,11 @@ def make_env(contract: dict[str, Any], num_envs: int, config: dict[str, Any] | N
     Raises:
         RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
     """
-    from rookery import make
+    from rookery.making import changes_of, make
     from rookery.sim2real.contract import check_compatible
 
-    env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], config or {}), **options)
+    changes = changes_of(contract["task_id"], config or {})
+    env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], changes), **options)
     check_compatible(contract, env)
     return env
 

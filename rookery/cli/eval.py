@@ -106,6 +106,9 @@ def show(result: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     if result["success_rate"] is not None:
         table.add_row("success", f"[bold]{result['success_rate']:.1%}[/]")
+    for name, task in result.get("tasks", {}).items():
+        if task["success_rate"] is not None:
+            table.add_row(f"  {name}", f"{task['success_rate']:.1%}")
     for name, value in result["metrics"].items():
         if name != "success":
             table.add_row(name, f"{value:.4g}")

@@ -30,7 +30,7 @@ def test_round_trip_through_json():
     assert from_dict(Config, {}) == Config()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [t for t, entry in TASKS.items() if not entry.members])
 def test_configs_of_all_tasks_survive_json(task):
     cfg = TASKS[task].load().Config()
     assert from_dict(type(cfg), json.loads(json.dumps(to_dict(cfg)))) == cfg

@@ -118,7 +118,7 @@ def both(scene: Scene) -> tuple[mujoco.MjModel, mujoco.MjModel]:
     return physics, visual
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [t for t, entry in TASKS.items() if not entry.members])
 def test_looks_do_not_change_the_physics(task):
     physics, visual = both(TASKS[task].load()().scene())
     assert visual.ngeom > physics.ngeom
