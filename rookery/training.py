@@ -15,7 +15,6 @@ from rookery.policies.logging import Terminal
 from rookery.policies.ppo import PPO, Interrupted
 from rookery.policies.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
-from rookery.sim.config import from_dict, to_dict
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
 from rookery.tasks.registry import find
@@ -154,6 +153,7 @@ def start(settings: Settings, out: Path | None = None) -> Training:
 
 def contract_of(settings: Settings, env: VecEnv) -> dict[str, Any]:
     """The contract of a policy that is about to be trained, without its network."""
+    from rookery.making import full_config
     from rookery.sim2real.contract import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
@@ -161,7 +161,7 @@ def contract_of(settings: Settings, env: VecEnv) -> dict[str, Any]:
     delay = env.randomization.ranges.get("action_delay")
     return build_contract(
         env,
-        config=to_dict(from_dict(find(settings.task).load().Config, settings.config)),
+        config=full_config(settings.task, settings.config),
         assumed_delay=(delay.low, delay.high) if delay else 0.0,
         provenance=provenance | {"fixed": settings.fixed},
     )

@@ -21,8 +21,11 @@ EXAMPLES = """
   rookery train drone-hover --steps 5e6 --ppo learning_rate=5e-4 --ppo hidden=[128,128]
   rookery train drone-hover --config num_drones=3 --config reward.spin=-0.01
   rookery train volley-solo-bump --algorithm imitate --steps 2e6 --out runs/script
+  rookery train go2-velocity --algorithm imitate --teacher go2-velocity --config history=5 --out runs/student
+  rookery train drone-hover --algorithm clone --data demos --out runs/clone
   rookery train --resume runs/drone-hover/latest
 """
+ALGORITHMS = ("ppo", "imitate", "clone")
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,21 @@ class Args:
         tyro.conf.arg(metavar="TASK", help="Task, see `rookery list`; may be left out with --resume."),
     ] = None
     algorithm: Annotated[
-        str, tyro.conf.arg(metavar="NAME", help="ppo, or imitate: learn from the task's own classical controller.")
+        str,
+        tyro.conf.arg(
+            metavar="NAME",
+            help="ppo; imitate: learn from the task's own classical controller, or from --teacher; clone: from --data.",
+        ),
     ] = "ppo"
+    teacher: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="RUN", help="Policy to imitate. It sees what its own config says, the student what this one says."
+        ),
+    ] = None
+    data: Annotated[
+        Path | None, tyro.conf.arg(metavar="DIR", help="Demonstrations to clone, see `rookery demos record`.")
+    ] = None
     steps: Annotated[
         float | None, tyro.conf.arg(metavar="N", help="Control steps over all worlds, those before a resume included.")
     ] = None
@@ -83,8 +99,14 @@ def run(args: Args) -> int:
     from rookery.sim.errors import unknown
     from rookery.training import Settings, resume, start
 
-    if args.algorithm not in ("ppo", "imitate"):
-        raise unknown("algorithm", args.algorithm, ["ppo", "imitate"])
+    if args.algorithm not in ALGORITHMS:
+        raise unknown("algorithm", args.algorithm, ALGORITHMS)
+    if (args.data is not None) != (args.algorithm == "clone"):
+        raise RookeryError("--algorithm clone and --data DIR go together: give both or none.")
+    if args.teacher is not None and args.algorithm != "imitate":
+        raise RookeryError(
+            "--teacher RUN is for --algorithm imitate: give both, or use --init RUN to start from a policy."
+        )
     if args.steps is not None:
         positive("--steps", args.steps)
     steps = None if args.steps is None else round(args.steps)
@@ -107,8 +129,8 @@ def run(args: Args) -> int:
             ppo=values(args.ppo, "--ppo"),
             init=str(args.init) if args.init else None,
         )
-        if args.algorithm == "imitate":
-            return _imitate(settings, args)
+        if args.algorithm != "ppo":
+            return _imitate(settings, args, steps)
         training = start(settings, args.out)
     result = training.run()
     if args.json:
@@ -118,10 +140,14 @@ def run(args: Args) -> int:
     return 130 if result["interrupted"] else 0
 
 
-def _imitate(settings: Settings, args: Args) -> int:
+def _imitate(settings: Settings, args: Args, steps: int | None) -> int:
+    from rookery.demonstrations import clone_run
     from rookery.imitation import imitate
 
-    result = imitate(settings, args.out)
+    if args.data is not None:
+        result = clone_run(settings, args.data, steps, args.out)
+    else:
+        result = imitate(settings, args.out, args.teacher)
     if args.json:
         print_json(result)
     else:

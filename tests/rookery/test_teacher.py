@@ -1,0 +1,106 @@
+"""A stored policy teaches one that sees less: what it sees itself, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rookery
+from rookery.cli.main import main
+from rookery.policies.evaluate import act_with
+from rookery.policies.policy import Policy
+from rookery.policies.store import save_policy
+from rookery.runs import open_run
+from rookery.sim.config import to_dict
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import build_contract
+from rookery.teacher import RunTeacher
+
+
+def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Path:
+    """A policy of random weights for an environment, as a run."""
+    torch.manual_seed(seed)
+    name, group = next(iter(env.groups.items()))
+    more = {"predictor": (8,), "targets": group.target_size, "sees": group.frame_size} if predicts else {}
+    policy = Policy(group.observation_size, group.action.size, (16,), **more)
+    contract = build_contract(env, config=to_dict(env.task.cfg), assumed_delay=0.0, provenance={})
+    save_policy(folder, {name: policy.eval()}, contract)
+    return folder
+
+
+def same_worlds(task: str, mine: dict[str, Any], theirs: dict[str, Any], n: int = 8) -> tuple[Any, Any, Any, Any]:
+    """Two environments with the same episodes, shown by two configs."""
+    env, twin = rookery.make(task, n, seed=3, config=mine), rookery.make(task, n, seed=3, config=theirs)
+    return env, twin, env.reset()[0], twin.reset()[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "mine", "theirs"),
+    [
+        ("go2-velocity", {"history": 1}, {"history": 3}),
+        ("go2arm-reach", {"future": False}, {"future": True}),
+        ("go2arm-reach", {"future": False, "history": 2}, {"future": True, "history": 1}),
+    ],
+)
+def test_a_teacher_sees_what_its_own_config_shows(tmp_path: Path, task: str, mine: Any, theirs: Any) -> None:
+    """Its actions in the student's worlds are those in its own, which are the same worlds; through new episodes too."""
+    short = {"episode_s": 0.1}
+    env, twin, obs, its = same_worlds(task, mine | short, theirs | short)
+    teacher, act = RunTeacher(stored(tmp_path, twin), env), act_with(open_run(tmp_path)[0], twin)
+    noise = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        wanted = act(its)["robot"]
+        torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
+        action = (wanted + 0.3 * torch.randn(wanted.shape, generator=noise)).clamp(-1, 1)
+        obs, its = env.step(action)[0], twin.step(action)[0]
+    assert env.task.cfg.episode_s == 0.1 and getattr(env.task.cfg, next(iter(mine))) == next(iter(mine.values()))
+
+
+def test_a_teacher_with_a_predictor_is_told_the_truth(tmp_path: Path) -> None:
+    env, twin, obs, its = same_worlds("go2-velocity", {"history": 1}, {"history": 2})
+    teacher = RunTeacher(stored(tmp_path, twin, predicts=True), env)
+    told, guess = (act_with(open_run(tmp_path)[0], twin, truth=t) for t in (True, False))
+    for _ in range(3):
+        wanted = told(its)["robot"]
+        torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
+        assert (wanted - guess(its)["robot"]).abs().max() > 1e-3
+        obs, its = env.step(wanted)[0], twin.step(wanted)[0]
+
+
+def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
+    env = rookery.make("go2-velocity", 2)
+    other = stored(tmp_path / "arm", rookery.make("go2-velocity", 2, config={"arm": "airbot_play"}))
+    rough = stored(tmp_path / "rough", rookery.make("go2-velocity", 2, config={"terrain": "rough", "terrain_rows": 2}))
+    hover = stored(tmp_path / "hover", rookery.make("drone-hover", 2))
+    with pytest.raises(RookeryError, match="policy of 'drone-hover', and cannot teach 'go2-velocity'"):
+        RunTeacher(hover, env)
+    with pytest.raises(
+        RookeryError, match=r"sees 'joint_position' of \[1, 18\], and the student's worlds have \[1, 12\]"
+    ):
+        RunTeacher(other, env)
+    with pytest.raises(RookeryError, match=r"sees 'heights' of \[1, 35\], and the student's worlds have none: give"):
+        RunTeacher(rough, env)
+    with pytest.raises(RookeryError, match="there is no folder 'nowhere'"):
+        RunTeacher(Path("nowhere"), env)
+    parts = rookery.make("drone-hover", 2, config={"action": "rotor_thrust"})
+    with pytest.raises(RookeryError, match=r"give the student the teacher's --action"):
+        RunTeacher(hover, parts)
+
+
+def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "student"
+    small = ["--num-envs", "8", "--steps", "1024", "--ppo", "hidden=[16]", "--ppo", "steps=16"]
+    wanted = ["--algorithm", "imitate", "--teacher", "go2-velocity", "--config", "history=2", "--out", str(out)]
+    assert main(["train", "go2-velocity", *wanted, "--json", *small]) == 0
+    assert json.loads(capsys.readouterr().out)["run"] == str(out)
+    made = json.loads((out / "run.json").read_text())
+    assert made["teacher"] == "go2-velocity"
+    assert made["log"][-1]["loss"] < made["log"][0]["loss"]
+    assert main(["eval", str(out), "--episodes", "1", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["train", "go2-velocity", "--teacher", "go2-velocity"]) == 2
+    assert "--teacher RUN is for --algorithm imitate" in capsys.readouterr().err
