@@ -1,7 +1,7 @@
 """Forward and inverse kinematics of a serial arm, batched in torch, from the compiled MuJoCo model.
 
 Everything is in the frame of the arm's base body: with a base that moves, bring goals there first. Loops run over the six
-joints, never over worlds; all of it works on any device.
+joints, never over worlds; all of it works on any device, but `Kinematics.place`, which is compiled for the CPU.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.robots.arms.arm import ArmModel
+from rookery.robots.arms.kernels import tool
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import rotation_error
 
@@ -24,6 +26,18 @@ DAMPING = 0.05
 """Of the least-squares step, in the unit of the Jacobian's rows (m and rad); facts 1.2."""
 MAX_STEP = 0.2
 """Rad, largest change of a joint in one step; facts 1.2."""
+
+
+class Place(NamedTuple):
+    """Poses in one frame: pos [N, 3] m, quat [N, 4] wxyz."""
+
+    pos: Tensor
+    quat: Tensor
+
+    @classmethod
+    def empty(cls, count: int) -> Place:
+        """Room for `count` of them."""
+        return cls(torch.zeros(count, 3), torch.zeros(count, 4))
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,7 @@ class Kinematics:
         as_tensor = lambda x: torch.tensor(np.asarray(x), dtype=torch.float32, device=device)  # noqa: E731
         self._turn, self._offset = as_tensor(chain.turns), as_tensor(chain.offsets)  # [J + 1, 3, 3], [J + 1, 3]
         self._axes = as_tensor(chain.axes)  # [J, 3]
+        self._constants = (quat_of_matrix(self._turn), self._offset, self._axes)
         cross = as_tensor([_cross(a) for a in chain.axes])
         self._cross, self._cross2 = cross, cross @ cross  # [J, 3, 3]
         self.lower, self.upper = as_tensor(chain.limits[:, 0]), as_tensor(chain.limits[:, 1])
@@ -93,6 +108,11 @@ class Kinematics:
         world_axes = torch.stack(axes, 1)
         linear = torch.linalg.cross(world_axes, arms)
         return Pose(pos, quat_of_matrix(turn), torch.cat((linear, world_axes), -1).transpose(1, 2))
+
+    def place(self, q: Tensor, out: Place) -> Place:
+        """Write the tool's pose at joint angles q [N, J] rad, without the Jacobian, into `out`; on the CPU."""
+        tool(*(x.numpy() for x in (q, *self._constants, *out)))
+        return out
 
     def _walk(self, q: Tensor) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
         """Tool's matrix [N, 3, 3] and place [N, 3]; of each joint, place [N, 3] and axis [N, 3]."""
@@ -202,6 +222,15 @@ def _least_squares(jacobian: Tensor, error: Tensor, square: Tensor) -> Tensor:
     normal = torch.bmm(jacobian, transposed)
     normal.diagonal(dim1=1, dim2=2).add_(square[:, None])
     return torch.bmm(transposed, torch.linalg.solve_ex(normal, error[..., None])[0])[..., 0]
+
+
+def chain_of(
+    model: mujoco.MjModel, joints: Sequence[str], base: str, tip: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Turns [J + 1, 3, 3], offsets [J + 1, 3] m and axes [J, 3] of a chain of hinges, as compiled kinematics want them;
+    arguments and errors as for `Kinematics`."""
+    chain = _chain(model, joints, base, tip)
+    return chain.turns, chain.offsets, chain.axes
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,13 @@ TROT = (0.0, 0.5, 0.5, 0.0)
 
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
+MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
+LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
+"""m/s, m/s, rad/s: the same for a command."""
 
 # The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
+# `restitution` of the feet (there 0 to 0.3) is a switch too, and off unless a file names it: the zoo's go2-velocity, which has
+# not met it, does not fall at 0.3 but follows with an error of 0.14 m/s in place of 0.07 (24 episodes).
 SPREADS = {
     "friction": Range(0.3, 1.6),
     "payload": Range(-1.0, 3.0),
@@ -94,7 +99,8 @@ class LeggedTask(Task):
 
     Attributes:
         robot: the Go2.
-        command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading.
+        command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
+            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, and said once.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
         height: [N] m, of the trunk above the ground below it.
@@ -169,6 +175,7 @@ class LeggedTask(Task):
             self.curriculum = TerrainCurriculum(t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt)
             self.child("curriculum", self.curriculum)
         self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate])
+        self._least, self._most, self._said = torch.tensor(LEAST), torch.tensor(MOST), False
 
     contact: Tensor
 
@@ -224,6 +231,21 @@ class LeggedTask(Task):
         if self.cfg.push_s > 0:
             wait = self.rng(ids).uniform(0.5, 1.5) * self.cfg.push_s / self.cfg.control_dt
             self.next_push[ids] = self.steps[ids] + wait.long().clamp_min(1)
+
+    def heed(self) -> None:
+        """Clip commands that were written from outside; to be called when actions are applied."""
+        inside = torch.maximum(torch.minimum(self.command, self._most), self._least)
+        if torch.equal(inside, self.command):
+            return
+        if not self._said:
+            world = int((inside != self.command).any(1).nonzero()[0, 0])
+            asked, given = (tuple(round(v, 3) for v in x[world].tolist()) for x in (self.command, inside))
+            print(
+                f"rookery: the command {asked} (m/s, m/s, rad/s) is beyond what a Go2 can do: clipped to {given}. Others will "
+                "be clipped without a word.", file=sys.stderr,
+            )  # fmt: skip
+            self._said = True
+        self.command.copy_(inside)
 
     def advance(self) -> None:
         c, r = self.cfg, self.robot

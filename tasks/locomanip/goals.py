@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rookery.robots.arms.kinematics import Place
 from rookery.sim.buffers import Buffers
 from rookery.sim.random import Streams
-from rookery.sim.rotations import from_axis_angle, multiply, slerp
+from rookery.sim.rotations import from_axis_angle, multiply
+from rookery.tasks.locomanip.kernels import on_their_way
 
 TRIES = 8
 """Goals drawn for each one that is wanted; the first whose way is free is taken."""
@@ -114,16 +116,16 @@ class MovingGoals(Buffers):
         buried = points[..., 2] + self.shoulder[2] < GROUND
         return ~(inside | buried).any(-1)
 
-    def pose(self, ahead_s: float = 0.0) -> tuple[Tensor, Tensor]:
+    def pose(self, ahead_s: float = 0.0) -> Place:
         """Goals in the stance frame: pos [N, 3] m, quat [N, 4] wxyz.
 
         Args:
             ahead_s: s from now; no further than the goal that is being approached.
         """
-        share = ((self.clock + ahead_s) / self.travel).clamp(0.0, 1.0)[:, None]
-        share = share * share * (3.0 - 2.0 * share)
-        pos = cartesian(self.start + share * (self.end - self.start)) + self.shoulder
-        return pos, slerp(self.start_quat, self.end_quat, share)
+        out = Place.empty(len(self.clock))
+        way = (self.start, self.end, self.start_quat, self.end_quat, self.clock, self.travel, self.shoulder)
+        on_their_way(ahead_s, *(x.numpy() for x in (*way, *out)))
+        return out
 
 
 def cartesian(sphere: Tensor) -> Tensor:

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.robots.arms.kinematics import Kinematics, Pose
+from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
-from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
+from rookery.sim.rotations import from_axis_angle, matrix
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.goals import MovingGoals
+from rookery.tasks.locomanip.kernels import missing, seen_from_trunk
 
 AHEAD_S = 0.2  # s, of the second look at the goal
 LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
@@ -85,6 +86,8 @@ class Reach(LeggedTask):
             self.buffer(name, n)
         self.buffer("widths", 2)
         self.widths.copy_(torch.tensor([0.3, 0.8]))
+        self.pose = Place.empty(n)
+        self.off, self.turned, self.off_soon, self.turned_soon = torch.zeros(4, n, 3).unbind()
 
     def _shoulder(self, model: Any) -> tuple[float, float, float]:
         """m, the arm's second joint at rest, in the stance frame."""
@@ -114,7 +117,7 @@ class Reach(LeggedTask):
     def truth(self) -> dict[str, dict[str, Tensor]] | None:
         if self.cfg.history == 1:
             return None
-        own = {"base_velocity": self.robot.velocity[:, None], "path": (self.soon[0] - self.pose.pos)[:, None]}
+        own = {"base_velocity": self.robot.velocity[:, None], "path": self.off_soon[:, None]}
         return dict.fromkeys(self._agents, own)
 
     def given_future(self) -> Tensor | None:
@@ -125,6 +128,7 @@ class Reach(LeggedTask):
         return ("legs", "arm") if self.cfg.agents == "parts" else ("robot",)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
+        self.heed()
         whole = self.joined(actions)
         self.robot.command(self.robot.targets(whole))
         self.remember(self.joined(self.given))
@@ -142,28 +146,19 @@ class Reach(LeggedTask):
         for name in ("sum_position", "sum_rotation", "counted", "speed_error", "change_sum", "torque_peak"):
             getattr(self, name)[ids] = 0.0
 
-    def goal_in_trunk(self, ahead_s: float) -> tuple[Tensor, Tensor]:
+    def goal_in_trunk(self, ahead_s: float) -> Place:
         """The goal in the trunk's frame: pos [N, 3] m, quat [N, 4] wxyz."""
-        r = self.robot
-        pos, quat = self.goals.pose(ahead_s)
-        back = r.rotation.view(-1, 3, 3)
-        half = 0.5 * r.yaw
-        heading = torch.stack((half.cos(), torch.zeros_like(half), torch.zeros_like(half), half.sin()), dim=1)
-        cos, sin = r.yaw.cos(), r.yaw.sin()
-        world = torch.stack(
-            (cos * pos[:, 0] - sin * pos[:, 1], sin * pos[:, 0] + cos * pos[:, 1], pos[:, 2] - self.height), dim=1
-        )
-        trunk = r.base.quat[:, 0]
-        turned = multiply(multiply(trunk * trunk.new_tensor([1.0, -1.0, -1.0, -1.0]), heading), quat)
-        return torch.einsum("nij,ni->nj", back, world), turned
+        out = Place.empty(self.world.num_envs)
+        state, height, goal = self.robot.base.state.view(-1, 13), self.height, self.goals.pose(ahead_s)
+        seen_from_trunk(*(x.numpy() for x in (state, height, *goal, *out)))
+        return out
 
     def measure(self) -> None:
         """Tool, goals and their difference, in the trunk's frame."""
-        self.pose: Pose = self.tool.forward(self.robot.pos[:, 12:])
-        self.goal = self.goal_in_trunk(0.0)
-        self.soon = self.goal_in_trunk(AHEAD_S)
-        self.off = self.goal[0] - self.pose.pos
-        self.turned = rotation_error(self.goal[1], self.pose.quat)
+        self.tool.place(self.robot.pos[:, 12:], self.pose)
+        self.goal, self.soon = self.goal_in_trunk(0.0), self.goal_in_trunk(AHEAD_S)
+        for goal, errors in ((self.goal, (self.off, self.turned)), (self.soon, (self.off_soon, self.turned_soon))):
+            missing(*(x.numpy() for x in (*goal, *self.pose, *errors)))
 
     def advance(self) -> None:
         super().advance()
@@ -184,10 +179,10 @@ class Reach(LeggedTask):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         body = self.observe_body()
         self.measure()
-        axes = matrix(self.goal[1]).view(-1, 3, 3)
+        axes = matrix(self.goal.quat).view(-1, 3, 3)
         own = {
-            "to_goal": self.off, "turn_to_goal": self.turned, "to_goal_soon": self.soon[0] - self.pose.pos,
-            "turn_to_goal_soon": rotation_error(self.soon[1], self.pose.quat), "goal": self.goal[0],
+            "to_goal": self.off, "turn_to_goal": self.turned, "to_goal_soon": self.off_soon,
+            "turn_to_goal_soon": self.turned_soon, "goal": self.goal.pos,
             "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
         }  # fmt: skip
         if not self.cfg.future:
@@ -197,10 +192,8 @@ class Reach(LeggedTask):
     def state(self) -> Tensor:
         own = super().state()
         assert own is not None
-        axes = matrix(self.goal[1])
-        return torch.cat(
-            (own, 3.0 * self.off, 0.7 * self.turned, 3.0 * (self.soon[0] - self.pose.pos), self.goal[0], axes), dim=1
-        )
+        axes = matrix(self.goal.quat)
+        return torch.cat((own, 3.0 * self.off, 0.7 * self.turned, 3.0 * self.off_soon, self.goal.pos, axes), dim=1)
 
     # Judging
 

@@ -76,6 +76,7 @@ class Velocity(LeggedTask):
             self.arm_goal[ids] = self.arm_from[ids] = self.robot.home[12:]
 
     def apply(self, actions: dict[str, Tensor]) -> None:
+        self.heed()
         r = self.robot
         action = actions["robot"]
         legs = r.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2))

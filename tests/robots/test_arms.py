@@ -10,7 +10,7 @@ import torch
 from rookery.assets.scenery import ground
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.arms.arx5 import ARX5
-from rookery.robots.arms.kinematics import Kinematics, pose_error, quat_of_matrix
+from rookery.robots.arms.kinematics import Kinematics, Place, pose_error, quat_of_matrix
 from rookery.sim import rotations
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -73,6 +73,16 @@ def test_forward_is_mujocos(arm):
         linear, angular = np.zeros((2, 3, model.nv))
         mujoco.mj_jacSite(model, data, linear, angular, site)
         assert np.allclose(np.vstack([frame.T @ linear, frame.T @ angular])[:, :6], pose.jacobian[i], atol=1e-5)
+
+
+@ARMS
+def test_the_compiled_place_is_that_of_forward(arm):
+    kinematics = Kinematics.of(arm)
+    q = random_q(kinematics, 500)
+    here, pose = kinematics.place(q, Place.empty(500)), kinematics.forward(q)
+    assert torch.allclose(here.pos, pose.pos, atol=2e-6)
+    assert torch.minimum((here.quat - pose.quat).norm(dim=1), (here.quat + pose.quat).norm(dim=1)).max() < 2e-6
+    assert (here.quat[:, 0] >= 0).all()
 
 
 @ARMS

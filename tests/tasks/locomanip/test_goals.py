@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from rookery.sim.random import Streams
 from rookery.sim.rotations import rotation_error, slerp
-from rookery.tasks.locomanip.goals import GROUND, TRUNK_BOX, GoalRanges, MovingGoals
+from rookery.tasks.locomanip.goals import GROUND, TRUNK_BOX, GoalRanges, MovingGoals, cartesian
 
 N = 256
 SHOULDER, HOME = (0.0045, 0.0, 0.497), (0.5, 0.06, 0.0)
@@ -67,6 +67,21 @@ def test_a_look_ahead_is_the_goal_of_later() -> None:
     now, turn = g.pose()
     assert torch.allclose(now[same], soon[same], atol=1e-5)
     assert torch.allclose(turn[same], turned[same], atol=1e-5)
+
+
+def test_goals_on_their_way_are_as_torch_has_them() -> None:
+    g, way = goals(), torch.Generator().manual_seed(0)
+    g.clock.copy_(4.0 * torch.rand(N, generator=way))
+    g.end_quat[::2] *= -1.0  # the same orientation, and the long way round if taken as it stands
+    g.end_quat[:8] = g.start_quat[:8]
+    for ahead_s in (0.0, 0.2):
+        share = ((g.clock + ahead_s) / g.travel).clamp(0.0, 1.0)[:, None]
+        share = share * share * (3.0 - 2.0 * share)
+        pos, quat = g.pose(ahead_s)
+        want = cartesian(g.start + share * (g.end - g.start)) + g.shoulder
+        torch.testing.assert_close(pos, want, rtol=0, atol=1e-6)
+        assert rotation_error(slerp(g.start_quat, g.end_quat, share), quat).abs().max() < 1e-3
+        assert (quat.norm(dim=1) - 1.0).abs().max() < 1e-6
 
 
 def test_rotations_against_scipy() -> None:

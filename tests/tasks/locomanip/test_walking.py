@@ -9,7 +9,8 @@ import torch
 
 import rookery
 from rookery.sim.errors import RookeryError
-from rookery.sim.rotations import matrix
+from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
+from rookery.tasks.locomanip.reach import AHEAD_S
 
 CALM = {"push_s": 0.0, "start_joints": 0.0, "start_yaw": 0.0, "stand_share": 0.0, "resample_s": 1000.0}
 
@@ -111,6 +112,19 @@ def test_gait_commands_beyond_limits_are_clipped_and_said(capsys: pytest.Capture
         walker(max_vy=-1.0)
 
 
+def test_live_commands_beyond_limits_are_clipped_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    env = walker()
+    for wish, given in (([9.0, -5.0, 7.0], [3.5, -1.5, 4.0]), ([-9.0, 5.0, -7.0], [-2.0, 1.5, -4.0])):
+        env.task.command.copy_(torch.tensor([[0.5, 0.1, -0.2], wish, wish, [0.0, 0.0, 0.0]]))
+        env.step(home(env))
+        want = torch.tensor([[0.5, 0.1, -0.2], given, given, [0.0, 0.0, 0.0]])
+        torch.testing.assert_close(env.task.command, want, rtol=0.0, atol=0.0)
+        assert torch.equal(env.task.observe()["robot"]["command"][:, 0], want)
+    err = capsys.readouterr().err
+    assert err.count("beyond what a Go2 can do") == 1
+    assert "the command (9.0, -5.0, 7.0) (m/s, m/s, rad/s)" in err and "clipped to (3.5, -1.5, 4.0)" in err
+
+
 def test_what_does_not_exist_is_named() -> None:
     with pytest.raises(RookeryError, match="unknown terrain 'stair_up': did you mean 'stairs_up'"):
         walker(terrain="stair_up")
@@ -168,6 +182,35 @@ def test_the_goal_is_where_its_marker_is_and_the_tool_where_mujoco_has_it() -> N
         marker = torch.tensor(task.markers(i)[0]["pos"]).double().numpy()
         goal = trunk.xmat.reshape(3, 3).T @ (marker - trunk.xpos)
         assert task.goal[0][i].numpy() == pytest.approx(goal, abs=1e-3)
+
+
+def test_goals_are_seen_as_rotations_in_torch_have_them() -> None:
+    """The compiled way from the stance frame to the trunk's, and the errors, against the same in torch."""
+    env = reacher(64)
+    task = env.task
+    rng = torch.Generator().manual_seed(1)
+    quat = torch.nn.functional.normalize(torch.randn(64, 4, generator=rng) * torch.tensor([1.0, 0.4, 0.4, 1.0]), dim=1)
+    put_all = env.task.robot.base.state.clone()
+    put_all[:, 0, 3:7] = quat
+    task.robot.base.set_state(None, put_all)
+    task.robot.joints.set_state(None, task.robot.home + 0.5 * torch.randn(64, 18, generator=rng))
+    task.goals.clock.copy_(2.0 * torch.rand(64, generator=rng))
+    task.look()
+    task.measure()
+    pose = task.tool.forward(task.robot.pos[:, 12:])
+    torch.testing.assert_close(task.pose.pos, pose.pos, rtol=0, atol=2e-6)
+    half = 0.5 * task.robot.yaw
+    back = multiply(quat * torch.tensor([1.0, -1, -1, -1]), from_axis_angle(torch.eye(3)[2].expand(64, 3), 2 * half))
+    for ahead_s, goal, off, turned in (
+        (0.0, task.goal, task.off, task.turned), (AHEAD_S, task.soon, task.off_soon, task.turned_soon)
+    ):  # fmt: skip
+        at, turn = task.goals.pose(ahead_s)
+        at = at - task.height[:, None] * torch.eye(3)[2]
+        pos = (matrix(back).view(-1, 3, 3) @ at[..., None])[..., 0]
+        torch.testing.assert_close(goal.pos, pos, rtol=0, atol=2e-6)
+        assert rotation_error(multiply(back, turn), goal.quat).abs().max() < 2e-6
+        torch.testing.assert_close(off, pos - pose.pos, rtol=0, atol=4e-6)
+        torch.testing.assert_close(turned, rotation_error(multiply(back, turn), pose.quat), rtol=0, atol=1e-4)
 
 
 def test_the_product_needs_place_and_orientation_and_its_width_follows_the_error() -> None:

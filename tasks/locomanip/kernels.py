@@ -1,0 +1,95 @@
+"""Goals of a tool on a walking robot, for all worlds at once, compiled: where they are on their way, where the trunk sees them,
+and how far the tool is from them. Frames: goals.MovingGoals."""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from the arrays that they are given; annotations would say less.
+from __future__ import annotations
+
+import math
+
+from numba import njit, prange
+
+from rookery.robots.arms.kernels import times, turned
+
+_loop = njit(cache=True, parallel=True, error_model="numpy")
+NEAR = 1e-4
+"""Sine of half the turn between two orientations below which the way between them is taken as straight."""
+
+
+@_loop
+def on_their_way(ahead_s, start, end, start_quat, end_quat, clock, travel, shoulder, pos, quat):  # pragma: no cover
+    """Goals between two points around the shoulder, in the stance frame.
+
+    Args:
+        ahead_s: s, from now to when the goals are wanted.
+        start, end: [N, 3] radius m, pitch up rad, yaw left rad.
+        start_quat, end_quat: [N, 4] wxyz.
+        clock, travel: [N] s, since the start, and from there to the end.
+        shoulder: [3] m.
+        pos, quat: [N, 3] m, [N, 4] wxyz: results.
+    """
+    for n in prange(start.shape[0]):
+        t = min(max((clock[n] + ahead_s) / travel[n], 0.0), 1.0)
+        t = t * t * (3.0 - 2.0 * t)
+        radius = start[n, 0] + t * (end[n, 0] - start[n, 0])
+        pitch = start[n, 1] + t * (end[n, 1] - start[n, 1])
+        yaw = start[n, 2] + t * (end[n, 2] - start[n, 2])
+        level = radius * math.cos(pitch)
+        pos[n, 0] = shoulder[0] + level * math.cos(yaw)
+        pos[n, 1] = shoulder[1] + level * math.sin(yaw)
+        pos[n, 2] = shoulder[2] + radius * math.sin(pitch)
+        dot = 0.0
+        for i in range(4):
+            dot += start_quat[n, i] * end_quat[n, i]
+        angle = math.acos(min(abs(dot), 1.0))
+        sine = math.sin(angle)
+        before = 1.0 - t if sine < NEAR else math.sin((1.0 - t) * angle) / sine
+        after = t if sine < NEAR else math.sin(t * angle) / sine
+        after = after if dot >= 0.0 else -after  # the short way round
+        square = 0.0
+        for i in range(4):
+            part = before * start_quat[n, i] + after * end_quat[n, i]
+            quat[n, i] = part
+            square += part * part
+        for i in range(4):
+            quat[n, i] /= math.sqrt(square)
+
+
+@_loop
+def seen_from_trunk(base, height, goal, goal_quat, pos, quat):  # pragma: no cover
+    """Goals in the trunk's frame.
+
+    Args:
+        base: [N, 13], see Bodies.state. height: [N] m, of the trunk above the ground.
+        goal, goal_quat: [N, 3] m, [N, 4] wxyz, in the stance frame.
+        pos, quat: [N, 3] m, [N, 4] wxyz: results.
+    """
+    for n in prange(base.shape[0]):
+        w, x, y, z = base[n, 3], base[n, 4], base[n, 5], base[n, 6]
+        half = 0.5 * math.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+        w, x, y, z = times(w, -x, -y, -z, math.cos(half), 0.0, 0.0, math.sin(half))  # stance frame to trunk
+        pos[n, 0], pos[n, 1], pos[n, 2] = turned(w, x, y, z, goal[n, 0], goal[n, 1], goal[n, 2] - height[n])
+        quat[n, 0], quat[n, 1], quat[n, 2], quat[n, 3] = times(
+            w, x, y, z, goal_quat[n, 0], goal_quat[n, 1], goal_quat[n, 2], goal_quat[n, 3]
+        )
+
+
+@_loop
+def missing(goal, goal_quat, pos, quat, off, turn):  # pragma: no cover
+    """What lacks from poses to goals, all in one frame.
+
+    Args:
+        goal, goal_quat, pos, quat: [N, 3] m, [N, 4] wxyz.
+        off, turn: [N, 3] m, [N, 3] rad, rotation vectors: results.
+    """
+    for n in prange(goal.shape[0]):
+        w, x, y, z = times(
+            goal_quat[n, 0], goal_quat[n, 1], goal_quat[n, 2], goal_quat[n, 3],
+            quat[n, 0], -quat[n, 1], -quat[n, 2], -quat[n, 3],
+        )  # fmt: skip
+        side = 1.0 if w >= 0.0 else -1.0  # the short way round
+        sine = math.sqrt(x * x + y * y + z * z)
+        gain = side * (2.0 * math.atan2(sine, side * w) / sine if sine > 1e-6 else 2.0)
+        turn[n, 0], turn[n, 1], turn[n, 2] = gain * x, gain * y, gain * z
+        for i in range(3):
+            off[n, i] = goal[n, i] - pos[n, i]
