@@ -74,6 +74,8 @@ class PPOConfig:
     """Limit of the critic's move in one update, in units of its output (PPO2's clipped loss); None for no limit."""
     normalize_values: bool = True
     """Let the critic regress returns normalised by running statistics (ValueNorm of the MAPPO paper)."""
+    critic_warmup: int = 0
+    """Updates at the start in which the critic alone learns: for a policy that was taken over from elsewhere."""
     value_norm_beta: float = 0.99999
     """Memory of those statistics per update; the default is the reference's, all but a plain average over the run."""
 
@@ -118,6 +120,8 @@ class PPOConfig:
         for name in ("steps", "epochs", "minibatches", "checkpoint_every", "keep", "success_window"):
             if getattr(self, name) < 1:
                 raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        if self.critic_warmup < 0:
+            raise RookeryError(f"critic_warmup is {self.critic_warmup}: give at least 0.")
         if self.actor_frames is not None and self.actor_frames < 1:
             raise RookeryError(f"actor_frames is {self.actor_frames}: give at least 1, or null for the default.")
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")

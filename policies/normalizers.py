@@ -75,6 +75,13 @@ class ObservationNorm:
         self.mean.copy_(self._mean)
         self.std.copy_(torch.where(seen, (self._m2 / total).sqrt().clamp(min=STD_FLOOR), 1.0))
 
+    def believe(self, mean: Tensor, std: Tensor, count: float) -> None:
+        """Begin with statistics [O] from elsewhere, as if they came from `count` samples."""
+        self._count.fill_(count)
+        self._mean.copy_(mean)
+        self._m2.copy_(std.double().square() * count)
+        self.commit()
+
     def state_dict(self) -> dict[str, Tensor]:
         """The committed statistics (pending ones are empty between iterations)."""
         return {"count": self._count, "mean64": self._mean, "m2": self._m2, "mean": self.mean, "std": self.std}

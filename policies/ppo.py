@@ -215,7 +215,8 @@ class PPO:
         for worker, other in zip(a.workers[1:], others, strict=True):
             sums += other.result()
             a.gradients += worker.gradients
-        a.workers[0].log_std -= self.config.entropy_coef
+        if self.iteration >= self.config.critic_warmup:
+            a.workers[0].log_std -= self.config.entropy_coef
         a.adam.step(a.learning_rate)
         if a.predictor is not None:
             a.predictor.step()
@@ -238,6 +239,8 @@ class PPO:
             free = ratio * s.advantage
             held = ratio.clamp(1.0 - c.clip, 1.0 + c.clip).mul_(s.advantage)
             pull = torch.where(free <= held, free, 0.0).mul_(-1.0 * w).unsqueeze(2)
+            if self.iteration < c.critic_warmup:
+                pull.zero_()
             worker.actor.backward(z.mul_(inverse_std).mul_(pull))
             worker.log_std += squares.sub_(1.0).mul_(pull).sum(1, keepdim=True)
 

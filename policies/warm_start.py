@@ -1,7 +1,8 @@
 """Start a training from a policy that has learned another task, or the same one under other settings.
 
 Only the policy is taken over, as exact as its observation allows: terms are matched by name, and what the other task did
-not have begins without influence. The critic and the exploration begin afresh.
+not have begins without influence. The critic and the exploration begin afresh: let `critic_warmup` updates pass before the
+policy moves, or a critic that knows nothing leads it astray.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
     from rookery.policies.ppo import PPO
+
+
+KNOWN = 1e6
+"""Samples that a stored policy's normaliser stands for: as it moves on, the policy has time to follow."""
 
 
 @torch.no_grad()
@@ -54,16 +59,24 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
                 f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --ppo hidden and activation as there."
             )
         first, *rest = (layer for layer in policy.layers if isinstance(layer, torch.nn.Linear))
-        weight = first.weight / policy.std  # the normaliser goes into the first layer
-        bias = first.bias - weight @ policy.mean
-        fresh = torch.zeros(agents.spec.observation_size, weight.shape[0])
+        normalizes = ppo.config.normalize_observations
+        weight = (
+            first.weight if normalizes else first.weight / policy.std
+        )  # else the normaliser goes into the first layer
+        bias = first.bias if normalizes else first.bias - weight @ policy.mean
+        size = agents.spec.observation_size
+        fresh, mean, std = torch.zeros(size, weight.shape[0]), torch.zeros(size), torch.ones(size)
         old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
         scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
         for term in agents.spec.observation:
             here = agents.spec.slices()[term.name]
             there = old.get(term.name)
             if there is not None and there.stop - there.start == term.size:
-                fresh[here] = weight[:, there].T * (scales[term.name] / term.scale)
+                scale = scales[term.name] / term.scale
+                fresh[here] = weight[:, there].T * (1.0 if normalizes else scale)
+                mean[here], std[here] = policy.mean[there] / scale, policy.std[there] / scale
+        if normalizes:
+            agents.observations.believe(mean, std, KNOWN)
         for g in range(agents.sets):
             agents.actor.weights[0][g].copy_(fresh)
             agents.actor.biases[0][g, 0].copy_(bias)

@@ -1,0 +1,70 @@
+"""Starting from a policy that is there: it acts as before, and stays while the critic learns."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.config import PPOConfig
+from rookery.policies.ppo import PPO
+from rookery.policies.warm_start import warm_start
+from rookery.sim.errors import RookeryError
+
+BASE = PPOConfig(steps=12, hidden=(16,), minibatches=2, epochs=2, schedule="fixed")
+
+
+def trained(config: PPOConfig) -> PPO:
+    ppo = PPO(FakeEnv(8), config)
+    for _ in range(3):
+        ppo.collect()
+        ppo.update()
+    return ppo
+
+
+def contract_of(ppo: PPO) -> dict:
+    spec = ppo.agents["point"].spec
+    terms = [
+        {"name": t.name, "slice": [at.start, at.stop], "scale": t.scale, "history": 1}
+        for t, at in zip(spec.observation, spec.slices().values(), strict=True)
+    ]
+    return {"groups": {"point": {"observation": terms, "action": {"kind": spec.action.kind}}}}
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
+    old = trained(dataclasses.replace(BASE, normalize_observations=True))
+    policies = old.policies()
+    new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100, seed=5))
+    warm_start(new, policies, contract_of(old))
+    obs, _ = new.env.reset()
+    want = policies["point"](obs["point"])
+    torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
+    for _ in range(3):  # the normaliser learns on, but slowly
+        new.collect()
+        new.update()
+    torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-2, atol=1e-2)
+
+
+def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=2, entropy_coef=0.01, normalize_observations=False))
+    a = ppo.agents["point"]
+    moved = []
+    for _ in range(3):
+        actor, critic = [w.clone() for w in (*a.actor.weights, a.log_std)], [w.clone() for w in a.critic.weights]
+        ppo.collect()
+        ppo.update()
+        moved.append(
+            tuple(
+                any(not torch.equal(x, y) for x, y in zip(old, new, strict=True))
+                for old, new in ((actor, (*a.actor.weights, a.log_std)), (critic, a.critic.weights))
+            )
+        )
+    assert moved == [(False, True), (False, True), (True, True)]
+
+
+def test_a_negative_warmup_is_refused():
+    with pytest.raises(RookeryError, match="critic_warmup is -1"):
+        PPOConfig(critic_warmup=-1)
