@@ -44,22 +44,22 @@ def _airbot_play() -> list[Look]:
     """Joint axes along each link's z; the upper arm runs along x of link 2, the forearm along y of link 3."""
     elbow, wrist, tool = 0.27009, 0.29015, 0.23645
     return [
-        Look("base", "foot", _plate((0.085, 0.075), 0.0, 0.012, (-0.01, 0, 0)), _DARK),
-        Look("base", "base", _barrel((0, 0, 0.012), (0, 0, 0.075), 0.052), _WHITE),
-        Look("link1", "turret", _barrel((0, 0, -0.036), (0, 0, 0.006), 0.047), _DARK),
-        Look("link1", "shoulder", _barrel((0, -0.040, 0), (0, 0.040, 0), 0.042), _WHITE),
-        Look("link2", "shoulder_caps", _barrel((0, 0, -0.047), (0, 0, 0.047), 0.034), _DARK),
-        Look("link2", "upper_arm", _limb((0.01, 0, 0), (elbow - 0.01, 0, 0), (0, 0, 1), 0.036, 0.030), _WHITE),
-        Look("link2", "elbow", _barrel((elbow, 0, -0.040), (elbow, 0, 0.040), 0.038), _WHITE),
-        Look("link3", "elbow_caps", _barrel((0, 0, -0.046), (0, 0, 0.046), 0.030), _DARK),
-        Look("link3", "forearm", _limb((0, 0.01, 0), (0, wrist - 0.085, 0), (0, 0, 1), 0.034, 0.027), _WHITE),
-        Look("link4", "wrist_roll", _barrel((0, 0, -0.088), (0, 0, -0.030), 0.029), _DARK),
-        Look("link4", "wrist_fork", _limb((0, 0, -0.050), (0, 0, 0.012), (1, 0, 0), 0.030, 0.024), _WHITE),
-        Look("link5", "wrist", _barrel((0, 0, -0.034), (0, 0, 0.034), 0.027), _DARK),
-        Look("link5", "hand_roll", _barrel((0, 0.012, 0), (0, 0.062, 0), 0.029), _WHITE),
-        Look("link6", "flange", _barrel((0, 0, 0.060), (0, 0, 0.0955), 0.031), _DARK),
+        Look("base", "foot", plate((0.085, 0.075), 0.0, 0.012, (-0.01, 0, 0)), _DARK),
+        Look("base", "base", barrel((0, 0, 0.012), (0, 0, 0.075), 0.052), _WHITE),
+        Look("link1", "turret", barrel((0, 0, -0.036), (0, 0, 0.006), 0.047), _DARK),
+        Look("link1", "shoulder", barrel((0, -0.040, 0), (0, 0.040, 0), 0.042), _WHITE),
+        Look("link2", "shoulder_caps", barrel((0, 0, -0.047), (0, 0, 0.047), 0.034), _DARK),
+        Look("link2", "upper_arm", limb((0.01, 0, 0), (elbow - 0.01, 0, 0), (0, 0, 1), 0.036, 0.030), _WHITE),
+        Look("link2", "elbow", barrel((elbow, 0, -0.040), (elbow, 0, 0.040), 0.038), _WHITE),
+        Look("link3", "elbow_caps", barrel((0, 0, -0.046), (0, 0, 0.046), 0.030), _DARK),
+        Look("link3", "forearm", limb((0, 0.01, 0), (0, wrist - 0.085, 0), (0, 0, 1), 0.034, 0.027), _WHITE),
+        Look("link4", "wrist_roll", barrel((0, 0, -0.088), (0, 0, -0.030), 0.029), _DARK),
+        Look("link4", "wrist_fork", limb((0, 0, -0.050), (0, 0, 0.012), (1, 0, 0), 0.030, 0.024), _WHITE),
+        Look("link5", "wrist", barrel((0, 0, -0.034), (0, 0, 0.034), 0.027), _DARK),
+        Look("link5", "hand_roll", barrel((0, 0.012, 0), (0, 0.062, 0), 0.029), _WHITE),
+        Look("link6", "flange", barrel((0, 0, 0.060), (0, 0, 0.0955), 0.031), _DARK),
         Look("link6", "gripper", _hand((0, 0, 0.0955), (0, 0, tool - 0.058), (1, 0, 0), 0.055, 0.025), _WHITE),
-        Look("link6", "mark", _barrel((0, -0.0265, 0.130), (0, -0.0235, 0.130), 0.008), _ORANGE),
+        Look("link6", "mark", barrel((0, -0.0265, 0.130), (0, -0.0235, 0.130), 0.008), _ORANGE),
         *_fingers(0.078, 0.025, 0.0105),
     ]
 
@@ -67,22 +67,22 @@ def _airbot_play() -> list[Look]:
 def _arx5() -> list[Look]:
     """The upper arm runs backwards along x of link 2, the forearm along x of link 3; the wrist bends twice."""
     return [
-        Look("base", "foot", _plate((0.060, 0.060), 0.0, 0.010, (0, 0, 0)), _GREY),
-        Look("base", "base", _barrel((0, 0, 0.010), (0, 0, 0.055), 0.034), _DARK),
-        Look("link1", "turret", _limb((0, 0, 0), (0.02, 0, 0.047), (0, 1, 0), 0.030, 0.034), _DARK),
-        Look("link1", "shoulder", _barrel((0.02, -0.030, 0.047), (0.02, 0.030, 0.047), 0.030), _GREY),
-        Look("link2", "shoulder_caps", _barrel((0, -0.044, 0), (0, 0.044, 0), 0.028), _DARK),
-        Look("link2", "upper_arm", _limb((-0.01, 0, 0), (-0.254, 0, 0), (0, 1, 0), 0.030, 0.026), _DARK),
-        Look("link2", "elbow", _barrel((-0.264, -0.030, 0), (-0.264, 0.030, 0), 0.030), _GREY),
-        Look("link3", "elbow_caps", _barrel((0, -0.044, 0), (0, 0.044, 0), 0.028), _DARK),
-        Look("link3", "elbow_arm", _limb((0, 0, 0), (0.065, 0, -0.056), (0, 1, 0), 0.028, 0.024), _DARK),
-        Look("link3", "forearm", _limb((0.045, 0, -0.056), (0.235, 0, -0.060), (0, 1, 0), 0.028, 0.026), _DARK),
-        Look("link4", "wrist", _barrel((0, -0.032, 0), (0, 0.032, 0), 0.026), _GREY),
-        Look("link4", "wrist_arm", _limb((0, 0, 0), (0.070, 0, -0.070), (0, 1, 0), 0.022, 0.022), _DARK),
-        Look("link5", "wrist_yaw", _barrel((0, 0, -0.010), (0, 0, 0.110), 0.026), _DARK),
-        Look("link5", "hand_roll", _barrel((0.010, 0, 0.083391), (0.027, 0, 0.083391), 0.028), _GREY),
+        Look("base", "foot", plate((0.060, 0.060), 0.0, 0.010, (0, 0, 0)), _GREY),
+        Look("base", "base", barrel((0, 0, 0.010), (0, 0, 0.055), 0.034), _DARK),
+        Look("link1", "turret", limb((0, 0, 0), (0.02, 0, 0.047), (0, 1, 0), 0.030, 0.034), _DARK),
+        Look("link1", "shoulder", barrel((0.02, -0.030, 0.047), (0.02, 0.030, 0.047), 0.030), _GREY),
+        Look("link2", "shoulder_caps", barrel((0, -0.044, 0), (0, 0.044, 0), 0.028), _DARK),
+        Look("link2", "upper_arm", limb((-0.01, 0, 0), (-0.254, 0, 0), (0, 1, 0), 0.030, 0.026), _DARK),
+        Look("link2", "elbow", barrel((-0.264, -0.030, 0), (-0.264, 0.030, 0), 0.030), _GREY),
+        Look("link3", "elbow_caps", barrel((0, -0.044, 0), (0, 0.044, 0), 0.028), _DARK),
+        Look("link3", "elbow_arm", limb((0, 0, 0), (0.065, 0, -0.056), (0, 1, 0), 0.028, 0.024), _DARK),
+        Look("link3", "forearm", limb((0.045, 0, -0.056), (0.235, 0, -0.060), (0, 1, 0), 0.028, 0.026), _DARK),
+        Look("link4", "wrist", barrel((0, -0.032, 0), (0, 0.032, 0), 0.026), _GREY),
+        Look("link4", "wrist_arm", limb((0, 0, 0), (0.070, 0, -0.070), (0, 1, 0), 0.022, 0.022), _DARK),
+        Look("link5", "wrist_yaw", barrel((0, 0, -0.010), (0, 0, 0.110), 0.026), _DARK),
+        Look("link5", "hand_roll", barrel((0.010, 0, 0.083391), (0.027, 0, 0.083391), 0.028), _GREY),
         Look("link6", "gripper", _hand((0.005, 0, 0), (0.080, 0, 0), (0, 1, 0), 0.050, 0.025), _DARK),
-        Look("link6", "mark", _barrel((0.05, 0, 0.0235), (0.05, 0, 0.0265), 0.008), _ORANGE),
+        Look("link6", "mark", barrel((0.05, 0, 0.0235), (0.05, 0, 0.0265), 0.008), _ORANGE),
         *_fingers(0.070, 0.020, 0.0105),
     ]
 
@@ -97,13 +97,13 @@ def _fingers(length: float, ahead: float, width: float) -> list[Look]:
     return looks
 
 
-def _plate(half: Sequence[float], bottom: float, top: float, at: Vec) -> trimesh.Trimesh:
+def plate(half: Sequence[float], bottom: float, top: float, at: Vec) -> trimesh.Trimesh:
     mesh = meshes.extrude(meshes.superellipse(half[0], half[1], 5.0), bottom, top)
     mesh.apply_translation(at)
     return mesh
 
 
-def _barrel(start: Vec, end: Vec, radius: float) -> trimesh.Trimesh:
+def barrel(start: Vec, end: Vec, radius: float) -> trimesh.Trimesh:
     """A cylinder with bevelled rims from `start` to `end`."""
     a, b = np.asarray(start, float), np.asarray(end, float)
     rim = min(0.15 * radius, 0.25 * float(np.linalg.norm(b - a)))
@@ -115,7 +115,7 @@ def _barrel(start: Vec, end: Vec, radius: float) -> trimesh.Trimesh:
     ])  # fmt: skip
 
 
-def _limb(start: Vec, end: Vec, side: Vec, width: float, depth: float) -> trimesh.Trimesh:
+def limb(start: Vec, end: Vec, side: Vec, width: float, depth: float) -> trimesh.Trimesh:
     """A rounded box that slims by a fifth on its way; `width` is its half width along `side`, `depth` across it."""
     return _shell(start, end, side, [(0.0, width, depth), (1.0, 0.8 * width, 0.8 * depth)])
 

@@ -42,6 +42,46 @@ def ground(
     return spec
 
 
+def table(
+    *,
+    half: Sequence[float] = (0.8, 0.55),
+    centre: Sequence[float] = (0.0, 0.45),
+    height: float = 0.75,
+    visual: bool = True,
+) -> mujoco.MjSpec:
+    """A table whose top is z = 0, in a room like that of `ground`: the base of a Scene.
+
+    Names: geom `table`, a plane without end for contacts (also of arms' links, assets.arms.LINK_BIT) that is drawn as a
+    slab on legs; light `sun`.
+
+    Args:
+        half: m, half of its edges along x and y. centre: m. height: m, of the top over the floor.
+        visual: False leaves the look out.
+    """
+    spec = mujoco.MjSpec()
+    top = spec.worldbody.add_geom(name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
+    top.friction, top.contype, top.conaffinity, top.group = list(FRICTION), 3, 1, 3
+    if not visual:
+        return spec
+    x, y = centre
+    _add_floor_look(spec, 0.5)
+    floor = spec.worldbody.add_geom(
+        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05], pos=[0, 0, -height]
+    )
+    floor.material = "ground"
+    slabs = [((half[0], half[1], 0.02), (x, y, -0.0205), (0.80, 0.70, 0.56, 1.0))]
+    for i in (-1.0, 1.0):
+        for j in (-1.0, 1.0):
+            leg = (x + i * (half[0] - 0.06), y + j * (half[1] - 0.06), -0.5 * height - 0.02)
+            slabs.append(((0.03, 0.03, 0.5 * height - 0.02), leg, (0.35, 0.36, 0.38, 1.0)))
+    for size, pos, rgba in slabs:
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=list(size), pos=list(pos), rgba=list(rgba))
+    for geom in spec.worldbody.geoms[1:]:
+        geom.contype = geom.conaffinity = 0
+    add_sky(spec)
+    return spec
+
+
 def _add_floor_look(spec: mujoco.MjSpec, tile: float) -> None:
     spec.add_texture(
         name="ground",

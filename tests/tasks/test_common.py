@@ -25,7 +25,7 @@ LIVELY: dict[str, dict[str, Any]] = {"drone-track": {"path": "random"}}
 # what moves only when a ball is hit, which random actions hardly do
 UNTOUCHED = {"volley-hit": ["ball_velocity"]}
 
-every_task = pytest.mark.parametrize("task", TASKS)
+every_task = pytest.mark.parametrize("task", [t for t, entry in TASKS.items() if not entry.members])
 
 
 def make(task: str, n: int = N, **options: Any) -> VecEnv:
@@ -65,7 +65,8 @@ def test_entry(task):
     entry = find(task)
     cls = entry.load()
     assert entry.summary
-    assert entry.engines[0] == ("mujoco" if task.startswith("go2") else "rotor")
+    flies = task.startswith(("drone-", "swarm-", "uav-", "volley-"))
+    assert entry.engines[0] == ("rotor" if flies else "mujoco")
     assert "mujoco" in entry.engines
     assert inspect.getdoc(cls)
     assert inspect.getdoc(cls.Config)
@@ -123,6 +124,8 @@ def test_observations_are_finite_and_each_component_says_something(task):
         assert torch.isfinite(x).all()
         spread = x.std(0)
         dull = [name for name, at in env.groups[g].slices().items() if (spread[at] < 1e-4).any()]
+        if task.startswith("table-"):  # Meta-World's 39 numbers are the same for all tasks, whatever stands on the table
+            dull = [name for name in dull if not name.startswith(("object_", "goal"))]
         assert dull == UNTOUCHED.get(task, [])
         assert x.abs().max() < 100  # of the size that a network likes
 
@@ -155,8 +158,8 @@ def test_starts_differ_between_worlds_and_episodes(task):
         return
     env = make(task, 8)
     a, b = (torch.cat([o.flatten(1) for o in env.reset()[0].values()], 1).clone() for _ in range(2))
-    assert (torch.cdist(a, a) + torch.eye(8)).min() > 1e-2
-    assert torch.cdist(a, b).min() > 1e-2
+    assert (torch.cdist(a, a) + torch.eye(8)).min() > 1e-4
+    assert torch.cdist(a, b).min() > 1e-4
 
 
 @every_task
@@ -262,7 +265,7 @@ def test_the_baseline_beats_random_actions(task):
         assert score["baseline"][3] > score["random"][3] + 0.3
         return
     assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
-    if task.startswith("volley-"):
+    if task.startswith(("volley-", "table-")):
         assert score["baseline"][2] > score["random"][2] + 0.5
     elif task in STUMBLES:
         assert score["baseline"][1] >= score["random"][1] + 0.3
@@ -320,7 +323,8 @@ def test_parameters_are_described_and_can_be_written(task):
     env.reset()
     parameters = env.task.parameters()
     assert {"gravity_tilt", "observation_noise", "action_delay"} <= env._parameters().keys()
-    assert ("payload" if task.startswith("go2") else "mass") in parameters
+    kind = task.split("-")[0]
+    assert {"go2": "payload", "go2arm": "payload", "table": "pad_friction"}.get(kind, "mass") in parameters
     for p in parameters.values():
         assert p.summary
         assert p.unit

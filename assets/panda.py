@@ -1,0 +1,193 @@
+"""Franka Emika Panda with its hand as a MuJoCo spec, from published numbers.
+
+Bodies `link0` (fixed) to `link7`, `hand`, `left_finger`, `right_finger`; hinges `joint1` to `joint7`, slides `finger_left` and
+`finger_right` (m); site `flange`, and with the hand `tcp` between the finger tips (z is the approach, y the way the fingers
+close). Masses, inertias, limits and gains: facts 3.1, which are those identified by Gaz et al. (RA-L 2019).
+
+Drives: "position" has servos `joint1` to `joint7` (N m out, rad in) with the published gains, "torque" has motors of these
+names (N m in and out). Both are over gravity compensation, as the robot's own controller is; the joints' torque limits hold
+for the sum. The servo `gripper` takes the opening between the fingers in m.
+
+Contacts, group 3: finger pads, fingers and hand touch the world (contype 1, conaffinity 1 and furniture). The links are in
+conaffinity 2 alone, so only geoms with that bit in their contype meet them, and links never meet each other.
+"""
+
+from __future__ import annotations
+
+import mujoco
+
+from rookery.assets.arms import (
+    COLLISION_GROUP,
+    FIXTURE_BIT,
+    LINK_BIT,
+    PAD_FRICTION,
+    PAD_SOLIMP,
+    RACK_DAMPING,
+    RACK_STIFFNESS,
+    TOUCH_BIT,
+    Mass,
+)
+from rookery.assets.panda_looks import add_looks
+
+Seven = tuple[float, float, float, float, float, float, float]
+JOINTS = tuple(f"joint{i}" for i in range(1, 8))
+FINGERS = ("finger_left", "finger_right")
+
+# place in the parent's frame (m), quaternion (not normalised), mass; inertia xx yy zz xy xz yz: facts 3.1
+_H = 0.70710678
+_LINKS: tuple[tuple[tuple[float, ...], tuple[float, ...], Mass], ...] = (
+    ((0, 0, 0), (1, 0, 0, 0), Mass(
+        0.629769, (-0.041018, -0.00014, 0.049974), (0.00315, 0.00388, 0.004285, 8.29e-7, 0.00015, 8.23e-6))),
+    ((0, 0, 0.333), (1, 0, 0, 0), Mass(
+        4.970684, (0.003875, 0.002081, -0.04762), (0.70337, 0.70661, 0.009117, -0.000139, 0.006772, 0.019169))),
+    ((0, 0, 0), (_H, -_H, 0, 0), Mass(
+        0.646926, (-0.003141, -0.02872, 0.003495), (0.007962, 0.02811, 0.025995, -0.003925, 0.010254, 0.000704))),
+    ((0, -0.316, 0), (_H, _H, 0, 0), Mass(
+        3.228604, (0.027518, 0.039252, -0.066502), (0.037242, 0.036155, 0.01083, -0.004761, -0.011396, -0.012805))),
+    ((0.0825, 0, 0), (_H, _H, 0, 0), Mass(
+        3.587895, (-0.05317, 0.104419, 0.027454), (0.025853, 0.019552, 0.028323, 0.007796, -0.001332, 0.008641))),
+    ((-0.0825, 0.384, 0), (_H, -_H, 0, 0), Mass(
+        1.225946, (-0.011953, 0.041065, -0.038437), (0.035549, 0.029474, 0.008627, -0.002117, -0.004037, 0.000229))),
+    ((0, 0, 0), (_H, _H, 0, 0), Mass(
+        1.666555, (0.060149, -0.014117, -0.010517), (0.001964, 0.004354, 0.005433, 0.000109, -0.001158, 0.000341))),
+    ((0.088, 0, 0), (_H, _H, 0, 0), Mass(
+        0.735522, (0.010517, -0.004252, 0.061597), (0.012516, 0.010027, 0.004815, -0.000428, -0.001196, -0.000741))),
+)  # fmt: skip
+FLANGE = 0.107  # m, out of link 7 along its z
+_HAND_QUAT = (0.92387953, 0, 0, -0.38268343)
+_HAND = Mass(0.73, (-0.01, 0, 0.03), (0.001, 0.0025, 0.0017, 0, 0, 0))
+_FINGER_Z = 0.0584  # m, of the fingers in the hand's frame
+_FINGER = Mass(0.015, (0, 0, 0.0225), (2.375e-6, 2.375e-6, 7.5e-7, 0, 0, 0))
+TCP = 0.1034  # m, of the point between the finger tips in the hand's frame: Franka's own end-effector frame
+
+LOWER: Seven = (-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)  # rad
+UPPER: Seven = (2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)
+TORQUE: Seven = (87, 87, 87, 87, 12, 12, 12)  # N m
+KP: Seven = (4500, 4500, 3500, 3500, 2000, 2000, 2000)  # N m/rad
+KD: Seven = (450, 450, 350, 350, 200, 200, 200)  # N m s/rad
+ARMATURE, DAMPING = 0.1, 1.0  # kg m^2, N m s/rad
+
+STROKE = 0.04  # m, of a finger
+GRIP_FORCE = 20.0  # N, on each finger: the hand's force is a setting of up to 70; facts 3.1
+FINGER_SPEED = 0.2  # m/s
+# Such that the drive's force limit moves a free finger at that speed. N/m, N s/m and kg are our choice: stiff, not bouncing.
+FINGER_DAMPING = GRIP_FORCE / FINGER_SPEED
+GRIP_KP, GRIP_KD, FINGER_ARMATURE = 3000.0, 60.0, 0.3
+
+PAD_SOLREF = (0.005, 1.0)
+"""s, 1: stiffer than MuJoCo's 0.02, with which what is carried about fast slips by 2 mm before it is held (0.7 mm with this)."""
+
+# contact shapes: link, from, to (m, link frame), radius (m)
+_LIMBS = (
+    (2, (0, 0, 0), (0, -0.26, 0), 0.065), (4, (-0.07, 0.05, 0), (-0.0825, 0.30, 0.02), 0.055),
+    (5, (0, 0.06, -0.03), (0, 0.03, -0.20), 0.055), (6, (0.01, 0, 0), (0.088, 0, 0), 0.055),
+    (7, (0, 0, -0.02), (0, 0, 0.09), 0.05),
+)  # fmt: skip
+
+
+def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = True) -> mujoco.MjSpec:
+    """The Panda; names, drives and contacts as this module says.
+
+    Args:
+        hand: False ends it at the site `flange`, for another hand.
+        drive: "position" or "torque".
+        visual: False leaves out what is only looked at.
+
+    Raises:
+        ValueError: an unknown drive.
+    """
+    if drive not in ("position", "torque"):
+        raise ValueError(f"the Panda has no drive {drive!r}: choose 'position' or 'torque'.")
+    spec = mujoco.MjSpec()
+    spec.modelname = "panda"
+    spec.compiler.degree = False
+    bodies: list[mujoco.MjsBody] = []
+    for i, (pos, quat, mass) in enumerate(_LINKS):
+        parent = bodies[-1] if bodies else spec.worldbody
+        body = parent.add_body(name=f"link{i}", pos=list(pos), quat=list(quat))
+        _weigh(body, mass)
+        if i:
+            _add_joint(spec, body, i - 1, drive)
+        bodies.append(body)
+    bodies[-1].add_site(name="flange", pos=[0, 0, FLANGE], size=[0.005] * 3, group=4)
+    for link, start, end, radius in _LIMBS:
+        geom = bodies[link].add_geom(
+            name=f"limb{link}", type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*start, *end], size=[radius, 0, 0]
+        )
+        geom.contype, geom.conaffinity, geom.group, geom.mass = 0, LINK_BIT, COLLISION_GROUP, 0.0
+    if hand:
+        bodies += _add_hand(spec, bodies[-1])
+    if visual:
+        add_looks(spec, {b.name: b for b in bodies})
+    return spec
+
+
+def _weigh(body: mujoco.MjsBody, mass: Mass) -> None:
+    body.explicitinertial = True
+    body.mass, body.ipos, body.fullinertia = mass.kg, list(mass.com), list(mass.inertia)
+    body.gravcomp = 1.0
+
+
+def _add_joint(spec: mujoco.MjSpec, body: mujoco.MjsBody, i: int, drive: str) -> None:
+    joint = body.add_joint(name=JOINTS[i], axis=[0, 0, 1], range=[LOWER[i], UPPER[i]])
+    joint.limited = joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    joint.armature, joint.damping = ARMATURE, [DAMPING, 0, 0]
+    joint.actfrcrange, joint.actgravcomp = [-TORQUE[i], TORQUE[i]], True
+    act = spec.add_actuator(name=JOINTS[i], trntype=mujoco.mjtTrn.mjTRN_JOINT, target=JOINTS[i])
+    if drive == "position":
+        _servo(act, KP[i], KD[i], TORQUE[i])
+    else:
+        act.set_to_motor()
+        act.forcelimited, act.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-TORQUE[i], TORQUE[i]]
+
+
+def _servo(actuator: mujoco.MjsActuator, kp: float, kd: float, force: float) -> None:
+    """force = kp (control - length) - kd velocity, within +-force. Controls have no range: whoever wants a servo to follow
+    a moving reference without lag adds kd/kp times its velocity to it."""
+    actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
+    actuator.gainprm = [kp, *[0.0] * (len(actuator.gainprm) - 1)]
+    actuator.biasprm = [0.0, -kp, -kd, *[0.0] * (len(actuator.biasprm) - 3)]
+    actuator.forcelimited, actuator.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
+
+
+def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBody]:
+    hand = flange.add_body(name="hand", pos=[0, 0, FLANGE], quat=list(_HAND_QUAT))
+    _weigh(hand, _HAND)
+    hand.add_site(name="tcp", pos=[0, 0, TCP], size=[0.005] * 3, group=4)
+    _touching(hand.add_geom(name="hand", type=_BOX, size=[0.03, 0.10, 0.033], pos=[0, 0, 0.033]))
+    fingers = []
+    for name, body_name, side in (("finger_left", "left_finger", 1.0), ("finger_right", "right_finger", -1.0)):
+        finger = hand.add_body(name=body_name, pos=[0, 0, _FINGER_Z])
+        _weigh(finger, _FINGER)
+        slide = finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, side, 0], range=[0, STROKE])
+        slide.limited = mujoco.mjtLimited.mjLIMITED_TRUE
+        slide.armature, slide.damping = FINGER_ARMATURE, [FINGER_DAMPING, 0, 0]
+        # the pad's face is at the tool's centre when the hand is closed; the finger behind it stands back
+        pad = finger.add_geom(
+            name=f"{name}_pad", type=_BOX, size=[0.0105, 0.004, 0.0095], pos=[0, side * 0.004, 0.0445]
+        )
+        _touching(pad)
+        pad.condim, pad.priority, pad.friction, pad.solimp = 4, 1, list(PAD_FRICTION), list(PAD_SOLIMP)
+        pad.solref = list(PAD_SOLREF)
+        _touching(finger.add_geom(name=name, type=_BOX, size=[0.0105, 0.007, 0.0175], pos=[0, side * 0.0125, 0.0175]))
+        fingers.append(finger)
+    spec.add_exclude(name="fingers", bodyname1="left_finger", bodyname2="right_finger")
+    for name, right in (("opening", 1.0), ("rack", -1.0)):
+        tendon = spec.add_tendon(name=name)
+        tendon.wrap_joint("finger_left", 1.0)
+        tendon.wrap_joint("finger_right", right)
+        if name == "rack":
+            tendon.stiffness, tendon.damping = [RACK_STIFFNESS, 0, 0], [RACK_DAMPING, 0, 0]
+            tendon.springlength = [0.0, 0.0]
+    servo = spec.add_actuator(name="gripper", trntype=mujoco.mjtTrn.mjTRN_TENDON, target="opening")
+    _servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE)
+    servo.ctrllimited, servo.ctrlrange = mujoco.mjtLimited.mjLIMITED_TRUE, [0.0, 2 * STROKE]
+    return [hand, *fingers]
+
+
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+
+
+def _touching(geom: mujoco.MjsGeom) -> None:
+    geom.contype, geom.conaffinity, geom.group, geom.mass = TOUCH_BIT, TOUCH_BIT | FIXTURE_BIT, COLLISION_GROUP, 0.0
+    geom.rgba = [0.2, 0.5, 0.8, 0.4]

@@ -1,0 +1,297 @@
+"""What a Panda's controller computes at each control step, for all worlds at once: inverse kinematics, references within the
+robot's limits, and Cartesian impedance.
+
+Kinematic chains are those of `chain_of`, with the base's pose in them: all places and axes are the world's. Loops run over
+seven joints known to the compiler, and each thread takes worlds by the piece, with one set of scratch arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, prange
+
+JOINTS = 7
+PIECE = 64  # worlds that a thread takes at a time
+WORLDS_EACH = 512
+"""Worlds for which it is worth to wake another thread; a kernel takes about 1 us for a world."""
+BANDWIDTH = 25.0
+"""1/s, with which a reference goes to its goal where no limit is in the way."""
+BRAKE = 0.7
+"""Share of the acceleration that braking counts on: the jerk's limit takes the rest."""
+
+
+def _few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Call a kernel on no more threads than its worlds are worth. The first argument's first axis is theirs."""
+
+    @functools.wraps(kernel)
+    def run(first: Any, *rest: Any) -> None:
+        before = numba.get_num_threads()
+        wanted = min(before, 1 + len(first) // WORLDS_EACH)
+        if wanted == before:
+            kernel(first, *rest)
+            return
+        numba.set_num_threads(wanted)
+        try:
+            kernel(first, *rest)
+        finally:
+            numba.set_num_threads(before)
+
+    return run
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _walk(q, world, turns, offsets, axes, turn, pos, origins, spins):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Tool's matrix `turn` [3, 3] and place `pos` [3] in the world; each joint's place and axis [J, 3]."""
+    for i in range(3):
+        pos[i] = 0.0
+        for j in range(3):
+            turn[i, j] = 1.0 if i == j else 0.0
+    for n in range(JOINTS + 1):
+        for i in range(3):
+            a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
+            pos[i] += a * offsets[n, 0] + b * offsets[n, 1] + c * offsets[n, 2]
+            for j in range(3):
+                turn[i, j] = a * turns[n, 0, j] + b * turns[n, 1, j] + c * turns[n, 2, j]
+        if n < JOINTS:
+            x, y, z = axes[n, 0], axes[n, 1], axes[n, 2]
+            s, k = math.sin(q[world, n]), 1.0 - math.cos(q[world, n])
+            for i in range(3):  # turn times the rotation about the joint's axis: 1 + s X + k X X
+                a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
+                origins[n, i] = pos[i]
+                spins[n, i] = a * x + b * y + c * z
+                u, v, w = b * z - c * y, c * x - a * z, a * y - b * x
+                turn[i, 0] = a + s * u + k * (v * z - w * y)
+                turn[i, 1] = b + s * v + k * (w * x - u * z)
+                turn[i, 2] = c + s * w + k * (u * y - v * x)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _error(goal_pos, goal_turn, world, pos, turn, error):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """`error` [6]: way (m), and the rotation vector (rad, world) for angles below half a turn."""
+    for i in range(3):
+        error[i] = goal_pos[world, i] - pos[i]
+        error[3 + i] = 0.0
+    trace = 0.0
+    for j in range(3):  # half the sum of the cross products of the axes is sin(angle) times the axis of the turn
+        ax, ay, az = turn[0, j], turn[1, j], turn[2, j]
+        bx, by, bz = goal_turn[world, 0, j], goal_turn[world, 1, j], goal_turn[world, 2, j]
+        trace += ax * bx + ay * by + az * bz
+        error[3] += 0.5 * (ay * bz - az * by)
+        error[4] += 0.5 * (az * bx - ax * bz)
+        error[5] += 0.5 * (ax * by - ay * bx)
+    sine = math.sqrt(error[3] ** 2 + error[4] ** 2 + error[5] ** 2)
+    if sine > 1e-9:
+        scale = math.atan2(sine, 0.5 * (trace - 1.0)) / sine
+        for i in range(3):
+            error[3 + i] *= scale
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _jacobian(pos, origins, spins, jac):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for n in range(JOINTS):
+        rx, ry, rz = pos[0] - origins[n, 0], pos[1] - origins[n, 1], pos[2] - origins[n, 2]
+        ax, ay, az = spins[n, 0], spins[n, 1], spins[n, 2]
+        jac[0, n], jac[1, n], jac[2, n] = ay * rz - az * ry, az * rx - ax * rz, ax * ry - ay * rx
+        jac[3, n], jac[4, n], jac[5, n] = ax, ay, az
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _normal(jac, square, a):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Lower half of a = J J^T + square [6, 6]."""
+    for i in range(6):
+        for j in range(i + 1):
+            total = square if i == j else 0.0
+            for n in range(JOINTS):
+                total += jac[i, n] * jac[j, n]
+            a[i, j] = total
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _solve(a, x):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Put a^-1 x into x [6], of a positive definite matrix a [6, 6] whose lower half is given and lost: Cholesky."""
+    for i in range(6):
+        for j in range(i):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total * a[j, j]
+        total = a[i, i]
+        for k in range(i):
+            total -= a[i, k] * a[i, k]
+        a[i, i] = 1.0 / math.sqrt(total)  # the diagonal is kept inverted
+    for i in range(6):
+        for k in range(i):
+            x[i] -= a[i, k] * x[k]
+        x[i] *= a[i, i]
+    for i in range(5, -1, -1):
+        for k in range(i + 1, 6):
+            x[i] -= a[k, i] * x[k]
+        x[i] *= a[i, i]
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def track_pose(  # type: ignore[no-untyped-def]
+    q, goal_pos, goal_turn, turns, offsets, axes, lower, upper, home, damping, posture, most, rounds
+):  # pragma: no cover - compiled
+    """Move joint goals towards tool poses by damped least squares, with what is left of the joints pulled home.
+
+    Args:
+        q: [N, 7] rad, in and out. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
+        turns, offsets, axes: the chain. lower, upper: [7] rad, limits. home: [7] rad.
+        damping: of the least squares. posture: share of the way home in a round, in the null space.
+        most: rad, largest change of a joint in a round. rounds: of iteration.
+    """
+    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
+        turn, pos = np.empty((3, 3)), np.empty(3)
+        origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
+        error, a, pull = np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
+            for _ in range(rounds):
+                _walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
+                _jacobian(pos, origins, spins, jac)
+                _error(goal_pos, goal_turn, world, pos, turn, error)
+                for n in range(JOINTS):
+                    pull[n] = posture * (home[n] - q[world, n])
+                for i in range(6):
+                    for n in range(JOINTS):
+                        error[i] -= jac[i, n] * pull[n]
+                _normal(jac, damping * damping, a)
+                _solve(a, error)
+                for n in range(JOINTS):
+                    change = pull[n]
+                    for i in range(6):
+                        change += jac[i, n] * error[i]
+                    change = min(max(change, -most), most)
+                    q[world, n] = min(max(q[world, n] + change, lower[n]), upper[n])
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def follow(goal, ref, top, acceleration, jerk, lead, dt, grip, rows):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """References that go to joint goals within limits, and the opening of the gripper: one row a physics step.
+
+    The speed wanted goes to zero with the way to the goal, and is approached with the rate 3 BANDWIDTH. As long as the jerk's
+    limit is at least that times the acceleration's, neither is ever left, nor is the speed's. A goal is overshot by little.
+
+    Args:
+        goal: [N, 7] rad. ref: [N, 3, 7] position, velocity, acceleration; in and out.
+        top: [N, 7] rad/s, speed at most. acceleration, jerk: [7] limits, rad and s.
+        lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
+        dt: s. grip: [N] m. rows: [N, K, 8] float32, results.
+    """
+    for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
+            for k in range(rows.shape[1]):
+                rows[world, k, JOINTS] = grip[world]
+                for n in range(JOINTS):
+                    q, v, a = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
+                    way = goal[world, n] - q
+                    most = min(top[world, n], math.sqrt(2.0 * BRAKE * acceleration[n] * abs(way)))
+                    wish = 3.0 * BANDWIDTH * (min(max(BANDWIDTH * way, -most), most) - v)
+                    wish = min(max(wish, -acceleration[n]), acceleration[n])
+                    a += min(max(wish - a, -jerk[n] * dt), jerk[n] * dt)
+                    v += a * dt
+                    q += v * dt
+                    ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q, v, a
+                    rows[world, k, n] = q + lead[n] * v
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def impedance(  # type: ignore[no-untyped-def]
+    q, v, goal_pos, goal_turn, turns, offsets, axes, home, stiffness, damping, posture, torque, rate, last, out
+):  # pragma: no cover - compiled
+    """Joint torques that pull the tool to poses like a spring with a damper.
+
+    Args:
+        q, v: [N, >= 7] rad, rad/s. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
+        turns, offsets, axes: the chain. home: [7] rad.
+        stiffness, damping: [6] N/m and N m/rad, N s/m and N m s/rad.
+        posture: (N m/rad, N m s/rad) of the pull home that the tool does not feel.
+        torque: [7] N m, limits. rate: N m, largest change since `last` [N, 7], which is in and out. out: [N, >= 7].
+    """
+    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
+        turn, pos = np.empty((3, 3)), np.empty(3)
+        origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
+        error, felt, a, pull = np.empty(6), np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
+            _walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
+            _jacobian(pos, origins, spins, jac)
+            _error(goal_pos, goal_turn, world, pos, turn, error)
+            for n in range(JOINTS):
+                pull[n] = posture[0] * (home[n] - q[world, n]) - posture[1] * v[world, n]
+            # the part of the pull that accelerates the tool is taken out: pull - J^T (J J^T)^-1 J pull
+            for i in range(6):
+                felt[i] = 0.0
+                for n in range(JOINTS):
+                    felt[i] += jac[i, n] * pull[n]
+            _normal(jac, 1e-4, a)
+            _solve(a, felt)
+            for i in range(6):
+                speed = 0.0
+                for n in range(JOINTS):
+                    speed += jac[i, n] * v[world, n]
+                felt[i] = stiffness[i] * error[i] - damping[i] * speed - felt[i]
+            for n in range(JOINTS):
+                total = pull[n]
+                for i in range(6):
+                    total += jac[i, n] * felt[i]
+                total = min(max(total, -torque[n]), torque[n])
+                total = min(max(total, last[world, n] - rate), last[world, n] + rate)
+                last[world, n] = total
+                out[world, n] = total
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= 7] rad."""
+    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
+        place, matrix = np.empty(3), np.empty((3, 3))
+        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
+            _walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
+            for i in range(3):
+                pos[world, i] = place[i]
+                for j in range(3):
+                    turn[world, i, j] = matrix[i, j]
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def turn_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Turn goals about the world's axes, but not farther from the tool than a leash allows.
+
+    Args:
+        spin: [N, 3] rad, rotation vector. now: [N, 3, 3] of the tool. leash: 1, cosine of the largest angle between tool and
+            goal. goal: [N, 3, 3], in and out.
+    """
+    for piece in prange((spin.shape[0] + PIECE - 1) // PIECE):
+        wish = np.empty((3, 3))
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, spin.shape[0])):
+            x, y, z = spin[world, 0], spin[world, 1], spin[world, 2]
+            angle = math.sqrt(x * x + y * y + z * z)
+            if angle < 1e-9:
+                continue
+            x, y, z = x / angle, y / angle, z / angle
+            s, k = math.sin(angle), 1.0 - math.cos(angle)
+            trace = 0.0
+            for j in range(3):  # each axis v becomes v + s u x v + k u x (u x v)
+                a, b, c = goal[world, 0, j], goal[world, 1, j], goal[world, 2, j]
+                u, v, w = y * c - z * b, z * a - x * c, x * b - y * a
+                wish[0, j] = a + s * u + k * (y * w - z * v)
+                wish[1, j] = b + s * v + k * (z * u - x * w)
+                wish[2, j] = c + s * w + k * (x * v - y * u)
+                for i in range(3):
+                    trace += wish[i, j] * now[world, i, j]
+            if 0.5 * (trace - 1.0) > leash:
+                for i in range(3):
+                    for j in range(3):
+                        goal[world, i, j] = wish[i, j]

@@ -1,0 +1,1 @@
+"""Manipulation: what arms and hands do on a table."""

@@ -1,0 +1,82 @@
+"""Button press, top down: push a button down into its box."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
+from rookery.sim.parameters import Parameter
+from rookery.sim.randomization import Range
+from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.tabletop import CARRY, OPENING, SPREADS, Tabletop
+
+RADIUS = 0.024  # m, of the cap from its goal, upwards
+NEAR = 0.03  # m, of the tool from the cap: what counts as touching
+DEEP = 0.030
+"""m, from the goal up to the tool whose finger tips hold the cap 1 mm before its stop."""
+LEAD = 0.03  # m, of the expert's goal under the tool
+
+
+class ButtonPressTopdown(Tabletop):
+    """Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm."""
+
+    spreads = SPREADS | {"button_damping": Range(0.5, 2.0)}
+    start: ClassVar = (0.0, 0.4, CARRY)
+    objects: ClassVar = ((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115))
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(button, "button", pos=(0.0, 0.8, 0.115))
+
+    def setup(self) -> None:
+        super().setup()
+        self.box = self.world.bodies(["button/base"])
+        self.slide = self.world.joints(["button/slide"])
+        self.buffer("cap_0", self.world.num_envs, 3)
+
+    cap_0: Tensor  # m, world, of the cap at rest
+
+    def parameters(self) -> dict[str, Parameter]:
+        p, names = self.world.params, list(self.slide.names)
+        damping = p.nominal("damping", names)
+
+        def damp(ids: Tensor, v: Tensor) -> None:
+            p.set("damping", names, damping * v[:, None], ids)
+
+        own = Parameter("resistance of the button to motion", "1", 1.0, 0.1, 10.0, damp)
+        return super().parameters() | {"button_damping": own}
+
+    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+        state = torch.zeros(len(ids), 1, 13)
+        state[:, 0, :3], state[:, 0, 3] = objects, 1.0
+        self.box.set_state(ids, state)
+        self.slide.set_state(ids, torch.zeros(len(ids), 1), torch.zeros(len(ids), 1))
+        up = torch.tensor([0.0, 0.0, 1.0])
+        self.target[ids] = objects + BUTTON_GOAL * up
+        self.cap_0[ids] = objects + BUTTON_TOP * up
+
+    def see(self) -> None:
+        self.first[:, :3] = self.cap_0
+        self.first[:, 2] += self.slide.pos[:, 0]
+        self.first[:, 3] = 1.0
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        tool, cap = self.robot.tool, self.first[:, :3]
+        off = (tool - cap).norm(dim=1)
+        up = (cap[:, 2] - self.target[:, 2]).abs()
+        reached = tolerance(off, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
+        shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
+        pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
+        return 5.0 * both(shut, reached) + torch.where(off <= NEAR, 5.0 * pressed, 0.0), up <= RADIUS
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Over the cap with the fingers closed, then down on it."""
+        cap, tool = self.first[:, :3], self.robot.tool
+        over = (tool - cap)[:, :2].norm(dim=1) < 0.02
+        place = cap.clone()
+        down = torch.maximum(self.target[:, 2] + DEEP, tool[:, 2] - LEAD)
+        place[:, 2] = torch.where(over, down, cap[:, 2] + 0.06)
+        return place, torch.ones_like(self.effort)

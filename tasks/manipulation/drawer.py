@@ -1,0 +1,107 @@
+"""Drawers: pull one open, push one shut."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.furniture import BAR, drawer
+from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.shaping import both, tolerance
+
+OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m
+DEEP = 0.004
+"""m, how far over the bar's axis the tool grips: the palm is then 11 mm over the case, and the tips 5 mm under the axis."""
+BEFORE = 0.02
+"""m, of the open fingers' middle before the bar: 1 cm from the bar and 2 cm from the drawer's face to the finger between."""
+PULL = (
+    0.196  # m, of the tool before where the shut drawer's bar was: 31 mm are from the tool to a bar that a finger pulls
+)
+OVER = 0.06  # m, the same while it goes there: the tips are clear of the bar
+
+
+class _Drawer(Furnished):
+    """Base of both. What is observed is `above` m over the bar and 1 cm before its axis."""
+
+    joint = "slide"
+    objects: ClassVar = ((-0.1, 0.9, 0.0), (0.1, 0.9, 0.0))
+    above: ClassVar[float] = 0.0
+
+    def furniture(self) -> mujoco.MjSpec:
+        return drawer()
+
+    def see(self) -> None:
+        first = self.first
+        first[:, :3] = self.origin + torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
+        first[:, 1] -= self.opened
+
+    def bar(self) -> Tensor:
+        """[N, 3] m, world: the middle of the bar."""
+        bar = self.origin + torch.tensor(BAR)
+        bar[:, 1] -= self.opened
+        return bar
+
+    def off_goal(self) -> Tensor:
+        """[N] m, from what is observed to its goal."""
+        return (self.first[:, :3] - self.target).norm(dim=1)
+
+
+class DrawerOpen(_Drawer):
+    """Done: what is observed is within 3 cm of its goal, that is, the drawer is out by 16 cm of 17."""
+
+    shift = (0.0, -0.36, 0.09)
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        scale = torch.tensor([3.0, 3.0, 1.0])
+        hand, thing, off = self.frame[:, :3], self.first[:, :3], self.off_goal()
+        bar_0 = self.origin + torch.tensor(BAR)
+        margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
+        near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
+        return 5.0 * (near + tolerance(off, 0.0, 0.02, 0.2)), off <= OPEN_RADIUS
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Down around the bar with open fingers, then back."""
+        tool, grip = self.robot.tool, self.bar()
+        grip[:, 1] -= BEFORE
+        off = tool - grip
+        above = off[:, :2].norm(dim=1) < 0.01
+        around = (off[:, 0].abs() < 0.03) & (off[:, 1].abs() < 0.02) & (off[:, 2] < 0.015)
+        place = grip.clone()
+        place[:, 2] += torch.where(above | around, DEEP, OVER)
+        out = self.origin[:, 1] + BAR[1] - PULL
+        place[:, 1] = torch.where(around, out, grip[:, 1])
+        return self.towards(place, around), torch.full_like(self.effort, -1.0)
+
+
+class DrawerClose(_Drawer):
+    """Done: what is observed is within 6.5 cm of its goal, 5 of which are its height: the drawer is out by 3 cm at most."""
+
+    begin = 0.15
+    shift = (0.0, -0.16, 0.09)
+    above = 0.05
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        thing, off = self.first[:, :3], self.off_goal()
+        way, way_0 = (thing - self.robot.tool).norm(dim=1), (self.first_0 - self.tool_0).norm(dim=1)
+        reach = tolerance(way, 0.0, 0.005, (way_0 - 0.005).abs(), gaussian=True)
+        off_0 = (self.first_0 - self.target).norm(dim=1)
+        shut = tolerance(off, 0.0, 0.05, (off_0 - 0.05).abs())
+        done = off <= SHUT_RADIUS
+        score = 10.0 * both(both(reach, self.effort.clamp(0.0, 1.0)), shut)
+        return torch.where(done, 10.0, score), done
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Down before the bar with the fingers closed, then forth."""
+        tool, bar = self.robot.tool, self.bar()
+        off = tool - bar
+        before = (off[:, 0].abs() < 0.03) & (off[:, 1] < -0.015)
+        low = before & (off[:, 2] < 0.012)
+        place = bar.clone()
+        place[:, 2] += torch.where(before, DEEP, OVER)
+        # bar and finger are 28.5 mm apart when they touch
+        shut = self.origin[:, 1] + BAR[1] - 0.03
+        place[:, 1] = torch.where(low, shut, bar[:, 1] - 0.05)
+        return self.towards(place, low), torch.ones_like(self.effort)

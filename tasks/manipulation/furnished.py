@@ -1,0 +1,81 @@
+"""What the tasks with one piece of furniture share: it stands elsewhere in each episode and has one joint."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.sim.parameters import Parameter
+from rookery.sim.randomization import Range
+from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
+
+LEAD, PUSH = 0.03, 0.013
+"""m, of the expert's goal before the tool, free and in touch. With the 5 cm that the robot allows, the tool swings past its
+goal by up to 3 cm, and hits handles hard."""
+
+
+class Furnished(Tabletop):
+    """Base of tasks about a door, a drawer or a window.
+
+    Attributes:
+        origin: [N, 3] m, world: where the furniture stands.
+        opened: [N] m or rad, of its joint, 0 shut.
+    """
+
+    spreads = SPREADS | {"handle_damping": Range(0.5, 2.0)}
+    joint: ClassVar[str]
+    """Name of its joint."""
+    begin: ClassVar[float] = 0.0
+    """m or rad, of the joint at the start of an episode."""
+    shift: ClassVar[tuple[float, float, float]]
+    """m, from `origin` to the goal."""
+    origin: Tensor
+
+    @abc.abstractmethod
+    def furniture(self) -> mujoco.MjSpec:
+        """A fresh spec, see assets.furniture."""
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(self.furniture, "furniture", pos=self.objects[0])
+
+    def setup(self) -> None:
+        super().setup()
+        world = self.world
+        self.base = world.bodies(["furniture/base"])
+        self.handle = world.joints([f"furniture/{self.joint}"])
+        self.buffer("origin", world.num_envs, 3)
+        self.first[:, 3] = 1.0
+
+    def parameters(self) -> dict[str, Parameter]:
+        p, names = self.world.params, self.handle.names
+        damping = p.nominal("damping", names)
+
+        def damp(ids: Tensor, v: Tensor) -> None:
+            p.set("damping", names, damping * v[:, None], ids)
+
+        own = Parameter("resistance of the handle to motion", "1", 1.0, 0.1, 10.0, damp)
+        return super().parameters() | {"handle_damping": own}
+
+    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+        n = len(ids)
+        state = torch.zeros(n, 1, 13)
+        state[:, 0, :3], state[:, 0, 3] = objects, 1.0
+        self.base.set_state(ids, state)
+        self.handle.set_state(ids, torch.full((n, 1), self.begin), torch.zeros(n, 1))
+        self.origin[ids] = objects
+        self.target[ids] = objects + torch.tensor(self.shift)
+
+    @property
+    def opened(self) -> Tensor:
+        return self.handle.pos[:, 0]
+
+    def towards(self, place: Tensor, touching: Tensor) -> Tensor:
+        """[N, 3] m, world: a goal on the way to `place`, nearer to the tool where that is `touching` [N] bool."""
+        tool = self.robot.tool
+        lead = torch.where(touching, PUSH, LEAD)[:, None]
+        return tool + torch.maximum(torch.minimum(place - tool, lead), -lead)

@@ -1,0 +1,59 @@
+"""One loose object on the table: where it is, and what may differ between worlds."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rookery.sim.parameters import Parameter
+from rookery.sim.randomization import Range
+from rookery.sim.world import World
+
+SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
+
+
+class Loose:
+    """The object `name/` of a scene, with the body `base` and a geom of the object's own name.
+
+    Args:
+        world: with a table of `assets.scenery.table`.
+        name: prefix of the object.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.geom = world, f"{name}/{name}"
+        self.body = world.bodies([f"{name}/base"])
+
+    @property
+    def pose(self) -> Tensor:
+        """[N, 7] m and wxyz, world."""
+        return self.body.state[:, 0, :7]
+
+    def place(self, ids: Tensor, pos: Tensor) -> None:
+        """Put it down at [n, 3] m, world, upright and at rest."""
+        state = torch.zeros(len(ids), 1, 13)
+        state[:, 0, :3], state[:, 0, 3] = pos, 1.0
+        self.body.set_state(ids, state)
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Its mass, and its friction on the table; how well fingers hold it is up to their pads."""
+        p, body, pair = self.world.params, list(self.body.names), [self.geom, "table"]
+        mass, inertia = p.nominal("mass", body), p.nominal("inertia", body)
+        friction = p.nominal("friction", pair)
+
+        def weigh(ids: Tensor, v: Tensor) -> None:
+            p.set("mass", body, mass * v[:, None], ids)
+            p.set("inertia", body, inertia * v[:, None, None], ids)
+
+        def slide(ids: Tensor, v: Tensor) -> None:
+            # both, since a contact takes the larger one
+            values = friction.expand(len(ids), 2, 3).clone()
+            values[:, :, 0] = v[:, None]
+            p.set("friction", pair, values, ids)
+
+        return {
+            "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
+            "object_friction": Parameter(
+                "sliding friction of the object on the table", "1", float(friction[0, 0]), 0.05, 3.0, slide
+            ),
+        }

@@ -1,0 +1,36 @@
+"""Pick and place: lift the puck, and hold it at a place in the air."""
+
+from __future__ import annotations
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.push import NEAR
+from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.manipulation.tabletop import OPENING
+
+RADIUS, FULL = 0.07, 0.05
+"""m, of the puck from its goal: within the first the task is done, within the second the reward is full."""
+LIFTED = 0.01  # m
+
+
+class PickPlace(PuckTask):
+    """Done: the puck is within 7 cm of the goal."""
+
+    def ground(self) -> mujoco.MjSpec:
+        return gripping_table(super().ground())
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        off = (puck - self.target).norm(dim=1)
+        near = tolerance(off, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
+        caged = cage(
+            tool, opening, puck, self.tool_0, self.first_0, self.effort,
+            radius=0.015, pad=0.05, beside=0.005, opening_0=OPENING,
+        )  # fmt: skip
+        lifted = puck[:, 2] > self.first_0[:, 2] + LIFTED
+        held = ((tool - puck).norm(dim=1) < NEAR) & (opening > 0.0) & lifted
+        score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
+        return torch.where(off < FULL, 10.0, score), off <= RADIUS

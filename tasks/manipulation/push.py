@@ -1,0 +1,39 @@
+"""Push: bring the puck to a place on the table."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.tabletop import PUCK_HALF
+from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.shaping import cage, tolerance
+
+RADIUS = 0.05  # m
+NEAR = 0.02  # m, of the tool and the puck: what counts as in the hand
+
+
+class Push(PuckTask):
+    """Done: the puck is within 5 cm of the goal."""
+
+    lift: ClassVar = 0.015  # the arm sets out a little low, and would press the puck into the table
+
+    def ground(self) -> mujoco.MjSpec:
+        return gripping_table(super().ground())
+
+    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+        # the goal is as high as the puck, whatever height was drawn, as in Meta-World
+        super().place(ids, objects, goals)
+        self.target[ids, 2] = PUCK_HALF
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        off = (puck - self.target).norm(dim=1)
+        near = tolerance(off, 0.0, RADIUS, (self.first_0 - self.target).norm(dim=1))
+        caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.effort, radius=0.015, pad=0.05, beside=0.005)
+        held = ((tool - puck).norm(dim=1) < NEAR) & (opening > 0.0)
+        score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)
+        return torch.where(off < RADIUS, 10.0, score), off <= RADIUS

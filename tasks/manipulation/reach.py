@@ -1,0 +1,22 @@
+"""Reach: bring the tool to a place in the air. A puck lies on the table and is of no concern."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rookery.tasks.manipulation.puck import PuckTask
+from rookery.tasks.manipulation.shaping import tolerance
+
+RADIUS = 0.05  # m
+
+
+class Reach(PuckTask):
+    """Done: the tool is within 5 cm of the goal."""
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        off = (self.robot.tool - self.target).norm(dim=1)
+        return 10.0 * tolerance(off, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1)), off <= RADIUS
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        return self.target, torch.full_like(self.effort, -1.0)

@@ -1,0 +1,87 @@
+"""Sliding windows: open one, shut one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
+from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.tabletop import CARRY
+
+RADIUS = 0.05  # m, in x
+DEEP = 0.03  # m, of the tool over the handle's middle: the palm is then 14 mm over its upper end
+OVER = 0.08  # m, the same while it goes there
+BESIDE = 0.045  # m, from the handle's axis when the fingers come down
+BEFORE = 0.008  # m, of the tool before the handle's axis, so that the palm keeps clear of the frame: the fingers are 39 mm wide
+
+
+class _Window(Furnished):
+    """Base of both. The goal counts in x only; what is observed is `aside` m from the origin at a shut window.
+
+    Meta-World's tool begins at y = .4, where the Panda cannot bring it: here it is .5. The reward's margins there come
+    from the handle's place in the episode before, here from this one's.
+    """
+
+    joint = "slide"
+    start: ClassVar = (0.0, 0.5, CARRY)
+    aside: ClassVar[float]
+    margin: ClassVar[float]
+    """m, of the reward for the way to the goal."""
+    gaussian: ClassVar[bool]
+    side: ClassVar[float]
+    """1: pushed to the right."""
+    stop: ClassVar[float]
+    """m, of the joint when the expert stops."""
+
+    def furniture(self) -> mujoco.MjSpec:
+        return window(self.objects[0][2])
+
+    def see(self) -> None:
+        first = self.first
+        first[:, :3] = self.origin + torch.tensor((self.aside, GRIP[1], 0.0))
+        first[:, 0] += self.opened
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        thing, off = self.first[:, :3], (self.first[:, 0] - self.target[:, 0]).abs()
+        way, way_0 = (thing - self.robot.tool).norm(dim=1), (self.first_0 - self.tool_0).norm(dim=1)
+        reach = tolerance(way, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
+        return 10.0 * both(reach, tolerance(off, 0.0, RADIUS, self.margin)), off <= RADIUS
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Down beside the handle with the fingers closed, then along."""
+        tool, side = self.robot.tool, self.side
+        grip = self.origin + torch.tensor(GRIP)
+        end = grip[:, 0] + self.stop - side * 0.0185  # the handle's radius and half a finger
+        grip[:, 0] += self.opened
+        grip[:, 1] -= BEFORE
+        off = tool - grip
+        beside = (side * off[:, 0] < -0.017) & (side * off[:, 0] > -0.07) & (off[:, 1].abs() < 0.02)
+        low = beside & (off[:, 2] < DEEP + 0.008)
+        place = grip.clone()
+        place[:, 2] += torch.where(beside, DEEP, OVER)
+        place[:, 0] = torch.where(low, end, grip[:, 0] - side * BESIDE)
+        return self.towards(place, low), torch.ones_like(self.effort)
+
+
+class WindowOpen(_Window):
+    """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 19 cm of 21."""
+
+    objects: ClassVar = ((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16))
+    shift = (0.2, 0.0, 0.0)
+    aside, margin, gaussian, side = -0.04, 0.15, False, 1.0
+    stop = WINDOW_RANGE - 0.005
+
+
+class WindowClose(_Window):
+    """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 4 cm at most."""
+
+    objects: ClassVar = ((0.0, 0.75, 0.2), (0.0, 0.9, 0.2))
+    begin = 0.2
+    shift = (0.0, 0.0, 0.0)
+    aside, margin, gaussian, side = 0.01, 0.16, True, -1.0
+    stop = 0.005
