@@ -74,7 +74,7 @@ FINGER_SPEED = 0.2  # m/s
 FINGER_DAMPING = GRIP_FORCE / FINGER_SPEED
 GRIP_KP, GRIP_KD, FINGER_ARMATURE = 3000.0, 60.0, 0.3
 
-PAD_SOLREF = (0.005, 1.0)
+HAND_SOLREF = (0.005, 1.0)
 """s, 1: stiffer than MuJoCo's 0.02, with which what is carried about fast slips by 2 mm before it is held (0.7 mm with this)."""
 
 # contact shapes: link, from, to (m, link frame), radius (m)
@@ -168,7 +168,6 @@ def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBod
         )
         _touching(pad)
         pad.condim, pad.priority, pad.friction, pad.solimp = 4, 1, list(PAD_FRICTION), list(PAD_SOLIMP)
-        pad.solref = list(PAD_SOLREF)
         _touching(finger.add_geom(name=name, type=_BOX, size=[0.0105, 0.007, 0.0175], pos=[0, side * 0.0125, 0.0175]))
         fingers.append(finger)
     spec.add_exclude(name="fingers", bodyname1="left_finger", bodyname2="right_finger")
@@ -190,4 +189,5 @@ _BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 def _touching(geom: mujoco.MjsGeom) -> None:
     geom.contype, geom.conaffinity, geom.group, geom.mass = TOUCH_BIT, TOUCH_BIT | FIXTURE_BIT, COLLISION_GROUP, 0.0
+    geom.solref = list(HAND_SOLREF)
     geom.rgba = [0.2, 0.5, 0.8, 0.4]
