@@ -34,8 +34,9 @@ from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
 
 BASE = (0.0, 0.17, 0.2)
-"""m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested): from the table's height
-none is near enough to the far goals and far enough from the near ones (a folded arm begins 0.3 m ahead of its base)."""
+"""m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested), but (0.3, 0.9), by
+15 mm: from the table's height none is near enough to the far goals and far enough from the near ones (a folded arm begins
+0.3 m ahead of its base)."""
 HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, -math.pi / 4)
 """rad: fingers close along y. The Panda's own (7th joint at pi / 4) would have them close along x."""
 FACING = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # towards +y
