@@ -4,7 +4,7 @@ Bodies `link0` (fixed) to `link7`, `hand`, `left_finger`, `right_finger`; hinges
 `finger_right` (m); site `flange`, and with the hand `tcp` between the finger tips (z is the approach, y the way the fingers
 close). Masses, inertias, limits and gains: facts 3.1, which are those identified by Gaz et al. (RA-L 2019).
 
-Drives: "position" has servos `joint1` to `joint7` (N m out, rad in) with the published gains, "torque" has motors of these
+Drives: "position" has servos `joint1` to `joint7` (N m out, rad in) with the gains below, "torque" has motors of these
 names (N m in and out). Both are over gravity compensation, as the robot's own controller is; the joints' torque limits hold
 for the sum. The servo `gripper` takes the opening between the fingers in m.
 
@@ -63,8 +63,10 @@ TCP = 0.1034  # m, of the point between the finger tips in the hand's frame: Fra
 LOWER: Seven = (-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)  # rad
 UPPER: Seven = (2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)
 TORQUE: Seven = (87, 87, 87, 87, 12, 12, 12)  # N m
-KP: Seven = (4500, 4500, 3500, 3500, 2000, 2000, 2000)  # N m/rad
-KD: Seven = (450, 450, 350, 350, 200, 200, 200)  # N m s/rad
+# Joints 5 to 7 have a third and a tenth of the published gains: at those, and steps of 2.5 ms, their servos flip between both
+# torque limits while the arm moves (measured), as a damping of 200 N m s/rad is too much for a tenth of a kg m^2.
+KP: Seven = (4500, 4500, 3500, 3500, 600, 600, 600)  # N m/rad
+KD: Seven = (450, 450, 350, 350, 20, 20, 20)  # N m s/rad
 ARMATURE, DAMPING = 0.1, 1.0  # kg m^2, N m s/rad
 
 STROKE = 0.04  # m, of a finger
@@ -75,7 +77,8 @@ FINGER_DAMPING = GRIP_FORCE / FINGER_SPEED
 GRIP_KP, GRIP_KD, FINGER_ARMATURE = 3000.0, 60.0, 0.3
 
 HAND_SOLREF = (0.005, 1.0)
-"""s, 1: stiffer than MuJoCo's 0.02, with which what is carried about fast slips by 2 mm before it is held (0.7 mm with this)."""
+"""s, 1: stiffer than MuJoCo's 0.02, with which what is carried about fast slips by 2 mm before it is held (with this, 0.7 mm)
+and fingers press 3 mm deep (2 mm)."""
 
 # contact shapes: link, from, to (m, link frame), radius (m)
 _LIMBS = (

@@ -34,10 +34,9 @@ ACCELERATION = (15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0)  # rad/s^2
 JERK = (7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0)  # rad/s^3
 TORQUE_RATE = 1000.0  # N m/s
 JERK_SHARE = 0.2
-"""Of the published jerk that our references use. With all of it the largest torque rates of the servos 1 to 4 are 1.4 to 1.9
-times as high (measured: 4.9 to 9.3 kN m/s instead of 3.4 to 5.2), to gain one of the 40 control steps of half a radian's way.
-The reference is what is limited: the servos' own torque rate is not. In free motion it exceeds TORQUE_RATE in 24 % of the
-physics steps, and servos 5 to 7, whose 12 N m are little for their gains, go from limit to limit (9.6 kN m/s)."""
+"""Of the published jerk that our references use. The reference is what is limited: the servos' own torque rate is not. In free
+motion it is below 1.9 kN m/s (joint goals) and 2.8 kN m/s (tool goals) in 99 % of the physics steps; all of the jerk makes that
+3.8, to gain one of the 40 control steps of half a radian's way (measured)."""
 MARGIN = 0.05  # rad, from the limits of position
 HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4)
 """rad: the tool points down and its fingers close along the base's x."""
