@@ -142,6 +142,13 @@ _TABLE_TRAINING: dict[str, Any] = {
     "practice": {"reward": {"score": 0.1}},
 }
 
+_PANDA_TRAINING: dict[str, Any] = _TABLE_TRAINING | {
+    "num_envs": 512,
+    "total_steps": 10_000_000,
+    "learning_rate": 5e-4,
+    "practice": {},
+}
+
 # Meta-World's sets (facts 4). Of ML10's tasks, sweep and basketball (training) and door-close, shelf-place, sweep-into and
 # lever-pull (test) are among the forty that are not written yet, so there is no ML10 here.
 _MT10 = tuple(
@@ -360,6 +367,42 @@ TASKS: dict[str, TaskEntry] = {
             engines=("mujoco",),
             training=_TABLE_TRAINING | {"num_envs": 640, "total_steps": 10_000_000},
             members=_MT10,
+        ),
+        TaskEntry(
+            "panda-lift",
+            "rookery.tasks.manipulation.lift:Lift",
+            "a Panda picks up a cube and holds it at a place in the air",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING
+            | {"practice": {"reward": {"reach": 0.4, "target": 0.8, "off_table": 0.025, "posture": 0.03}}},
+        ),
+        TaskEntry(
+            "panda-stack",
+            "rookery.tasks.manipulation.stack:Stack",
+            "a Panda puts a small cube on a larger one and lets go",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING | {"total_steps": 40_000_000},
+        ),
+        TaskEntry(
+            "panda-push-t",
+            "rookery.tasks.manipulation.push_t:PushT",
+            "a Panda pushes a T with closed fingers until it covers its goal",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING | {"total_steps": 40_000_000, "gamma": 0.995},
+        ),
+        TaskEntry(
+            "panda-cabinet",
+            "rookery.tasks.manipulation.cabinet:Cabinet",
+            "a Panda pulls the drawer of a cabinet open by its handle",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING,
+        ),
+        TaskEntry(
+            "dual-panda-handover",
+            "rookery.tasks.manipulation.handover:Handover",
+            "one Panda picks up a bar and hands it to another, which puts it at its goal",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING | {"total_steps": 40_000_000, "critic": "central"},
         ),
         TaskEntry(
             "volley-1v1",

@@ -1,0 +1,128 @@
+"""Cabinet: pull a drawer open by its handle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.assets.blocks import HANDLE, cabinet
+from rookery.sim.parameters import Parameter
+from rookery.sim.randomization import Range
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Term, Weights
+from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+
+OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
+NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
+FINGER = 0.04  # m, of a finger from the handle, within which it is rewarded to be nearer
+AHEAD = 0.07  # m, before the handle, from where the script goes to it
+GRASP = 0.03  # m, the gripper's opening below which it is about to hold, and no longer as particular about its place
+HELD = 0.022  # m, the gripper's opening below which it holds the handle, which is 18 mm thick
+
+
+@dataclass(frozen=True)
+class CabinetConfig(PandaConfig):
+    """Cabinet's values. The reward's weights are IsaacGym's."""
+
+    episode_s: float = 6.0  # s
+    reward: Weights = Weights(distance=2.0, attitude=0.5, around=0.25, open=7.5, fingers=5.0, bonus=1.0, effort=-0.01)
+
+
+class Cabinet(PandaTask):
+    """Success: at the end the drawer has been open by 39 cm for a quarter of a second.
+
+    The hand leans forward, 30 degrees under the horizontal, and its fingers close upright, around a level handle.
+    """
+
+    Config = CabinetConfig
+    spreads = SPREADS | {"drawer_damping": Range(0.5, 3.0)}
+    camera: Any = ((0.35, -1.35, 1.0), (0.6, 0.0, 0.35))
+    home = (0.0, -0.402, 0.0, -2.514, 0.0, 3.159, -0.785)
+    box = ((0.3, -0.3, 0.25), (0.84, 0.3, 0.7))
+    start = (0.5, 0.0, 0.5)
+
+    origin: Tensor
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(cabinet, "cabinet", pos=(1.05, 0.0, 0.0))
+
+    def setup(self) -> None:
+        super().setup()
+        world, n = self.world, self.world.num_envs
+        self.base, self.slide = world.bodies(["cabinet/base"]), world.joints(["cabinet/slide"])
+        self.buffer("origin", n, 3)
+        self.handle, self.out, self.speed = torch.zeros(n, 3), torch.zeros(n), torch.zeros(n)
+
+    def parameters(self) -> dict[str, Parameter]:
+        p, names = self.world.params, self.slide.names
+        damping = p.nominal("damping", names)
+
+        def damp(ids: Tensor, v: Tensor) -> None:
+            p.set("damping", names, damping * v[:, None], ids)
+
+        own = Parameter("resistance of the drawer to motion", "1", 1.0, 0.1, 10.0, damp)
+        return super().parameters() | {"drawer_damping": own}
+
+    def place(self, ids: Tensor) -> None:
+        n = len(ids)
+        self.origin[ids] = drawn(self.rng(ids), (1.03, -0.08, 0.0), (1.07, 0.08, 0.0))
+        state = torch.zeros(n, 1, 13)
+        state[:, 0, :3], state[:, 0, 3] = self.origin[ids], 1.0
+        self.base.set_state(ids, state)
+        self.slide.set_state(ids, torch.zeros(n, 1), torch.zeros(n, 1))
+
+    def see(self) -> None:
+        self.out.copy_(self.slide.pos[:, 0])
+        self.speed.copy_(self.slide.vel[:, 0])
+        self.handle.copy_(self.origin + torch.tensor(HANDLE))
+        self.handle[:, 0] -= self.out
+
+    def sight(self, group: str) -> tuple[Term, ...]:
+        return (
+            Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
+            Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002),
+            Term("drawer_speed", 1, "m/s", noise=0.01),
+        )
+
+    def seen(self, group: str) -> dict[str, Tensor]:
+        return {
+            "handle": self.handle - self.robot.tool, "drawer": self.out[:, None], "drawer_speed": self.speed[:, None],
+        }  # fmt: skip
+
+    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+        robot, handle, out = self.robot, self.handle, self.out
+        way = (robot.tool - handle).norm(dim=1)
+        distance = (1.0 / (1.0 + way.square())).square()
+        # heading of the approach into the cabinet, and of the fingers' axis upright; which finger is above does not matter
+        into, upright = robot.turn[:, 0, 2], robot.turn[:, 2, 1].abs()
+        side = 0.5 * robot.opening * robot.turn[:, 2, 1].abs()
+        above, below = robot.tool[:, 2] + side - handle[:, 2], handle[:, 2] - robot.tool[:, 2] + side
+        around = 0.5 * ((above > 0.0) & (below > 0.0) & (way < 0.1)).float()
+        terms = {
+            "distance": torch.where(way <= NEAR, 2.0, 1.0) * distance,
+            "attitude": 0.5 * (into.sign() * into.square() + upright.square()),
+            "around": around,
+            "open": out * (2.0 * around + 1.0),
+            "fingers": ((FINGER - above.abs()) + (FINGER - below.abs())).clamp_min(0.0) * 2.0 * around,
+            "bonus": 0.5 * (out > 0.01) + 2.0 * around * ((out > 0.2).float() + (out > OPENED)),
+            "effort": self.given["arm"][:, 0, :-1].square().sum(1),
+        }
+        return terms, out > OPENED
+
+    def plan(self) -> dict[str, Wish]:
+        """To a place before the handle, around it, close, and back. What comes next is told by where things are."""
+        tool, handle = self.robot.tool, self.handle
+        approach = self._attitude["arm"][:, 2].float()
+        off = tool - handle
+        ahead = off @ approach
+        aside = (off - ahead[:, None] * approach).norm(dim=1)
+        on_line = aside < torch.where(self.robot.opening < GRASP, 0.03, 0.012)
+        around = on_line & (ahead.abs() < torch.where(self.robot.opening < GRASP, 0.02, 0.004))
+        held = around & (self.robot.opening < HELD)
+        place = handle - torch.where(on_line, 0.0, AHEAD)[:, None] * approach
+        back = handle.clone()
+        back[:, 0] = torch.maximum(handle[:, 0] - 0.03, self.origin[:, 0] + HANDLE[0] - 0.397)
+        return {"arm": Wish(torch.where(held[:, None], back, place), torch.where(around, 1.0, -1.0))}

@@ -1,0 +1,191 @@
+"""Handover: one arm picks up a bar and hands it to another, which puts it down at its goal.
+
+Two agents with a reward in common, each with its own observation in its own base's frame: the groups `giver` and `receiver`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.blocks import BLUE, block
+from rookery.assets.scenery import table
+from rookery.sim.parameters import Parameter
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Term, Weights
+from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block
+from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Stand, Wish, drawn
+
+HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood
+GRIP = 0.065  # m, from the bar's middle to where each arm holds it: the palms, 6.6 cm wide, are 6.4 cm apart
+MEET = (0.6, 0.0, 0.25)  # m, world, of the bar as it is handed over
+RADIUS = 0.03  # m, of the bar from its goal
+AWAY = 0.05  # m, of a tool from the bar, for it to have let go
+STILL = 0.02  # m/s
+HELD, OPEN = 0.036, 0.06  # m, openings below which the bar is held, and over which it has been let go
+FAR = 0.1  # m, of the giver from the bar: the receiver has it to itself
+
+
+@dataclass(frozen=True)
+class HandoverConfig(PandaConfig):
+    """Handover's values."""
+
+    episode_s: float = 10.0  # s
+    bar_yaw: float = 0.15  # rad, largest turn of the bar at the start
+    reward: Weights = Weights(reach=0.5, lift=0.5, offer=1.0, take=1.0, passed=2.0, goal=4.0, done=8.0)
+
+
+class Handover(PandaTask):
+    """Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
+    receiver brought it there.
+
+    Attributes:
+        target: [N, 3] m, world, of the bar's middle, on the receiver's side.
+        passed: [N], the receiver has had the bar in the air, alone.
+    """
+
+    Config = HandoverConfig
+    spreads = SPREADS | OBJECT_SPREADS
+    stands: ClassVar = {"giver": Stand("giver"), "receiver": Stand("receiver", (1.2, 0.0, 0.0), math.pi)}
+    camera: Any = ((0.6, -1.3, 0.8), (0.6, 0.0, 0.15))
+    start = (0.45, 0.0, 0.35)
+    ends: ClassVar = {"giver": -GRIP, "receiver": GRIP}
+    """m, along the bar, where each arm holds it."""
+
+    target: Tensor
+    passed: Tensor
+
+    def ground(self) -> mujoco.MjSpec:
+        spec = table(half=(0.8, 0.7), centre=(0.6, 0.0))
+        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+        return spec
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(lambda: block(HALF, KG, BLUE), "bar", pos=(0.45, 0.0, HALF[2]))
+
+    def setup(self) -> None:
+        super().setup()
+        n = self.world.num_envs
+        self.bar = Block(self.world, "bar")
+        self.buffer("target", n, 3)
+        self.buffer("passed", n, dtype=torch.bool)
+        self.grips = {g: torch.zeros(n, 3) for g in self.robots}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return super().parameters() | self.bar.parameters()
+
+    def place(self, ids: Tensor) -> None:
+        pos = drawn(self.rng(ids), (0.42, -0.15, HALF[2]), (0.52, 0.15, HALF[2]))
+        self.bar.put(ids, pos, self.cfg.bar_yaw * self.rng(ids).uniform(-1.0, 1.0))
+        self.target[ids] = drawn(self.rng(ids), (0.68, -0.15, HALF[2]), (0.78, 0.15, HALF[2]))
+        self.passed[ids] = False
+
+    def see(self) -> None:
+        self.bar.refresh()
+        for group, grip in self.grips.items():
+            grip.copy_(self.bar.pos + self.ends[group] * self.bar.turn[:, :, 0])
+
+    def sight(self, group: str) -> tuple[Term, ...]:
+        both = (
+            Term("bar", 3, "m", "base, from the tool to where it holds the bar", scale=4.0, noise=0.002),
+            Term("bar_heading", 2, "1", "base, x and y of the direction along the bar", noise=0.01),
+            Term("partner", 3, "m", "base, from the tool to the other arm's", scale=2.0, noise=0.002),
+            Term("partner_opening", 1, "m", "between the other's fingers", scale=12.5, noise=0.0005),
+        )
+        goal = Term("goal", 3, "m", "base, of the bar, from the tool", scale=2.0, noise=0.002)
+        return (*both, goal) if group == "receiver" else both
+
+    def seen(self, group: str) -> dict[str, Tensor]:
+        robot = self.robots[group]
+        other = self.robots["receiver" if group == "giver" else "giver"]
+
+        def here(v: Tensor) -> Tensor:
+            return self.to_base(group, v, place=False)
+
+        out = {
+            "bar": here(self.grips[group] - robot.tool), "bar_heading": here(self.bar.turn[:, :, 0])[:, :2],
+            "partner": here(other.tool - robot.tool), "partner_opening": other.opening[:, None],
+        }  # fmt: skip
+        return out | {"goal": here(self.target - robot.tool)} if group == "receiver" else out
+
+    def off(self, group: str) -> Tensor:
+        """[N] m, of an arm's tool from where it holds the bar."""
+        return (self.robots[group].tool - self.grips[group]).norm(dim=1)
+
+    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+        """Stages: what is behind counts in full once the bar is passed, so that nothing is gained by going back."""
+        bar, giver, receiver = self.bar.pos, self.robots["giver"], self.robots["receiver"]
+        give, take = self.off("giver"), self.off("receiver")
+        height = bar[:, 2] - HALF[2]
+        gripped = (take < 0.02) & (receiver.opening < HELD)
+        alone = gripped & ((giver.tool - self.grips["giver"]).norm(dim=1) > AWAY) & (height > 0.05)
+        self.passed |= alone
+        held = ((give < 0.02) & (giver.opening < HELD)).float()
+        meet = 1.0 - torch.tanh(4.0 * (bar - torch.tensor(MEET)).norm(dim=1))
+        aloft = (height / 0.1).clamp(0.0, 1.0)
+        off = (bar - self.target).norm(dim=1)
+        free = torch.minimum(self._clear("giver"), self._clear("receiver")) > AWAY
+        done = self.passed & (off < RADIUS) & free & (self.bar.speed < STILL)
+        one = torch.ones_like(aloft)
+        terms = {
+            "reach": torch.where(self.passed, one, 1.0 - torch.tanh(5.0 * give)),
+            "lift": torch.where(self.passed, one, aloft * torch.maximum(held, gripped.float())),
+            "offer": torch.where(self.passed, one, aloft * meet),
+            "take": torch.where(self.passed, one, aloft * (1.0 - torch.tanh(5.0 * take)) * (0.5 + 0.5 * gripped)),
+            "passed": self.passed.float(),
+            "goal": (1.0 - torch.tanh(4.0 * off)) * self.passed,
+            "done": done.float(),
+        }
+        return terms, done
+
+    def _clear(self, group: str) -> Tensor:
+        """[N] m, of a tool from the bar's axis, within its length."""
+        off = self.robots[group].tool - self.bar.pos
+        axis = self.bar.turn[:, :, 0]
+        along = (off * axis).sum(1, keepdim=True).clamp(-HALF[0], HALF[0])
+        return (off - along * axis).norm(dim=1)
+
+    def plan(self) -> dict[str, Wish]:
+        """Phases of both: giver over the bar, down, close, to the meeting place; receiver over it, down, close; giver opens,
+        goes up and away; receiver to the goal, down, open, up."""
+        giver, receiver = self.robots["giver"], self.robots["receiver"]
+        g, r, bar = giver.tool, receiver.tool, self.bar.pos
+        grip_g, grip_r = self.grips["giver"], self.grips["receiver"]
+        over_g, over_r = (torch.cat((v[:, :2], v[:, 2:] + 0.08), 1) for v in (grip_g, grip_r))
+        carried_g, carried_r = torch.tensor(MEET) + (g - bar), self.target + (r - bar)
+        above = torch.cat((carried_r[:, :2], carried_r[:, 2:] + 0.12), 1)
+        back = torch.cat((torch.minimum(g[:, :1], torch.tensor(0.40)), g[:, 1:2], torch.full_like(g[:, 2:], 0.40)), 1)
+        waits = torch.tensor((0.85, 0.0, 0.40)).expand_as(r)
+        stay_g, stay_r = giver.goal.float(), receiver.goal.float()
+        up_g, up_r = (torch.cat((v[:, :2], torch.full_like(v[:, 2:], 0.40)), 1) for v in (stay_g, stay_r))
+
+        def at(a: Tensor, b: Tensor, m: float) -> Tensor:
+            return (a - b).norm(dim=1) < m
+
+        self.go_on([
+            at(g, over_g, 0.01), at(g, grip_g, 0.006), giver.opening < HELD, at(bar, torch.tensor(MEET), 0.01),
+            at(r, over_r, 0.01), at(r, grip_r, 0.006), receiver.opening < HELD, giver.opening > OPEN,
+            g[:, 2] > 0.36, at(bar[:, :2], self.target[:, :2], 0.01), bar[:, 2] < HALF[2] + 0.002,
+            receiver.opening > OPEN,
+        ])  # fmt: skip
+        place_g = self.of_phase([
+            over_g, grip_g, grip_g, carried_g, *[stay_g] * 4, up_g, *[back] * 4,
+        ])  # fmt: skip
+        place_r = self.of_phase([
+            waits, waits, waits, waits, over_r, grip_r, grip_r, stay_r, stay_r, above, carried_r, stay_r, up_r,
+        ])  # fmt: skip
+        p = self.phase
+        closed_g, closed_r = (p >= 2) & (p <= 6), (p >= 6) & (p <= 10)
+        slow = torch.where(p == 10, 0.005, 0.01)
+        return {
+            "giver": Wish(place_g, torch.where(closed_g, 1.0, -1.0)),
+            "receiver": Wish(place_r, torch.where(closed_r, 1.0, -1.0), step=slow),
+        }
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.2, 0.8, 0.3, 0.7], "trail": False}]

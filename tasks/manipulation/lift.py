@@ -1,0 +1,105 @@
+"""Lift: pick up a cube and hold it at a place in the air."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.assets.blocks import RED, block
+from rookery.sim.parameters import Parameter
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Term, Weights
+from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block, quarter_heading
+from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+
+HALF, KG = 0.025, 0.1  # m, kg, of the cube
+REACHED = (
+    0.012  # m, of the tool from the cube: from then on its way to the goal counts (Playground 0.2's PandaPickCube)
+)
+RADIUS = 0.03  # m, of the cube from its goal, within which the task is done
+ABOVE = 0.09  # m, of the tool over the cube on the way there
+HELD = 0.055  # m, the gripper's opening below which it holds the cube
+
+
+@dataclass(frozen=True)
+class LiftConfig(PandaConfig):
+    """Lift's values. The reward's weights are those of Playground's PandaPickCube (facts 3.1)."""
+
+    cube_yaw: float = 0.25  # rad, largest turn of the cube at the start: the tool's attitude is fixed in "cartesian"
+    reward: Weights = Weights(reach=4.0, target=8.0, off_table=0.25, posture=0.3)
+
+
+class Lift(PandaTask):
+    """Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second."""
+
+    Config = LiftConfig
+    spreads = SPREADS | OBJECT_SPREADS
+
+    target: Tensor
+    reached: Tensor
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(lambda: block((HALF, HALF, HALF), KG, RED), "cube", pos=(0.5, 0.0, HALF))
+
+    def setup(self) -> None:
+        super().setup()
+        self.cube = Block(self.world, "cube")
+        self.buffer("target", self.world.num_envs, 3)
+        self.buffer("reached", self.world.num_envs, dtype=torch.bool)
+        self._home = torch.tensor(self.home)
+
+    def parameters(self) -> dict[str, Parameter]:
+        return super().parameters() | self.cube.parameters()
+
+    def place(self, ids: Tensor) -> None:
+        pos = drawn(self.rng(ids), (0.4, -0.2, HALF), (0.62, 0.2, HALF))
+        self.cube.put(ids, pos, self.cfg.cube_yaw * self.rng(ids).uniform(-1.0, 1.0))
+        self.target[ids] = drawn(self.rng(ids), (0.4, -0.2, 0.12), (0.6, 0.2, 0.35))
+        self.reached[ids] = False
+
+    def see(self) -> None:
+        self.cube.refresh()
+
+    def sight(self, group: str) -> tuple[Term, ...]:
+        return (
+            Term("cube", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
+            Term("cube_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
+            Term("goal", 3, "m", "base, from the cube", scale=4.0, noise=0.002),
+        )
+
+    def seen(self, group: str) -> dict[str, Tensor]:
+        cube = self.cube
+        return {
+            "cube": cube.pos - self.robot.tool, "cube_heading": quarter_heading(cube.turn),
+            "goal": self.target - cube.pos,
+        }  # fmt: skip
+
+    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+        tool, cube = self.robot.tool, self.cube.pos
+        way, off = (tool - cube).norm(dim=1), (self.target - cube).norm(dim=1)
+        self.reached |= way < REACHED
+        terms = {
+            "reach": 1.0 - torch.tanh(5.0 * way),
+            "target": (1.0 - torch.tanh(5.0 * off)) * self.reached,
+            "off_table": (tool[:, 2] > 0.015).float(),
+            "posture": 1.0 - torch.tanh((self.robot.pos - self._home).norm(dim=1)),
+        }
+        return terms, off < RADIUS
+
+    def plan(self) -> dict[str, Wish]:
+        """Over the cube, down, close, and with it to the goal. What comes next is told by where things are."""
+        tool, cube = self.robot.tool, self.cube.pos
+        off = tool - cube
+        over = off[:, :2].norm(dim=1) < 0.01
+        down = over & (off[:, 2].abs() < 0.008)
+        held = down & (self.robot.opening < HELD)
+        place = cube.clone()
+        place[:, 2] += torch.where(over, 0.0, ABOVE)
+        place = torch.where(held[:, None], self.target + off, place)
+        return {"arm": Wish(place, torch.where(down, 1.0, -1.0))}
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.2, 0.8, 0.3, 0.7], "trail": False}]

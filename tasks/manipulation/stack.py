@@ -1,0 +1,139 @@
+"""Stack: put a small cube on a larger one and let go of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rookery.assets.blocks import GREEN, RED, block
+from rookery.sim.parameters import Parameter
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Term, Weights
+from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block, quarter_heading
+from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+
+HALF, LARGE_HALF = (
+    0.025,
+    0.035,
+)  # m: cubes of 5 and 7 cm, IsaacGym's FrankaCubeStack (facts 3.1), as are those that follow
+LIFTED = 0.04  # m, of the cube over where it lies
+ALIGNED = 0.02  # m, of the cube's place on the other: in the plane, and upwards
+AWAY = 0.04  # m, of the tool from the cube it let go
+STILL = 0.02  # m/s, our own addition: what falls is not stacked
+DENSITY = 400.0  # kg/m^3, light wood
+APART = 0.12  # m, least distance of the cubes at the start
+HIGHER = 0.013
+"""m, over the small cube's middle, where it is gripped: from there the palm, 37 mm over the tool, is over the large cube."""
+CARRY = 0.17  # m, height of the tool on its ways
+HELD = 0.055  # m, the gripper's opening below which it holds the cube
+OPEN = 0.07  # m, above which it has let go
+
+
+@dataclass(frozen=True)
+class StackConfig(PandaConfig):
+    """Stack's values. The reward's weights are IsaacGym's."""
+
+    action: str = "pose"  # see robots.manipulators.panda.KINDS
+    episode_s: float = 8.0  # s
+    cube_yaw: float = 0.7  # rad, largest turn of the cubes at the start
+    reward: Weights = Weights(reach=0.1, lift=1.5, align=2.0, stack=16.0)
+
+
+class Stack(PandaTask):
+    """Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second."""
+
+    Config = StackConfig
+    spreads = SPREADS | OBJECT_SPREADS
+
+    def furnish(self, scene: Scene) -> Scene:
+        for name, half, rgba, x in (("small", HALF, RED, 0.4), ("large", LARGE_HALF, GREEN, 0.6)):
+            kg = DENSITY * (2.0 * half) ** 3
+            scene.add(lambda h=half, m=kg, c=rgba: block((h, h, h), m, c), name, pos=(x, 0.0, half))  # type: ignore[misc]
+        return scene
+
+    def setup(self) -> None:
+        super().setup()
+        self.small, self.large = Block(self.world, "small"), Block(self.world, "large")
+
+    def parameters(self) -> dict[str, Parameter]:
+        return super().parameters() | self.small.parameters()
+
+    def place(self, ids: Tensor) -> None:
+        low, high, n = (0.38, -0.2, 0.0), (0.62, 0.2, 0.0), len(ids)
+        pairs = torch.stack([drawn(self.rng(ids), low, high) for _ in range(32)], 1).view(n, 16, 2, 3)
+        pick = ((pairs[:, :, 0] - pairs[:, :, 1]).norm(dim=2) >= APART).float().argmax(1)
+        pair = pairs[torch.arange(n), pick]
+        yaw = self.cfg.cube_yaw * self.rng(ids).uniform(-1.0, 1.0, (2,))
+        for i, (cube, half) in enumerate(((self.small, HALF), (self.large, LARGE_HALF))):
+            pair[:, i, 2] = half
+            cube.put(ids, pair[:, i], yaw[:, i])
+
+    def see(self) -> None:
+        self.small.refresh()
+        self.large.refresh()
+
+    def sight(self, group: str) -> tuple[Term, ...]:
+        return (
+            Term("small", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
+            Term("small_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
+            Term("large", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
+            Term("large_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
+        )
+
+    def seen(self, group: str) -> dict[str, Tensor]:
+        return {
+            "small": self.small.pos - self.robot.tool, "small_heading": quarter_heading(self.small.turn),
+            "large": self.large.pos - self.robot.tool, "large_heading": quarter_heading(self.large.turn),
+        }  # fmt: skip
+
+    def off(self) -> Tensor:
+        """[N, 3] m, of the small cube from its place on the large one."""
+        off = self.small.pos - self.large.pos
+        off[:, 2] -= HALF + LARGE_HALF
+        return off
+
+    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+        tool, cube = self.robot.tool, self.small.pos
+        side = 0.5 * self.robot.opening[:, None] * self.robot.turn[:, :, 1]
+        way = (tool - cube).norm(dim=1)
+        near = (way + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
+        off = self.off()
+        lifted = (cube[:, 2] - HALF > LIFTED).float()
+        align = (1.0 - torch.tanh(10.0 * off.norm(dim=1))) * lifted
+        stacked = (off[:, :2].norm(dim=1) < ALIGNED) & (off[:, 2].abs() < ALIGNED) & (way > AWAY)
+        rest = (~stacked).float()  # in place of the other terms, not beside them
+        terms = {
+            "reach": torch.maximum(1.0 - torch.tanh(10.0 * near), align) * rest, "lift": lifted * rest,
+            "align": align * rest, "stack": stacked.float(),
+        }  # fmt: skip
+        return terms, stacked & (self.small.speed < STILL)
+
+    def plan(self) -> dict[str, Wish]:
+        tool, cube, off = self.robot.tool, self.small.pos, self.off()
+        grip = tool - cube
+        yaw, large_yaw, now = (_yaw(x.turn) for x in (self.small, self.large, self.robot))
+        still = (self.robot.goal.float() - tool).norm(dim=1) < 0.01
+        turned, turned_large = ((now - y).abs() < 0.04 for y in (yaw, large_yaw))
+        carried = off[:, :2].norm(dim=1) < 0.004
+        self.go_on([
+            (grip[:, :2].norm(dim=1) < 0.008) & turned & still, (grip[:, 2] - HIGHER).abs() < 0.005,
+            self.robot.opening < HELD, tool[:, 2] > CARRY - 0.01, carried & turned_large & still, off[:, 2] < 0.001,
+            self.robot.opening > OPEN,
+        ])  # fmt: skip
+        over, up, onto = cube.clone(), self.robot.goal.float(), self.large.pos + grip
+        over[:, 2] = up[:, 2] = onto[:, 2] = CARRY
+        down, lower = cube.clone(), self.large.pos + grip
+        down[:, 2] += HIGHER
+        lower[:, 2] += HALF + LARGE_HALF
+        place = self.of_phase([over, down, down, up, onto, lower, self.robot.goal.float(), up])
+        closed = (self.phase >= 2) & (self.phase <= 5)
+        slow = torch.where(self.phase == 5, 0.004, 0.01)
+        return {"arm": Wish(place, torch.where(closed, 1.0, -1.0), torch.where(self.phase < 4, yaw, large_yaw), slow)}
+
+
+def _yaw(turn: Tensor) -> Tensor:
+    """[N] rad, of upright faces, less than an eighth of a turn."""
+    heading = quarter_heading(turn)
+    return 0.25 * torch.atan2(heading[:, 1], heading[:, 0])
