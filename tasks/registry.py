@@ -405,6 +405,20 @@ TASKS: dict[str, TaskEntry] = {
             training=_PANDA_TRAINING | {"total_steps": 40_000_000, "critic": "central"},
         ),
         TaskEntry(
+            "hand-grasp",
+            "rookery.tasks.manipulation.hand_grasp:HandGrasp",
+            "an Allegro hand closes around an object at a sampled grasp, lifts it and holds it",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING | {"total_steps": 20_000_000},
+        ),
+        TaskEntry(
+            "hand-reorient",
+            "rookery.tasks.manipulation.hand_reorient:HandReorient",
+            "an Allegro hand turns a cube in its palm to one orientation after the other",
+            engines=("mujoco",),
+            training=_PANDA_TRAINING | {"total_steps": 40_000_000},
+        ),
+        TaskEntry(
             "volley-1v1",
             "rookery.tasks.volleyball.competitive:Volley1v1",
             "one drone against one",

@@ -1,0 +1,248 @@
+"""Hand-grasp: from a pre-grasp, close an Allegro hand around an object, lift it by 10 cm and hold it.
+
+In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, facts 5.1): a sampler of grasp poses says where the hand
+begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than there
+the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and nothing
+is seen by cameras: the object's pose stands in for their features.
+
+World: the table's top is z = 0, the object stands about the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.objects import find_object
+from rookery.assets.scenery import table
+from rookery.robots.manipulators.allegro import OPEN, PINCH_OPEN, TOUCH_SCALE, AllegroHand, add_allegro, wrist_angles
+from rookery.sim.parameters import Parameter
+from rookery.sim.rotations import matrix, multiply
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim.task import Task
+from rookery.tasks.manipulation.hand_expert import HandExpert
+from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
+from rookery.tasks.manipulation.handled import SPREADS, at_rest, hand_parameters
+
+HEIGHT = 0.3  # m, of the wrist's zero over the table
+STEPS = (0.1,) * 16 + (0.004,) * 3 + (0.03,) * 3
+"""rad and m, largest change of a target in a control step: 5 rad/s, 0.2 m/s and 1.5 rad/s."""
+LEASHES = (0.15,) * 16 + (0.03,) * 3 + (0.1,) * 3
+"""rad and m, from a joint to its target at most: the finger servos give their full torque at 0.12 rad, so a command that the
+object stops does not run away from the finger, and how far it is ahead says how hard it presses."""
+TOUCHED = 0.05  # N, from which a touch counts
+LOST = 0.3  # m and the object's length, from the hand to the superquadric's centre, at which the episode has failed
+
+
+@dataclass(frozen=True)
+class HandGraspConfig:
+    """Values of hand-grasp. The reward's weights are G-PAYN's (facts 5.1)."""
+
+    object: str = "tomato_soup_can"  # of the library, see rookery.assets.objects
+    sampler: str = "superquadric"  # of grasp poses, or "antipodal"
+    grasps: int = 16  # so many of the best grasps are drawn from
+    grasp_seed: int = 0  # of the sampler
+    object_spread: float = 0.05  # m, half-width of the square in which the object stands
+    goal_height: float = 0.10  # m, that it is to be lifted by
+    hold_s: float = 0.5  # s, that it has been up there at the end
+    episode_s: float = 4.0  # s
+    control_dt: float = 0.02  # s
+    dt: float = 0.0025  # s
+    reward: Weights = Weights(contacts=1.0, lift=1000.0, near=100.0, goal=1.0, failure=-1.0)
+
+
+class HandGrasp(Task):
+    """Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
+
+    Actions: changes of the targets of 16 finger joints and of the wrist's six. G-PAYN's hand couples its fingers' joints to
+    nine motors; this one has a motor at each joint, and the shapes of a power grasp and of a pinch need them all.
+
+    Attributes:
+        hand: the AllegroHand. thing: view of the object.
+        pick: [N] int64, which of the grasps `grasps` the episode begins before.
+        place, turn: [N, 3] m and [N, 4] wxyz, world: that grasp.
+        held: [N] control steps for which the object has been up without a break.
+    """
+
+    Config = HandGraspConfig
+    causes = ("lost",)
+    spreads = SPREADS
+    camera: Any = ((0.55, -0.5, 0.35), (0.0, 0.0, 0.12))
+    cfg: HandGraspConfig
+
+    pick: Tensor
+    place: Tensor
+    turn: Tensor
+    held: Tensor
+    ever: Tensor
+    when: Tensor
+    last: Tensor
+    height: Tensor
+    away: Tensor
+    felt: Tensor
+    force: Tensor
+    met: Tensor
+    lost: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        self.grasps = grasp_list(self.cfg.object, self.cfg.sampler, self.cfg.grasps, self.cfg.grasp_seed)
+        self.item = find_object(self.cfg.object)
+
+    def scene(self) -> Scene:
+        scene = Scene(_table, dt=self.cfg.dt)
+        scene.add(self.item.spec, "thing", pos=(0.0, 0.0, self.item.rest_height))
+        return add_allegro(scene, height=HEIGHT)
+
+    def setup(self) -> None:
+        world, n = self.world, self.world.num_envs
+        self.hand = AllegroHand(world, control_dt=self.cfg.control_dt)
+        self.child("hand", self.hand)
+        self.thing = world.bodies(["thing/object"])
+        self.step_sizes, self._leashes = torch.tensor(STEPS), torch.tensor(LEASHES)
+        self.zero = torch.tensor([0.0, 0.0, HEIGHT])
+        self._size = max(self.item.size)
+        for name, width in (("place", 3), ("turn", 4), ("last", 22)):
+            self.buffer(name, n, width)
+        self.buffer(
+            "force", n, 5
+        )  # kept, since the engine knows touches from its last step alone: neither reset nor resume have one
+        for name in ("when", "height", "away", "felt"):
+            self.buffer(name, n)
+        for name in ("ever", "met", "lost"):
+            self.buffer(name, n, dtype=torch.bool)
+        for name in ("pick", "held"):
+            self.buffer(name, n, dtype=torch.int64)
+        self.expert = HandExpert(self)
+        self.child("expert", self.expert)
+        self._terms = {name: torch.zeros(n) for name in self.cfg.reward}
+
+    def groups(self) -> dict[str, Group]:
+        terms = (
+            Term("joint_position", 16, "rad", noise=0.01), Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1),
+            Term("wrist", 6, "m, rad", "world, place over (0, 0, 0.3) m and angles", noise=0.001),
+            Term("command", 22, "rad, m", "targets minus joints", scale=10.0),
+            Term("touch", 5, "1", "1 where a finger tip or the palm feels something"),
+            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05),
+            Term("object_position", 3, "m", "grasp frame", scale=5.0, noise=0.002),
+            Term("object_axes", 6, "1", "object's x and y in the grasp frame", noise=0.01),
+            Term("superquadric_centre", 3, "m", "grasp frame", scale=5.0, noise=0.002),
+            Term("lifted", 1, "m", scale=10.0, noise=0.002),
+            Term("last_action", 22),
+        )  # fmt: skip
+        names = self.hand.whole.names
+        unit = ("rad",) * 16 + ("m",) * 3 + ("rad",) * 3
+        low = tuple(-v for v in STEPS)
+        return {"hand": Group(1, terms, ActionSpec("joint_delta", names, low, STEPS, unit, (0.0,) * 22))}
+
+    def parameters(self) -> dict[str, Parameter]:
+        shapes = [f"thing/part{i}" for i in range(len(self.item.parts))]
+        return hand_parameters(self.world, self.hand, "thing/object", shapes)
+
+    def reset(self, ids: Tensor) -> None:
+        rng, n = self.rng(ids), len(ids)
+        pick = rng.integers(0, len(self.grasps.position))
+        u = rng.uniform(-1.0, 1.0, (3,))
+        pos = torch.cat((self.cfg.object_spread * u[:, :2], torch.full((n, 1), self.item.rest_height)), 1)
+        half = 0.5 * torch.pi * u[:, 2]
+        quat = torch.stack((half.cos(), 0.0 * half, 0.0 * half, half.sin()), 1)
+        axes = matrix(quat).view(-1, 3, 3)
+        place = pos + torch.einsum("nij,nj->ni", axes, self.grasps.position[pick])
+        turn = multiply(quat, self.grasps.quaternion[pick])
+        start = place - BACK * matrix(turn).view(-1, 3, 3)[:, :, 2]
+        fingers = torch.where(self.grasps.tips[pick][:, None], PINCH_OPEN, OPEN)
+        wrist = torch.cat((start - self.zero, wrist_angles(turn)), 1)
+        self.hand.reset(ids, torch.cat((fingers, wrist), 1))
+        self.thing.set_state(ids, at_rest(pos, quat))
+        self.pick[ids], self.place[ids], self.turn[ids] = pick, place, turn
+        self.height[ids] = 0.0
+        self.away[ids] = (start - pos - axes @ self.grasps.centre).norm(dim=1)
+        self.last[ids] = 0.0
+        self.force[ids] = 0.0
+        self.when[ids] = self.felt[ids] = 0.0
+        self.held[ids] = 0
+        self.ever[ids] = self.met[ids] = self.lost[ids] = False
+        self.expert.reset(ids)
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        a = actions["hand"]
+        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the way of a delayed change is the sum of its rows
+        self.last.copy_(a)
+        hand = self.hand
+        now = hand.joints.pos
+        wish = (hand.target + self.step_sizes * a.clamp(-1.0, 1.0)).clamp(now - self._leashes, now + self._leashes)
+        hand.command(wish.clamp(hand.lower, hand.upper))
+
+    def advance(self) -> None:
+        state = self.thing.state[:, 0]
+        hand = self.hand.grasp.pos[:, 0]
+        self.force.copy_(self.hand.touch)
+        touching = self.force > TOUCHED
+        felt = touching.sum(1) / 5.0
+        felt = torch.where(felt > 0.3, felt, 0.0)  # two at least, so that poking does not pay
+        height = state[:, 2] - self.item.rest_height
+        centre = state[:, :3] + matrix(state[:, 3:7]).view(-1, 3, 3) @ self.grasps.centre
+        away = (hand - centre).norm(dim=1)
+        up = height >= self.cfg.goal_height
+        self.lost.copy_(away > LOST + self._size)
+        self.met |= touching.any(1)
+        self._terms = {
+            "contacts": felt - self.felt, "lift": height - self.height,
+            "near": torch.where(self.met, 0.0, self.away - away), "goal": up.float(), "failure": self.lost.float(),
+        }  # fmt: skip
+        self.felt.copy_(felt)
+        self.height.copy_(height)
+        self.away.copy_(away)
+        self.held.copy_(torch.where(up, self.held + 1, 0))
+        self.when.copy_(torch.where(up & ~self.ever, self.steps * self.cfg.control_dt, self.when))
+        self.ever |= up
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        hand, state = self.hand, self.thing.state[:, 0]
+        to_hand = matrix(hand.grasp.quat[:, 0]).view(-1, 3, 3).transpose(1, 2)
+        axes = matrix(state[:, 3:7]).view(-1, 3, 3)
+        offset = state[:, :3] - hand.grasp.pos[:, 0]
+        centre = offset + axes @ self.grasps.centre
+        pos, force = hand.joints.pos, self.force
+        terms = {
+            "joint_position": pos[:, :16], "joint_velocity": hand.joints.vel[:, :16], "wrist": pos[:, 16:],
+            "command": hand.target - pos, "touch": (force > TOUCHED).float(), "force": force,
+            "object_position": torch.einsum("nij,nj->ni", to_hand, offset),
+            "object_axes": (to_hand @ axes[:, :, :2]).transpose(1, 2).flatten(1),
+            "superquadric_centre": torch.einsum("nij,nj->ni", to_hand, centre),
+            "lifted": state[:, 2:3] - self.item.rest_height, "last_action": self.last,
+        }  # fmt: skip
+        return {"hand": {name: value[:, None] for name, value in terms.items()}}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        return {"hand": {name: value[:, None] for name, value in self._terms.items()}}
+
+    def terminated(self) -> Tensor:
+        return self.lost.long()
+
+    def metrics(self) -> dict[str, Tensor]:
+        success = (self.held * self.cfg.control_dt >= self.cfg.hold_s) & ~self.lost
+        late = torch.where(self.ever, self.when, self.steps * self.cfg.control_dt)
+        return {
+            "success": success.float(),
+            "lifted_at_any_time": self.ever.float(),
+            "seconds": late,
+            "height": self.height,
+        }
+
+    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """The automatic demonstrator: it reads the true state, see hand_expert.HandExpert."""
+        return self.expert.act
+
+
+def _table() -> mujoco.MjSpec:
+    """A table whose contacts have elliptic friction cones and stiff friction, without which what is held creeps."""
+    spec = table(half=(0.5, 0.5), centre=(0.0, 0.0))
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    return spec

@@ -1,0 +1,239 @@
+"""Hand-reorient: turn a cube in the palm of an Allegro hand to one orientation after the other, without dropping it.
+
+In the manner of MuJoCo Playground's LeapCubeReorient (facts 3.2: control step, episode, action scale, weights, noise and the
+0.1 rad of a success are its), with an Allegro hand, which also feels. As there, all terms but `success` are rates: they are
+paid per second.
+
+World: the hand is screwed down with its palm up, fingers towards +x and leaning down, so that the cube rests against them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.allegro import FLANGE_TO_PALM, PALM_CENTRE, PALM_HALF, allegro
+from rookery.assets.blocks import block
+from rookery.assets.scenery import Rgba, ground
+from rookery.robots.manipulators.allegro import HAND_NAME, TOUCH_SCALE, AllegroHand
+from rookery.sim.parameters import Parameter
+from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim.task import Task
+from rookery.tasks.manipulation.handled import SPREADS, at_rest, hand_parameters
+
+HEIGHT = 0.3  # m, of the mounting face
+LEAN = math.radians(20.0)  # of the fingers below the horizontal
+HALF, KG = 0.0325, 0.1  # m and kg, of the cube: our choice, hollow
+CRADLE = torch.tensor([0.0, 0.8, 0.7, 0.6] * 3 + [0.9, 0.5, 0.3, 0.5])
+"""[16] rad, of JOINTS: the fingers make a bowl with the palm, the thumb stands at its side."""
+REST = (PALM_CENTRE[0] + PALM_HALF[0] + HALF + 0.004, 0.0, FLANGE_TO_PALM - 0.013)
+"""m, in the hand's frame: where the cube lies in that bowl, its goal."""
+_BEND = 0.5 * (0.5 * math.pi + LEAN)
+TURN = multiply(torch.tensor([math.cos(_BEND), 0.0, math.sin(_BEND), 0.0]), torch.tensor([0.0, 0.0, 0.0, 1.0]))
+"""[4] wxyz of the hand: half a turn about its z brings the palm round, the bend its fingers to x."""
+MIDDLE = matrix(TURN).view(3, 3) @ torch.tensor(REST) + torch.tensor([0.0, 0.0, HEIGHT])
+"""[3] m, world: REST."""
+FALLEN = 0.12  # m, from there: it is out of the hand
+SHOWN = (0.08, 0.25, 0.36)  # m: where a second cube shows the goal
+FACES: tuple[Rgba, ...] = (
+    (0.85, 0.20, 0.18, 1.0), (0.95, 0.55, 0.12, 1.0), (0.20, 0.60, 0.28, 1.0),
+    (0.20, 0.40, 0.80, 1.0), (0.96, 0.84, 0.20, 1.0), (0.55, 0.30, 0.65, 1.0),
+)  # fmt: skip
+"""Of +x, -x, +y, -y, +z and -z."""
+
+
+@dataclass(frozen=True)
+class HandReorientConfig:
+    """Values of hand-reorient; those of LeapCubeReorient (facts 3.2) but for the finer physics step."""
+
+    action_scale: float = 0.5  # rad, largest change of a joint's target in a control step; the hand's speed allows 0.31
+    reached: float = 0.1  # rad, from the goal: a success
+    episode_s: float = 50.0  # s, 1000 steps
+    control_dt: float = 0.05  # s
+    dt: float = 0.005  # s; theirs is 0.01
+    reward: Weights = Weights(
+        orientation=5.0, position=0.5, termination=-100.0, hand_pose=-0.5, action_rate=-0.001, energy=-0.001, success=100.0
+    )  # fmt: skip
+
+
+class HandReorient(Task):
+    """Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
+
+    Actions: changes of the targets of the 16 joints.
+
+    Attributes:
+        hand: the AllegroHand. cube: view of the cube.
+        goal: [N, 4] wxyz, world, wanted of the cube.
+        reached_count: [N] goals reached.
+    """
+
+    Config = HandReorientConfig
+    causes = ("dropped",)
+    headline = "successes"
+    spreads = SPREADS
+    camera: Any = ((0.42, -0.30, 0.62), (0.10, 0.06, 0.31))
+    cfg: HandReorientConfig
+
+    goal: Tensor
+    reached_count: Tensor
+    last: Tensor
+    change: Tensor
+    force: Tensor
+    dropped: Tensor
+    when: Tensor
+
+    def scene(self) -> Scene:
+        scene = Scene(_floor, dt=self.cfg.dt)
+        scene.add(lambda: allegro(wrist=False), HAND_NAME, pos=(0.0, 0.0, HEIGHT), quat=TURN.tolist())
+        scene.add(lambda: coloured_cube(), "cube", pos=MIDDLE.tolist())
+        return scene.add(lambda: coloured_cube(shown=True), "goal", pos=SHOWN)
+
+    def setup(self) -> None:
+        world, n = self.world, self.world.num_envs
+        self.hand = AllegroHand(world, control_dt=self.cfg.control_dt, wrist=False)
+        self.child("hand", self.hand)
+        self.cube, self._shown = world.bodies(["cube/base"]), world.bodies(["goal/base"])
+        self._starts = cube_turns()
+        self.buffer("goal", n, 4)
+        self.buffer("last", n, 16)
+        self.buffer("change", n, 16)
+        self.buffer(
+            "force", n, 5
+        )  # kept, since the engine knows touches from its last step alone: neither reset nor resume have one
+        self.buffer("when", n)
+        self.buffer("dropped", n, dtype=torch.bool)
+        self.buffer("reached_count", n, dtype=torch.int64)
+        self._terms = {name: torch.zeros(n) for name in self.cfg.reward}
+
+    def groups(self) -> dict[str, Group]:
+        terms = (
+            Term("joint_position", 16, "rad", noise=0.05), Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1),
+            Term("command", 16, "rad", "targets minus joints", scale=4.0),
+            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05),
+            Term("cube_position", 3, "m", "world, from the middle of the hand", scale=10.0, noise=0.02),
+            Term("cube_turn", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1),
+            Term("cube_axes", 6, "1", "x and y of the cube, world", noise=0.1),
+            Term("last_action", 16),
+        )  # fmt: skip
+        size = self.cfg.action_scale
+        names = self.hand.fingers.names
+        spec = ActionSpec("joint_delta", names, (-size,) * 16, (size,) * 16, ("rad",) * 16, (0.0,) * 16)
+        return {"hand": Group(1, terms, spec)}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return hand_parameters(self.world, self.hand, "cube/base", ["cube/block"])
+
+    def reset(self, ids: Tensor) -> None:
+        rng, n = self.rng(ids), len(ids)
+        joints = (CRADLE + 0.05 * rng.uniform(-1.0, 1.0, (16,))).clamp(self.hand.lower, self.hand.upper)
+        self.hand.reset(ids, joints)
+        pos = MIDDLE + 0.005 * rng.uniform(-1.0, 1.0, (3,))
+        yaw = 0.2 * rng.uniform(-1.0, 1.0)
+        about = torch.stack(((0.5 * yaw).cos(), 0.0 * yaw, 0.0 * yaw, (0.5 * yaw).sin()), 1)
+        lean = torch.tensor([math.cos(0.5 * LEAN), 0.0, math.sin(0.5 * LEAN), 0.0]).expand(n, 4)
+        quat = multiply(multiply(lean, about), self._starts[rng.integers(0, len(self._starts))])
+        self.cube.set_state(ids, at_rest(pos, quat))
+        self._new_goals(ids)
+        self.last[ids] = self.change[ids] = 0.0
+        self.force[ids] = 0.0
+        self.when[ids] = 0.0
+        self.reached_count[ids] = 0
+        self.dropped[ids] = False
+
+    def _new_goals(self, ids: Tensor) -> None:
+        """Orientations, uniform over all."""
+        self.goal[ids] = torch.nn.functional.normalize(self.rng(ids).normal((4,)), dim=1)
+        self._shown.set_state(ids, at_rest(torch.tensor(SHOWN).expand(len(ids), 3), self.goal[ids]))
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        a = actions["hand"]
+        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the way of a delayed change is the sum of its rows
+        self.change.copy_(a - self.last)
+        self.last.copy_(a)
+        hand = self.hand
+        hand.command((hand.target + self.cfg.action_scale * a.clamp(-1.0, 1.0)).clamp(hand.lower, hand.upper))
+
+    def advance(self) -> None:
+        state, hand = self.cube.state[:, 0], self.hand
+        self.force.copy_(hand.touch)
+        off = (state[:, :3] - MIDDLE).norm(dim=1)
+        angle = rotation_error(self.goal, state[:, 3:7]).norm(dim=1)
+        self.dropped.copy_(off > FALLEN)
+        done = (angle < self.cfg.reached) & ~self.dropped
+        power = (hand.actuators.force * hand.joints.vel).abs().sum(1)
+        dt = self.cfg.control_dt
+        self._terms = {
+            "orientation": dt * (1.0 - (angle - 0.2) / math.pi).clamp(0.0, 1.0),
+            "position": dt * (1.0 - (off - 0.02) / 0.05).clamp(0.0, 1.0),
+            "termination": dt * self.dropped.float(),
+            "hand_pose": dt * (hand.joints.pos - CRADLE).square().sum(1),
+            "action_rate": dt * self.change.square().sum(1), "energy": dt * power, "success": done.float(),
+        }  # fmt: skip
+        self.reached_count += done
+        self.when.copy_(torch.where(done & (self.reached_count == 1), self.steps * dt, self.when))
+        if done.any():
+            self._new_goals(done.nonzero()[:, 0])
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        hand, state = self.hand, self.cube.state[:, 0]
+        terms = {
+            "joint_position": hand.joints.pos, "joint_velocity": hand.joints.vel, "command": hand.target - hand.joints.pos,
+            "force": self.force, "cube_position": state[:, :3] - MIDDLE,
+            "cube_turn": rotation_error(self.goal, state[:, 3:7]),
+            "cube_axes": matrix(state[:, 3:7]).view(-1, 3, 3)[:, :, :2].transpose(1, 2).flatten(1),
+            "last_action": self.last,
+        }  # fmt: skip
+        return {"hand": {name: value[:, None] for name, value in terms.items()}}
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        return {"hand": {name: value[:, None] for name, value in self._terms.items()}}
+
+    def terminated(self) -> Tensor:
+        return self.dropped.long()
+
+    def metrics(self) -> dict[str, Tensor]:
+        count = self.reached_count.float()
+        first = torch.where(count > 0, self.when, self.steps * self.cfg.control_dt)
+        return {"successes": count, "success": (count > 0).float(), "seconds_to_first": first}
+
+
+def cube_turns() -> Tensor:
+    """[24, 4] wxyz: all turns of a cube onto itself."""
+    quarters = torch.arange(4) * 0.5 * math.pi
+    spin = from_axis_angle(torch.tensor([0.0, 0.0, 1.0]).expand(4, 3), quarters)
+    tip = from_axis_angle(torch.tensor([0.0, 1.0, 0.0]).expand(4, 3), quarters)
+    side = from_axis_angle(torch.tensor([1.0, 0.0, 0.0]).expand(2, 3), torch.tensor([0.5, -0.5]) * math.pi)
+    tilts = torch.cat((tip, side))
+    return multiply(spin[:, None].expand(4, 6, 4), tilts[None].expand(4, 6, 4)).reshape(24, 4)
+
+
+def coloured_cube(shown: bool = False) -> mujoco.MjSpec:
+    """A cube with a colour on each side: geom `block`; or, with shown, the picture of one, a mocap body."""
+    grey = (0.15, 0.15, 0.16, 1.0)
+    spec = mujoco.MjSpec() if shown else block((HALF,) * 3, KG, grey)
+    body = spec.worldbody.add_body(name="base") if shown else spec.body("base")
+    if shown:
+        body.mocap = True
+    for i, colour in enumerate(FACES):
+        pos, size = [0.0] * 3, [0.88 * HALF] * 3
+        pos[i // 2], size[i // 2] = (HALF if i % 2 == 0 else -HALF), 0.0006
+        face = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=pos, rgba=list(colour), mass=0.0, group=2)
+        face.contype = face.conaffinity = 0
+    if shown:
+        core = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[HALF] * 3, rgba=list(grey), mass=0.0, group=2)
+        core.contype = core.conaffinity = 0
+    return spec
+
+
+def _floor() -> mujoco.MjSpec:
+    """The ground, with elliptic friction cones."""
+    spec = ground()
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    return spec
