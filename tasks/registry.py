@@ -149,8 +149,7 @@ _PANDA_TRAINING: dict[str, Any] = _TABLE_TRAINING | {
     "practice": {},
 }
 
-# Meta-World's sets (facts 4). Of ML10's tasks, sweep and basketball (training) and door-close, shelf-place, sweep-into and
-# lever-pull (test) are among the forty that are not written yet, so there is no ML10 here.
+# Meta-World's sets (facts 4)
 _MT10 = tuple(
     f"table-{name}"
     for name in (
@@ -158,6 +157,14 @@ _MT10 = tuple(
         "peg-insert-side", "window-open", "window-close",
     )
 )  # fmt: skip
+_ML10_TRAIN = tuple(
+    f"table-{name}"
+    for name in (
+        "reach", "push", "pick-place", "door-open", "drawer-close", "button-press-topdown", "peg-insert-side",
+        "window-open", "sweep", "basketball",
+    )
+)  # fmt: skip
+_ML10_TEST = tuple(f"table-{name}" for name in ("drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pull"))
 
 TASKS: dict[str, TaskEntry] = {
     e.id: e
@@ -361,12 +368,74 @@ TASKS: dict[str, TaskEntry] = {
             training=_TABLE_TRAINING,
         ),
         TaskEntry(
+            "table-sweep",
+            "rookery.tasks.manipulation.sweep:Sweep",
+            "a Panda brings a cube along the table to its side",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
+            "table-sweep-into",
+            "rookery.tasks.manipulation.sweep:SweepInto",
+            "a Panda brings a cube into a hole in the table",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
+            "table-door-close",
+            "rookery.tasks.manipulation.door_close:DoorClose",
+            "a Panda pushes a small door shut",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
+            "table-basketball",
+            "rookery.tasks.manipulation.basketball:Basketball",
+            "a Panda brings a ball over a hoop",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
+            "table-shelf-place",
+            "rookery.tasks.manipulation.shelf_place:ShelfPlace",
+            "a Panda puts a cube on a shelf",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
+            "table-lever-pull",
+            "rookery.tasks.manipulation.lever_pull:LeverPull",
+            "a Panda turns a lever upright",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING,
+        ),
+        TaskEntry(
             "MT10",
             "",
             "the ten table-top tasks at once, one policy that is told which",
             engines=("mujoco",),
             training=_TABLE_TRAINING | {"num_envs": 640, "total_steps": 10_000_000},
             members=_MT10,
+        ),
+        TaskEntry(
+            "ML10-train",
+            "",
+            "ten table-top tasks, which of them and its goal to be found out",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING | {"num_envs": 640, "total_steps": 10_000_000},
+            members=_ML10_TRAIN,
+            config={"hide_goal": True},
+            one_hot=False,
+        ),
+        TaskEntry(
+            "ML10-test",
+            "",
+            "the five table-top tasks that ML10-train has not seen",
+            engines=("mujoco",),
+            training=_TABLE_TRAINING | {"num_envs": 320},
+            members=_ML10_TEST,
+            config={"hide_goal": True},
+            one_hot=False,
         ),
         TaskEntry(
             "panda-lift",

@@ -1,0 +1,89 @@
+"""What basketball and shelf-place share: a thing is gripped, lifted, brought over its place, lowered and let go."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.puck import ABOVE, LEAD, PuckTask, gripping_table
+
+SLACK = 0.0015  # m, of the gripper's opening around what it holds
+LOW = 0.03  # m, of the tool over the thing, under which the fingers are around it
+CLOSE, FINE = 0.03, 0.012
+"""m: nearer than the first along the table to what it fetches, the tool is led by the second, and swings less."""
+OVER = 0.015  # m, along the table, of the thing from the place over which it is lowered
+
+
+class Carried(PuckTask):
+    """Base of tasks that bring a thing to a fixture, which stands elsewhere in each episode.
+
+    Attributes:
+        origin: [N, 3] m, world: where the fixture stands.
+    """
+
+    wide: ClassVar[float]
+    """m, of the thing between the fingers."""
+    beside: ClassVar[float]
+    """m, off the thing's axis, from which the fingers go down around it."""
+    travel: ClassVar[float]
+    """m, height at which the expert carries the thing."""
+    aim: ClassVar[tuple[float, float, float]]
+    """m, from the origin to where the expert lets go."""
+    near: ClassVar[tuple[float, float]]
+    """m, along the table and in height: within that of `aim`, it lets go; lower, it leaves the thing alone."""
+    shift: ClassVar[tuple[float, float, float]]
+    """m, from the origin to the goal."""
+    origin: Tensor
+
+    @abc.abstractmethod
+    def fixture(self) -> mujoco.MjSpec:
+        """A fresh spec, see assets.tabletop_more."""
+
+    @abc.abstractmethod
+    def thing(self) -> mujoco.MjSpec:
+        """Likewise, with the geom `puck`."""
+
+    def ground(self) -> mujoco.MjSpec:
+        return gripping_table(super().ground())
+
+    def furnish(self, scene: Scene) -> Scene:
+        scene.add(self.thing, "puck", pos=self.objects[0])
+        return scene.add(self.fixture, "fixture", pos=(0.0, 0.9, 0.0))
+
+    def setup(self) -> None:
+        super().setup()
+        self.base = self.world.bodies(["fixture/base"])
+        self.buffer("origin", self.world.num_envs, 3)
+
+    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+        state = torch.zeros(len(ids), 1, 13)
+        state[:, 0, :3], state[:, 0, 3] = goals, 1.0
+        self.base.set_state(ids, state)
+        self.origin[ids] = goals
+        super().place(ids, objects, goals + torch.tensor(self.shift))
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Over the thing, down, close; up, across, down to its place, open. What comes next is told by where things are."""
+        thing, tool = self.first[:, :3], self.robot.tool
+        off, aim = tool - thing, self.origin + torch.tensor(self.aim)
+        beside = torch.where(off[:, 2] < LOW, 2.0 * self.beside, self.beside)
+        there = off[:, :2].norm(dim=1) < beside
+        down = there & (off[:, 2].abs() < 0.01)
+        held = down & (self.robot.opening < self.wide + SLACK)
+        way = aim - thing
+        far = way[:, :2].norm(dim=1)
+        over, high = far < OVER, thing[:, 2] > self.travel - OVER
+        way[:, 2] = torch.where(over, way[:, 2], self.travel - thing[:, 2])
+        way[:, :2] *= (over | high)[:, None]
+        fetch = thing.clone()
+        fetch[:, 2] += torch.where(there, 0.0, ABOVE)
+        lead = torch.where(~held & (off[:, :2].norm(dim=1) < CLOSE), FINE, LEAD)[:, None]
+        step = torch.where(held[:, None], way, fetch - tool)
+        place = tool + torch.maximum(torch.minimum(step, lead), -lead)
+        put = (far < self.near[0]) & (thing[:, 2] < aim[:, 2] + self.near[1])
+        return torch.where(put[:, None], tool, place), torch.where(down & ~put, 1.0, -1.0)

@@ -1,0 +1,75 @@
+"""Lever: turn a lever up until it stands upright."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
+from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.tabletop import CARRY
+
+UPRIGHT = 0.5 * math.pi  # rad
+ERROR = math.pi / 24.0  # rad
+GRIP = 0.7 * LEVER_BAR  # m, from the lever along its bar to where it is gripped
+HELD = 2.0 * BAR_RADIUS + 0.004  # m, the gripper's opening under which it holds the bar
+CLEAR = 0.06  # m, of the tool over the bar on the way there
+AHEAD = 0.12  # rad, that the expert's goal is before the lever
+
+
+class LeverPull(Furnished):
+    """Done: the lever is upright within 7.5 degrees.
+
+    Meta-World's hand goes under the lever's ball and lifts it with its side, and is rewarded for being there; the Panda's
+    fingers, which point down, close around a bar at the lever's end instead, and the reward is for being there.
+    """
+
+    joint = "hinge"
+    objects: ClassVar = ((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0))
+    shift = (LEVER_AXIS[0], LEVER_AXIS[1], LEVER_AXIS[2] + LEVER_RADIUS)
+    start: ClassVar = (-0.1, 0.4, CARRY)  # Meta-World's is 10 cm to the right, where the palm may be under the lever
+
+    def furniture(self) -> mujoco.MjSpec:
+        return lever()
+
+    def _end(self, angle: Tensor) -> Tensor:
+        """[N, 3] m, world: the lever's end when it is turned up by `angle`."""
+        zero = torch.zeros_like(angle)
+        arm = torch.stack((zero, -angle.cos(), angle.sin()), 1)
+        return self.origin + torch.tensor(LEVER_AXIS) + LEVER_RADIUS * arm
+
+    def see(self) -> None:
+        angle = self.opened
+        self.first[:, :3] = self._end(angle)
+        self.first[:, 3], self.first[:, 4] = (0.5 * angle).cos(), -(0.5 * angle).sin()
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        end, scale = self.first[:, :3], torch.tensor([4.0, 1.0, 4.0])
+        grip = torch.tensor([GRIP, 0.0, 0.0])
+        way, way_0 = self.robot.tool - end - grip, self.tool_0 - self.first_0 - grip
+        ready = tolerance((way * scale).norm(dim=1), 0.0, 0.02, (way_0 * scale).norm(dim=1))
+        off, off_0 = (end - self.target).norm(dim=1), (self.first_0 - self.target).norm(dim=1)
+        score = 10.0 * both(ready, tolerance(off, 0.0, 0.04, off_0))
+        return score, (self.opened - UPRIGHT).abs() <= ERROR
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        """Up, over the bar, down around it, close; then along the lever's circle."""
+        tool, angle = self.robot.tool, self.opened
+        grip = torch.tensor([GRIP, 0.0, 0.0])
+        bar = self._end(angle) + grip
+        off = tool - bar
+        around = (off[:, 0].abs() < 0.025) & (off[:, 1].abs() < 0.02) & (off[:, 2].abs() < 0.02)
+        above = (off[:, :2].norm(dim=1) < 0.01) & (off[:, 2] > 0.0)
+        held = around & (self.robot.opening < HELD)
+        high = off[:, 2] > CLEAR - 0.02
+        place = bar.clone()
+        place[:, 2] += torch.where(above | around, 0.0, CLEAR)
+        place[:, :2] = torch.where((above | around | high)[:, None], place[:, :2], tool[:, :2])
+        pull = self._end((angle + AHEAD).clamp_max(UPRIGHT)) + grip
+        place = torch.where(held[:, None], pull, place)
+        return self.towards(place, around), torch.where(around & (off[:, 2] < 0.01), 1.0, -1.0)

@@ -1,0 +1,102 @@
+"""Sweep: slide a cube along the table to a place at its side, or into a hole in it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
+from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.tabletop import BOX, OPENING
+
+RADIUS = 0.05  # m, along the table
+SIDE = 0.5  # m, along x: where sweep's goal is, beside where the cube began
+PAD = 0.05  # m, a pad farther from the cube's middle does not count as beside it
+HAIR = 0.01  # m, least margin of a pad
+DROP = 0.03  # m, from the middle of the hole, along the table, where the cube is let go
+
+
+class _Sweep(PuckTask):
+    """Base of both: the object is a cube, which the expert grips and takes along, a finger's width over the table."""
+
+    objects: ClassVar = ((-0.1, 0.6, CUBE_HALF), (0.1, 0.7, CUBE_HALF))
+    lift: ClassVar = 0.015  # as in push
+    beside: ClassVar[float]
+    """m, how far off the tool may be in x and z to be around the cube."""
+    slack: ClassVar[float]
+    """m, between pad and cube, within which it is gripped."""
+
+    def furnish(self, scene: Scene) -> Scene:
+        return scene.add(cube, "puck", pos=(0.0, 0.6, CUBE_HALF))
+
+    def off(self, place: Tensor) -> Tensor:
+        """[N] m, of a place [N, 3] from the target, along the table: a cube in the hole is not too low."""
+        return (place - self.target)[:, :2].norm(dim=1)
+
+    def judge(self) -> tuple[Tensor, Tensor]:
+        off = self.off(self.first[:, :3])
+        near = tolerance(off, 0.0, RADIUS, self.off(self.first_0))
+        caged = self._cage()
+        return torch.where(off < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near)), off <= RADIUS
+
+    def _cage(self) -> Tensor:
+        """How well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
+        gripping by where they are, whatever the effort is. A margin of nearly 0, which it can have, is HAIR here."""
+        tool, thing = self.robot.tool, self.first[:, :3]
+        signs = torch.tensor([1.0, -1.0])
+        gaps = (tool[:, 1:2] + 0.5 * self.robot.opening[:, None] * signs - thing[:, 1:2]) * signs
+        gaps_0 = (self.tool_0[:, 1:2] + 0.5 * OPENING * signs - thing[:, 1:2]).abs()
+        margin = (gaps_0 - PAD).abs().clamp_min(HAIR)
+        around, grip = (
+            both(*tolerance(gaps, CUBE_HALF, high, margin).unbind(1)) for high in (PAD, CUBE_HALF + self.slack)
+        )
+        far, far_0 = (tool - thing)[:, ::2].norm(dim=1), (self.tool_0 - self.first_0)[:, ::2].norm(dim=1)
+        caged = both(around, tolerance(far, 0.0, self.beside, (far_0 - self.beside).abs()))
+        return 0.5 * (caged + torch.where(caged > 0.95, grip, 0.0))
+
+
+class Sweep(_Sweep):
+    """Done: the cube is within 5 cm of the goal, half a metre to the right of the middle.
+
+    The goal is as far away as the cube, and as high, as in Meta-World's code, where the drawn goals are not used.
+    """
+
+    goals: ClassVar = ((0.49, 0.6, 0.0), (0.51, 0.7, CUBE_HALF))
+    beside = 0.005
+    slack = 0.01
+
+    def ground(self) -> mujoco.MjSpec:
+        return gripping_table(super().ground())
+
+    def setup(self) -> None:
+        super().setup()
+        # the other tasks' box ends 10 cm before the goal
+        self.robot.box = torch.tensor((BOX[0], (SIDE, *BOX[1][1:])), dtype=torch.float64)
+
+    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+        super().place(ids, objects, objects)
+        self.target[ids, 0] = SIDE
+
+
+class SweepInto(_Sweep):
+    """Done: the cube is within 5 cm of the middle of the hole, along the table, as in Meta-World.
+
+    The hole is 16 cm wide and 5 cm deep; the expert lets go there, so that the cube falls in.
+    """
+
+    goals: ClassVar = ((*HOLE[:2], CUBE_HALF), (*HOLE[:2], CUBE_HALF))
+    beside = 0.01
+    slack = 0.005
+
+    def ground(self) -> mujoco.MjSpec:
+        return gripping_table(holed_table())
+
+    def plan(self) -> tuple[Tensor, Tensor]:
+        place, effort = super().plan()
+        there = self.off(self.first[:, :3]) < DROP
+        return torch.where(there[:, None], self.robot.tool, place), torch.where(there, -1.0, effort)
