@@ -157,6 +157,8 @@ def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBod
     hand = flange.add_body(name="hand", pos=[0, 0, FLANGE], quat=list(_HAND_QUAT))
     _weigh(hand, _HAND)
     hand.add_site(name="tcp", pos=[0, 0, TCP], size=[0.005] * 3, group=4)
+    # looks along the fingers from beside the hand; cameras look along their -z
+    hand.add_camera(name="wrist", pos=[0.07, 0.0, 0.02], quat=[0.0, 1.0, 0.0, 0.0], fovy=70.0)
     _touching(hand.add_geom(name="hand", type=_BOX, size=[0.03, 0.10, 0.033], pos=[0, 0, 0.033]))
     fingers = []
     for name, body_name, side in (("finger_left", "left_finger", 1.0), ("finger_right", "right_finger", -1.0)):

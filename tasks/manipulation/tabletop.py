@@ -32,6 +32,7 @@ from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
+from rookery.tasks.manipulation.vision import PictureConfig, Pictures, add_front_camera, picture_terms
 
 BASE = (0.0, 0.17, 0.2)
 """m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested), but (0.3, 0.9), by
@@ -59,7 +60,7 @@ SPREADS = {
 
 
 @dataclass(frozen=True)
-class TabletopConfig:
+class TabletopConfig(PictureConfig):
     """Values that all table-top tasks share."""
 
     action: str = "cartesian"  # see robots.manipulators.panda.KINDS
@@ -150,7 +151,7 @@ class Tabletop(Task):
 
     def ground(self) -> mujoco.MjSpec:
         """The table, its top at z = 0."""
-        return table()
+        return add_front_camera(table())
 
     def setup(self) -> None:
         world, n = self.world, self.world.num_envs
@@ -168,8 +169,13 @@ class Tabletop(Task):
         self.buffer("before", n, 18)
         self.first, self.second = torch.zeros(n, 7), torch.zeros(n, 7)
         self._stale = True
+        self._pictures = None
+        if self.cfg.obs != "state":
+            self._pictures = Pictures(world, self.cfg, self.rng)
+            self.child("visual", self._pictures.visual)
 
     fresh: Tensor
+    _pictures: Pictures | None
 
     def groups(self) -> dict[str, Group]:
         one = (
@@ -180,7 +186,11 @@ class Tabletop(Task):
         old = tuple(
             Term(f"{t.name}_before", t.size, t.unit, f"{t.frame}, a step ago".lstrip(", "), noise=t.noise) for t in one
         )
-        terms = (*one, *old, Term("goal", 3, "m", "world"))
+        shown = picture_terms(self.cfg)
+        if shown:
+            terms = (*one[:2], *old[:2], Term("goal", 3, "m", "world"), *shown)
+        else:
+            terms = (*one, *old, Term("goal", 3, "m", "world"))
         if self.cfg.observation == "full":
             terms += (
                 Term("joint_position", 7, "rad", noise=0.001), Term("joint_velocity", 7, "rad/s", noise=0.01),
@@ -189,7 +199,7 @@ class Tabletop(Task):
         return {"arm": Group(1, terms, self.robot.spec)}
 
     def parameters(self) -> dict[str, Parameter]:
-        return self.robot.parameters()
+        return self.robot.parameters() | ({} if self._pictures is None else self._pictures.parameters())
 
     def reset(self, ids: Tensor) -> None:
         self.robot.reset(ids, self._joints_0.expand(len(ids), 7))
@@ -262,6 +272,10 @@ class Tabletop(Task):
             r = self.robot
             ahead = (r.goal - r.tool).float()
             out |= {"joint_position": r.pos[:, None], "joint_velocity": r.vel[:, None], "command": ahead[:, None]}
+        if self._pictures is not None:
+            out = {
+                name: value for name, value in out.items() if not name.startswith("object_")
+            } | self._pictures.observe()
         return {"arm": out}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
