@@ -295,9 +295,9 @@ def _arm(arm: ArmNumbers, visual: bool, collide: bool, dry_friction: bool) -> mu
     bodies += _add_gripper(spec, bodies[-1], arm.gripper, collide)
     for i in range(6):
         servo = spec.add_actuator(name=f"joint{i + 1}", trntype=mujoco.mjtTrn.mjTRN_JOINT, target=f"joint{i + 1}")
-        _servo(servo, arm.kp[i], arm.kd[i], arm.effort[i], (arm.lower[i], arm.upper[i]))
+        set_servo(servo, arm.kp[i], arm.kd[i], arm.effort[i], (arm.lower[i], arm.upper[i]))
     servo = spec.add_actuator(name="gripper", trntype=mujoco.mjtTrn.mjTRN_TENDON, target="opening")
-    _servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE, (0.0, 2 * arm.gripper.stroke))
+    set_servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE, (0.0, 2 * arm.gripper.stroke))
     if collide:
         _add_limbs(bodies, arm)
     if visual:
@@ -310,13 +310,16 @@ def _weigh(body: mujoco.MjsBody, mass: Mass) -> None:
     body.mass, body.ipos, body.fullinertia = mass.kg, list(mass.com), list(mass.inertia)
 
 
-def _servo(actuator: mujoco.MjsActuator, kp: float, kd: float, force: float, reach: Sequence[float]) -> None:
-    """force = kp (control - length) - kd velocity, within +-force; controls are clipped to `reach`."""
+def set_servo(
+    actuator: mujoco.MjsActuator, kp: float, kd: float, force: float, reach: Sequence[float] | None = None
+) -> None:
+    """force = kp (control - length) - kd velocity, within +-force; controls are clipped to `reach` if it is given."""
     actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
     actuator.gainprm = [kp, *[0.0] * (len(actuator.gainprm) - 1)]
     actuator.biasprm = [0.0, -kp, -kd, *[0.0] * (len(actuator.biasprm) - 3)]
-    actuator.forcelimited = actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    actuator.forcerange, actuator.ctrlrange = [-force, force], list(reach)
+    actuator.forcelimited, actuator.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
+    if reach is not None:
+        actuator.ctrllimited, actuator.ctrlrange = mujoco.mjtLimited.mjLIMITED_TRUE, list(reach)
 
 
 def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, collide: bool) -> list[mujoco.MjsBody]:
@@ -344,6 +347,12 @@ def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, colli
             box.solimp = list(PAD_SOLIMP)
         fingers.append(finger)
     spec.add_exclude(name="fingers", bodyname1="finger_left", bodyname2="finger_right")
+    couple_fingers(spec)
+    return fingers
+
+
+def couple_fingers(spec: mujoco.MjSpec) -> None:
+    """Add the tendons `opening`, the sum of both slides, and `rack`, the spring on their difference."""
     for name, right in (("opening", 1.0), ("rack", -1.0)):
         tendon = spec.add_tendon(name=name)
         tendon.wrap_joint("finger_left", 1.0)
@@ -351,7 +360,6 @@ def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, colli
         if name == "rack":
             tendon.stiffness, tendon.damping = [RACK_STIFFNESS, 0, 0], [RACK_DAMPING, 0, 0]
             tendon.springlength = [0.0, 0.0]
-    return fingers
 
 
 def _touches(geom: mujoco.MjsGeom) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import mujoco
 
 from rookery.assets.arms import LINK_BIT, TOUCH_BIT
-from rookery.assets.scenery import Rgba
+from rookery.assets.scenery import Rgba, fixture
 
 Three = tuple[float, float, float]
 
@@ -44,7 +44,7 @@ def door() -> mujoco.MjSpec:
     The origin is the middle of the case, 15 cm over what it stands on. The leaf begins 7 mm farther from its axis than
     Meta-World's, so that it does not turn into the case, and the lever has one thickness all along.
     """
-    spec, base = _fixture()
+    spec, base = fixture()
     for name, x in (("left", -0.204), ("right", 0.204)):
         _solid(base, name, (0.016, 0.106, 0.15), (x, 0.0, 0.0), OAK)
     for name, z in (("bottom", -0.138), ("top", 0.138)):
@@ -64,7 +64,7 @@ def drawer() -> mujoco.MjSpec:
     The origin is on the table. The case is 12 cm high, and not 16.8 as in Meta-World: fingers that reach down around the bar
     have the palm over the case.
     """
-    spec, base = _fixture()
+    spec, base = fixture()
     for name, x in (("left", -0.11), ("right", 0.11)):
         _solid(base, name, (0.008, 0.1, 0.06), (x, 0.0, 0.06), OAK)
     _solid(base, "back", (0.102, 0.008, 0.06), (0.0, 0.092, 0.06), OAK)
@@ -97,7 +97,7 @@ def window(height: float) -> mujoco.MjSpec:
     """
     if not height >= 0.1:
         raise ValueError(f"the middle of a window must be 0.1 m over the table or more, got {height} m.")
-    spec, base = _fixture()
+    spec, base = fixture()
     y, top = RECESS, 0.151
     low = 0.05 - height  # top of the lower rail
     middle, half = 0.5 * (top + low), 0.5 * (top - low)
@@ -120,14 +120,6 @@ def window(height: float) -> mujoco.MjSpec:
     for name, z in (("arm_bottom", -0.045), ("arm_top", 0.045)):
         _bar(pane, name, 0.008, (x, front - 0.015, z), (x, ahead, z), mass=0.014)
     return spec
-
-
-def _fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    base = spec.worldbody.add_body(name="base")
-    base.mocap = True
-    return spec, base
 
 
 def _joint(body: mujoco.MjsBody, name: str, kind: mujoco.mjtJoint, axis: Three, reach: float) -> None:

@@ -22,10 +22,10 @@ from rookery.assets.arms import (
     LINK_BIT,
     PAD_FRICTION,
     PAD_SOLIMP,
-    RACK_DAMPING,
-    RACK_STIFFNESS,
     TOUCH_BIT,
     Mass,
+    couple_fingers,
+    set_servo,
 )
 from rookery.assets.panda_looks import add_looks
 
@@ -138,19 +138,11 @@ def _add_joint(spec: mujoco.MjSpec, body: mujoco.MjsBody, i: int, drive: str) ->
     joint.actfrcrange, joint.actgravcomp = [-TORQUE[i], TORQUE[i]], True
     act = spec.add_actuator(name=JOINTS[i], trntype=mujoco.mjtTrn.mjTRN_JOINT, target=JOINTS[i])
     if drive == "position":
-        _servo(act, KP[i], KD[i], TORQUE[i])
+        # without a range: to follow a moving reference without lag, kd/kp times its velocity is added to the control
+        set_servo(act, KP[i], KD[i], TORQUE[i])
     else:
         act.set_to_motor()
         act.forcelimited, act.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-TORQUE[i], TORQUE[i]]
-
-
-def _servo(actuator: mujoco.MjsActuator, kp: float, kd: float, force: float) -> None:
-    """force = kp (control - length) - kd velocity, within +-force. Controls have no range: whoever wants a servo to follow
-    a moving reference without lag adds kd/kp times its velocity to it."""
-    actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
-    actuator.gainprm = [kp, *[0.0] * (len(actuator.gainprm) - 1)]
-    actuator.biasprm = [0.0, -kp, -kd, *[0.0] * (len(actuator.biasprm) - 3)]
-    actuator.forcelimited, actuator.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
 
 
 def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBody]:
@@ -176,16 +168,9 @@ def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBod
         _touching(finger.add_geom(name=name, type=_BOX, size=[0.0105, 0.007, 0.0175], pos=[0, side * 0.0125, 0.0175]))
         fingers.append(finger)
     spec.add_exclude(name="fingers", bodyname1="left_finger", bodyname2="right_finger")
-    for name, right in (("opening", 1.0), ("rack", -1.0)):
-        tendon = spec.add_tendon(name=name)
-        tendon.wrap_joint("finger_left", 1.0)
-        tendon.wrap_joint("finger_right", right)
-        if name == "rack":
-            tendon.stiffness, tendon.damping = [RACK_STIFFNESS, 0, 0], [RACK_DAMPING, 0, 0]
-            tendon.springlength = [0.0, 0.0]
+    couple_fingers(spec)
     servo = spec.add_actuator(name="gripper", trntype=mujoco.mjtTrn.mjTRN_TENDON, target="opening")
-    _servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE)
-    servo.ctrllimited, servo.ctrlrange = mujoco.mjtLimited.mjLIMITED_TRUE, [0.0, 2 * STROKE]
+    set_servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE, (0.0, 2 * STROKE))
     return [hand, *fingers]
 
 

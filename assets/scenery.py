@@ -175,6 +175,15 @@ def box(
     return spec
 
 
+def fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
+    """A spec with the mocap body `base`, which each world and each episode can put elsewhere, to build furniture on."""
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    base = spec.worldbody.add_body(name="base")
+    base.mocap = True
+    return spec, base
+
+
 def _prop(
     mass: float,
     shape: mujoco.mjtGeom,

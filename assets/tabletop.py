@@ -13,7 +13,7 @@ from __future__ import annotations
 import mujoco
 
 from rookery.assets.arms import LINK_BIT, TOUCH_BIT
-from rookery.assets.scenery import FRICTION, Rgba
+from rookery.assets.scenery import FRICTION, Rgba, fixture
 
 PUCK_RADIUS = PUCK_HALF = 0.02  # m
 PUCK_KG = 0.06  # 1.2 times as dense as water
@@ -47,12 +47,12 @@ def plinth(height: float) -> mujoco.MjSpec:
 
 def puck() -> mujoco.MjSpec:
     """A cylinder 4 cm wide and high: geom `puck`."""
-    return _loose("puck", _CYLINDER, (PUCK_RADIUS, PUCK_HALF, 0.0), PUCK_KG, RED)
+    return loose("puck", _CYLINDER, (PUCK_RADIUS, PUCK_HALF, 0.0), PUCK_KG, RED)
 
 
 def peg() -> mujoco.MjSpec:
     """A square bar along x, 24 cm long and 3 cm thick: geom `peg`. Its head is at -x."""
-    return _loose("peg", _BOX, PEG_HALF, PEG_KG, WOOD)
+    return loose("peg", _BOX, PEG_HALF, PEG_KG, WOOD)
 
 
 def button() -> mujoco.MjSpec:
@@ -60,7 +60,7 @@ def button() -> mujoco.MjSpec:
 
     The box's origin stands 11.5 cm over the table in Meta-World, as its lower side is 11.4 cm under the origin.
     """
-    spec, base = _fixture()
+    spec, base = fixture()
     _wall(base, "box", (0.12, 0.12, 0.102), (0.0, 0.0, -0.012), PAINT)
     cap = base.add_body(name="cap")
     slide = cap.add_joint(
@@ -80,7 +80,7 @@ def button() -> mujoco.MjSpec:
 
 def block() -> mujoco.MjSpec:
     """A block on the table with a hole along x, twice as wide as the peg is thick: geoms `floor`, `roof`, `left`, `right`."""
-    spec, base = _fixture()
+    spec, base = fixture()
     x, y, _ = BLOCK_HALF
     low, high, top = HOLE_Z - HOLE_HALF, HOLE_Z + HOLE_HALF, 2.0 * BLOCK_HALF[2]
     _wall(base, "floor", (x, y, 0.5 * low), (0.0, 0.0, 0.5 * low), BLUE)
@@ -91,22 +91,14 @@ def block() -> mujoco.MjSpec:
     return spec
 
 
-def _loose(
-    name: str, shape: mujoco.mjtGeom, size: tuple[float, float, float], mass: float, rgba: Rgba
-) -> mujoco.MjSpec:
+def loose(name: str, shape: mujoco.mjtGeom, size: tuple[float, float, float], mass: float, rgba: Rgba) -> mujoco.MjSpec:
+    """A thing of one geom `name`, free to move."""
     spec = mujoco.MjSpec()
     base = spec.worldbody.add_body(name="base")
     base.add_freejoint(name="root")
     geom = base.add_geom(name=name, type=shape, size=list(size), mass=mass, rgba=list(rgba), friction=list(FRICTION))
     geom.contype, geom.conaffinity = TOUCH_BIT, TOUCH_BIT
     return spec
-
-
-def _fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
-    spec = mujoco.MjSpec()
-    base = spec.worldbody.add_body(name="base")
-    base.mocap = True
-    return spec, base
 
 
 def _wall(

@@ -10,7 +10,8 @@ import mujoco
 
 from rookery.assets.arms import LINK_BIT, TOUCH_BIT
 from rookery.assets.furniture import ARMATURE, DAMPING, Three
-from rookery.assets.scenery import FRICTION, Rgba, table
+from rookery.assets.scenery import FRICTION, Rgba, fixture, table
+from rookery.assets.tabletop import loose
 
 CUBE_HALF, CUBE_KG = 0.02, 0.05
 """m, kg. Meta-World's weighs .1 (sweep) or .01 with an inertia of 1e5 kg m^2 (sweep-into, shelf-place); this one is of wood."""
@@ -39,12 +40,12 @@ _BOX, _CAPSULE, _SPHERE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSU
 
 def cube() -> mujoco.MjSpec:
     """A cube with edges of 4 cm, in the place of the puck: geom `puck`."""
-    return _loose(_BOX, (CUBE_HALF, CUBE_HALF, CUBE_HALF), CUBE_KG, RED)
+    return loose("puck", _BOX, (CUBE_HALF, CUBE_HALF, CUBE_HALF), CUBE_KG, RED)
 
 
 def ball() -> mujoco.MjSpec:
     """A ball 6 cm wide, in the place of the puck: geom `puck`."""
-    spec = _loose(_SPHERE, (BALL_RADIUS, 0.0, 0.0), BALL_KG, ORANGE)
+    spec = loose("puck", _SPHERE, (BALL_RADIUS, 0.0, 0.0), BALL_KG, ORANGE)
     geom = spec.geom("puck")
     geom.condim, geom.friction = 6, [*FRICTION[:2], ROLLING]
     return spec
@@ -93,7 +94,7 @@ def holed_table() -> mujoco.MjSpec:
 
 def hoop() -> mujoco.MjSpec:
     """A pole with a backboard and a ring, 6.8 cm wide inside, in which a ball of 6 cm fits: geoms `board`, `pole`, `ring_*`."""
-    spec, base = _fixture()
+    spec, base = fixture()
     _bar(base, "pole", 0.008, (0.0, 0.0, 0.008), (0.0, 0.0, 0.21), STEEL)
     low = 0.21
     _box(base, "board", (0.1, 0.01, 0.5 * (BOARD_TOP - low)), (0.0, 0.0, 0.5 * (BOARD_TOP + low)), WHITE)
@@ -107,7 +108,7 @@ def hoop() -> mujoco.MjSpec:
 
 def shelf() -> mujoco.MjSpec:
     """A board 25 cm over the table between two sides and a back, open in front and above: geoms `board`, `left`, ..."""
-    spec, base = _fixture()
+    spec, base = fixture()
     half = 0.5 * SHELF_WALL
     for name, x in (("left", -0.11), ("right", 0.11)):
         _box(base, name, (0.01, 0.1, half), (x, 0.0, half), WOOD)
@@ -119,7 +120,7 @@ def shelf() -> mujoco.MjSpec:
 
 def lever() -> mujoco.MjSpec:
     """A lever beside a block, with a bar across its end: joint `hinge`, rad, 0 level towards the user and pi / 2 upright."""
-    spec, base = _fixture()
+    spec, base = fixture()
     spec.compiler.degree = False
     _box(base, "block", (0.041, 0.083, 0.125), (0.0, 0.0, 0.125), WOOD)
     axle = base.add_body(name="lever", pos=list(LEVER_AXIS))
@@ -135,22 +136,6 @@ def lever() -> mujoco.MjSpec:
 
 _S = 0.5**0.5
 _OCTAGON = ((1.0, 0.0), (_S, _S), (0.0, 1.0), (-_S, _S), (-1.0, 0.0), (-_S, -_S), (0.0, -1.0), (_S, -_S))
-
-
-def _loose(shape: mujoco.mjtGeom, size: Three, mass: float, rgba: Rgba) -> mujoco.MjSpec:
-    spec = mujoco.MjSpec()
-    base = spec.worldbody.add_body(name="base")
-    base.add_freejoint(name="root")
-    geom = base.add_geom(name="puck", type=shape, size=list(size), mass=mass, rgba=list(rgba), friction=list(FRICTION))
-    geom.contype, geom.conaffinity = TOUCH_BIT, TOUCH_BIT
-    return spec
-
-
-def _fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
-    spec = mujoco.MjSpec()
-    base = spec.worldbody.add_body(name="base")
-    base.mocap = True
-    return spec, base
 
 
 def _box(body: mujoco.MjsBody, name: str, half: Three, pos: Three, rgba: Rgba) -> None:

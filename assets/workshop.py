@@ -60,7 +60,7 @@ def _loose(spec: mujoco.MjSpec) -> mujoco.MjSpec:
 
 def drawer(bar: float) -> mujoco.MjSpec:
     """A drawer with a level handle `bar` m thick: joint `slide`, m out of its case."""
-    spec, base = _fixture()
+    spec, base = scenery.fixture()
     inner = base.add_body(name="drawer")
     _joint(inner, "slide", _SLIDE, (-1.0, 0.0, 0.0), (0.0, DRAWER_REACH), damping=15.0)
     face = _solid(inner, "face", _BOX, (0.01, 0.16, 0.06), (PANEL_BEHIND + 0.01, 0.0, 0.0), WOOD, mass=1.0)
@@ -78,7 +78,7 @@ def door(bar: float, width: float, lever: float) -> mujoco.MjSpec:
         width: m, from the hinge, on the left, to the middle of the lever's grip, where the origin is.
         lever: m, from the lever's pivot, on the right, to that middle.
     """
-    spec, base = _fixture()
+    spec, base = scenery.fixture()
     leaf = base.add_body(name="leaf", pos=[0.0, width, 0.0])
     hinge = _joint(leaf, "hinge", _HINGE, (0.0, 0.0, -1.0), (-LATCH_PLAY, LATCH_PLAY), damping=0.6)
     hinge.armature = 0.02
@@ -95,7 +95,7 @@ def door(bar: float, width: float, lever: float) -> mujoco.MjSpec:
 
 def button(tip: float, travel: float) -> mujoco.MjSpec:
     """A button on a post, `travel` m deep: joint `slide`, m pressed."""
-    spec, base = _fixture()
+    spec, base = scenery.fixture()
     cap = base.add_body(name="cap")
     spring = _joint(cap, "slide", _SLIDE, (1.0, 0.0, 0.0), (0.0, travel + 0.002), damping=4.0, stiffness=120.0)
     spring.armature = 0.02
@@ -106,7 +106,7 @@ def button(tip: float, travel: float) -> mujoco.MjSpec:
 
 def board(tip: float) -> mujoco.MjSpec:
     """An upright board on springs: joint `slide`, m that it gives way, which tells whether somebody leans on it."""
-    spec, base = _fixture()
+    spec, base = scenery.fixture()
     plate = base.add_body(name="plate")
     spring = _joint(plate, "slide", _SLIDE, (1.0, 0.0, 0.0), (-0.001, 0.05), damping=15.0, stiffness=300.0)
     spring.armature = 0.05
@@ -117,14 +117,6 @@ def board(tip: float) -> mujoco.MjSpec:
 
 _ALONG_X = (0.70710678, 0.0, 0.70710678, 0.0)
 _ALONG_Y = (0.70710678, 0.70710678, 0.0, 0.0)
-
-
-def _fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    base = spec.worldbody.add_body(name="base")
-    base.mocap = True
-    return spec, base
 
 
 def _joint(
