@@ -170,6 +170,12 @@ class Adam:
         self._work = torch.empty_like(parameters)
         self.steps = 0
 
+    def reset(self) -> None:
+        """Forget all gradients, as at the start."""
+        self.first.zero_()
+        self.second.zero_()
+        self.steps = 0
+
     def step(self, learning_rate: Tensor) -> None:
         """Clip, then descend; learning_rate [G, 1]."""
         self.steps += 1

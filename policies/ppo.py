@@ -173,6 +173,9 @@ class PPO:
             if c.schedule == "linear" and self.total_steps:
                 done = (self.steps - c.steps * self.env.num_envs) / self.total_steps
                 a.learning_rate.fill_(c.learning_rate * max(0.0, 1.0 - done))
+            if self.iteration == c.critic_warmup > 0:
+                # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
+                a.adam.reset()
             samples = a.samples(now[f"obs.{name}"], now.get("state"), now.get(f"active.{name}"))
             sums = torch.zeros(5, a.sets, device=self.device)
             for epoch in range(c.epochs):

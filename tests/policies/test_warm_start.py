@@ -65,6 +65,21 @@ def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
     assert moved == [(False, True), (False, True), (True, True)]
 
 
+def test_the_first_steps_after_the_warmup_are_no_larger_than_those_of_a_fresh_start():
+    config = dataclasses.replace(BASE, normalize_observations=False, epochs=20, minibatches=1)
+    moves = []
+    for warmup in (0, 30):
+        ppo = PPO(FakeEnv(8), dataclasses.replace(config, critic_warmup=warmup))
+        a = ppo.agents["point"]
+        for _ in range(warmup + 1):
+            if ppo.iteration == warmup:
+                before = [w.clone() for w in a.actor.weights]
+            ppo.collect()
+            ppo.update()
+        moves.append(max((new - old).abs().max().item() for old, new in zip(before, a.actor.weights, strict=True)))
+    assert moves[1] < 1.5 * moves[0]
+
+
 def test_a_negative_warmup_is_refused():
     with pytest.raises(RookeryError, match="critic_warmup is -1"):
         PPOConfig(critic_warmup=-1)
