@@ -39,7 +39,7 @@ motion it is below 1.9 kN m/s (joint goals) and 2.8 kN m/s (tool goals) in 99 % 
 3.8, to gain one of the 40 control steps of half a radian's way (measured)."""
 MARGIN = 0.05  # rad, from the limits of position
 HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4)
-"""rad: the tool points down and its fingers close along the base's x."""
+"""rad: the tool points down and its fingers close along the base's y."""
 STEP = 0.01
 """m, that a "cartesian" action of 1 moves the tool's goal in a control step: Meta-World's (facts 4)."""
 TURN = 0.05  # rad, likewise of "pose" and "impedance", a turn about each of the base's axes

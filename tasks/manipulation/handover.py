@@ -18,7 +18,8 @@ from rookery.assets.scenery import table
 from rookery.sim.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block
+from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.lying import Block
 from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Stand, Wish, drawn
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood

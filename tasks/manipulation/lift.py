@@ -12,7 +12,8 @@ from rookery.assets.blocks import RED, block
 from rookery.sim.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block, quarter_heading
+from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.lying import Block, quarter_heading
 from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,7 @@ from rookery.sim.parameters import Parameter
 from rookery.sim.randomization import Range
 from rookery.sim.world import World
 
-SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
+OBJECT_SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
 
 
 class Loose:
@@ -36,24 +38,34 @@ class Loose:
         self.body.set_state(ids, state)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Its mass, and its friction on the table; how well fingers hold it is up to their pads."""
-        p, body, pair = self.world.params, list(self.body.names), [self.geom, "table"]
-        mass, inertia = p.nominal("mass", body), p.nominal("inertia", body)
-        friction = p.nominal("friction", pair)
+        """See `object_parameters`."""
+        return object_parameters(self.world, self.body.names, [self.geom])
 
-        def weigh(ids: Tensor, v: Tensor) -> None:
-            p.set("mass", body, mass * v[:, None], ids)
-            p.set("inertia", body, inertia * v[:, None, None], ids)
 
-        def slide(ids: Tensor, v: Tensor) -> None:
-            # both, since a contact takes the larger one
-            values = friction.expand(len(ids), 2, 3).clone()
-            values[:, :, 0] = v[:, None]
-            p.set("friction", pair, values, ids)
+def object_parameters(world: World, bodies: Sequence[str], geoms: Sequence[str]) -> dict[str, Parameter]:
+    """Mass of an object, and its friction on the table; how well fingers hold it is up to their pads.
 
-        return {
-            "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
-            "object_friction": Parameter(
-                "sliding friction of the object on the table", "1", float(friction[0, 0]), 0.05, 3.0, slide
-            ),
-        }
+    Args:
+        world: with a table of `assets.scenery.table`.
+        bodies: the object's.
+        geoms: its shapes.
+    """
+    p, body, shapes = world.params, list(bodies), [*geoms, "table"]
+    mass, inertia = p.nominal("mass", body), p.nominal("inertia", body)
+    friction = p.nominal("friction", shapes)
+
+    def weigh(ids: Tensor, v: Tensor) -> None:
+        p.set("mass", body, mass * v[:, None], ids)
+        p.set("inertia", body, inertia * v[:, None, None], ids)
+
+    def slide(ids: Tensor, v: Tensor) -> None:
+        # of both, since a contact takes the larger one
+        values = friction.expand(len(ids), -1, 3).clone()
+        values[:, :, 0] = v[:, None]
+        p.set("friction", shapes, values, ids)
+
+    nominal = float(friction[0, 0])
+    return {
+        "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
+        "object_friction": Parameter("sliding friction of the object on the table", "1", nominal, 0.05, 3.0, slide),
+    }

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from rookery.sim.parameters import Parameter
-from rookery.sim.randomization import Range
 from rookery.sim.rotations import matrix
 from rookery.sim.world import World
-
-OBJECT_SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
+from rookery.tasks.manipulation.loose import object_parameters
 
 
 class Block:
@@ -48,26 +46,8 @@ class Block:
         self.body.set_state(ids, state)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Its mass, and its friction on the table; how well fingers hold it is up to their pads."""
-        p, body, shapes = self.world.params, list(self.body.names), [*self.geoms, "table"]
-        mass, inertia = p.nominal("mass", body), p.nominal("inertia", body)
-        friction = p.nominal("friction", shapes)
-
-        def weigh(ids: Tensor, v: Tensor) -> None:
-            p.set("mass", body, mass * v[:, None], ids)
-            p.set("inertia", body, inertia * v[:, None, None], ids)
-
-        def slide(ids: Tensor, v: Tensor) -> None:
-            # of both, since a contact takes the larger one
-            values = friction.expand(len(ids), -1, 3).clone()
-            values[:, :, 0] = v[:, None]
-            p.set("friction", shapes, values, ids)
-
-        nominal = float(friction[0, 0])
-        return {
-            "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
-            "object_friction": Parameter("sliding friction of the object on the table", "1", nominal, 0.05, 3.0, slide),
-        }
+        """See `object_parameters`."""
+        return object_parameters(self.world, self.body.names, self.geoms)
 
 
 def quarter_heading(turn: Tensor) -> Tensor:

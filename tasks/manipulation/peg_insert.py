@@ -36,7 +36,7 @@ AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 class PegInsertSide(Tabletop):
     """Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two."""
 
-    spreads = SPREADS | loose.SPREADS
+    spreads = SPREADS | loose.OBJECT_SPREADS
     objects: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))
     goals: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
     """m, of the block's foot."""

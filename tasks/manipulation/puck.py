@@ -31,7 +31,7 @@ class PuckTask(Tabletop):
         puck: the object.
     """
 
-    spreads = SPREADS | loose.SPREADS
+    spreads = SPREADS | loose.OBJECT_SPREADS
     objects: ClassVar = ((-0.1, 0.6, PUCK_HALF), (0.1, 0.7, PUCK_HALF))
     goals: ClassVar = ((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3))
     apart: ClassVar = 0.15

@@ -20,7 +20,8 @@ from rookery.sim.parameters import Parameter
 from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block
+from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.lying import Block
 from rookery.tasks.manipulation.overlap import overlap
 from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left

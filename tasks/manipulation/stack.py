@@ -11,7 +11,8 @@ from rookery.assets.blocks import GREEN, RED, block
 from rookery.sim.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.lying import OBJECT_SPREADS, Block, quarter_heading
+from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.lying import Block, quarter_heading
 from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
 
 HALF, LARGE_HALF = (
