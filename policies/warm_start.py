@@ -1,8 +1,8 @@
 """Start a training from a policy that has learned another task, or the same one under other settings.
 
 Only the policy is taken over, as exact as its observation allows: terms are matched by name, and what the other task did
-not have begins without influence. The critic and the exploration begin afresh: let `critic_warmup` updates pass before the
-policy moves, or a critic that knows nothing leads it astray.
+not have, a predictor's word among it, begins without influence. The critic and the exploration begin afresh: let
+`critic_warmup` updates pass before the policy moves, or a critic that knows nothing leads it astray.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
         policy, theirs = policies.get(name), contract["groups"].get(name)
         if policy is None or theirs is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        if (
-            policy.targets
-            or agents.predictor is not None
-            or policy.sees < policy.observation_size
-            or any(t["history"] > 1 for t in theirs["observation"])
-            or agents.spec.history > 1
-        ):
+        if policy.targets or any(t["history"] > 1 for t in theirs["observation"]):
             raise RookeryError(
                 "a policy with a history of observations or a predictor cannot be taken over from another task: "
                 "resume its own run, or start afresh."
+            )
+        frame, history = agents.spec.frame_size, agents.spec.history
+        if agents.sees != frame:
+            raise RookeryError(
+                f"the policy to start from sees the present, and this one the last {agents.sees // frame} observations: "
+                "give --ppo actor_frames=1, which leaves the history to critic and predictor."
             )
         kind = agents.spec.action.kind
         if theirs["action"]["kind"] != kind:
@@ -64,19 +64,19 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
             first.weight if normalizes else first.weight / policy.std
         )  # else the normaliser goes into the first layer
         bias = first.bias if normalizes else first.bias - weight @ policy.mean
-        size = agents.spec.observation_size
-        fresh, mean, std = torch.zeros(size, weight.shape[0]), torch.zeros(size), torch.ones(size)
+        inputs = agents.actor.weights[0].shape[1]  # the newest frame, then what a predictor says
+        fresh, mean, std = torch.zeros(inputs, weight.shape[0]), torch.zeros(frame), torch.ones(frame)
         old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
         scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
         for term in agents.spec.observation:
-            here = agents.spec.slices()[term.name]
+            here = slice(at := agents.spec.slices()[term.name].start - (history - 1) * frame, at + term.size)
             there = old.get(term.name)
             if there is not None and there.stop - there.start == term.size:
                 scale = scales[term.name] / term.scale
                 fresh[here] = weight[:, there].T * (1.0 if normalizes else scale)
                 mean[here], std[here] = policy.mean[there] / scale, policy.std[there] / scale
         if normalizes:
-            agents.observations.believe(mean, std, KNOWN)
+            agents.observations.believe(mean.repeat(history), std.repeat(history), KNOWN)
         for g in range(agents.sets):
             agents.actor.weights[0][g].copy_(fresh)
             agents.actor.biases[0][g, 0].copy_(bias)
