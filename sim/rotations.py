@@ -52,19 +52,6 @@ def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
     return torch.cat((half.cos(), half.sin() * axis), dim=-1)
 
 
-def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
-    """Rotations [N, 4] a share [N, 1] of the short way from a to b."""
-    dot = (a * b).sum(-1, keepdim=True)
-    b = torch.where(dot < 0, -b, b)
-    angle = torch.acos(dot.abs().clamp(max=1.0))
-    sine = angle.sin()
-    near = sine < 1e-4
-    sine = torch.where(near, torch.ones_like(sine), sine)
-    wa = torch.where(near, 1.0 - share, ((1.0 - share) * angle).sin() / sine)
-    wb = torch.where(near, share, (share * angle).sin() / sine)
-    return torch.nn.functional.normalize(wa * a + wb * b, dim=-1)
-
-
 def rotation_error(goal: Tensor, now: Tensor) -> Tensor:
     """[N, 3] rad, rotation vector from `now` to `goal` [N, 4], in the frame that both are given in."""
     turn = multiply(goal, now * now.new_tensor([1.0, -1.0, -1.0, -1.0]))

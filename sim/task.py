@@ -120,6 +120,10 @@ class Task(Buffers, abc.ABC):
     def terminated(self) -> Tensor:
         """[N] int64: 0, or 1 + the index of the cause in `causes`."""
 
+    def truncated(self) -> Tensor | None:
+        """[N] bool: episodes that end here though they could go on, besides those whose time is up; None for no other."""
+        return None
+
     def active(self) -> dict[str, Tensor] | None:
         """By group, [N, A] bool: who still takes part; None when everybody always does."""
         return None

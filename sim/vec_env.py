@@ -223,7 +223,8 @@ class VecEnv(Buffers):
         if len(self.world.failed):
             self._diverged(self.world.failed, reward, cause)
         terminated = cause > 0
-        truncated = (self.steps >= self.max_episode_steps) & ~terminated
+        over, cut = self.steps >= self.max_episode_steps, self.task.truncated()
+        truncated = (over if cut is None else over | cut) & ~terminated
         done = terminated | truncated
         self._terms = self.task.observe()
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}

@@ -163,8 +163,10 @@ class LocoManipulation(Reach):
         super().advance()
         self.command.copy_(self.goals.command(self._most))
         self.stage.advance(self.tool_in_world())
-        # an episode whose trajectory has ended is cut short like one whose time is up: it could have gone on
-        self.steps.masked_fill_(self.goals.over(self.cfg.wait_s), self.max_steps)
+
+    def truncated(self) -> Tensor:
+        """An episode ends with its trajectory."""
+        return self.goals.over(self.cfg.wait_s)
 
     def tool_in_world(self) -> Tensor:
         """[N, 3] m, of the tool centre, as of `measure`."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mujoco
 import torch
 from torch import Tensor
 
 from rookery.assets.workshop import DOOR_OPEN, LATCH_PLAY
 from rookery.sim.buffers import Buffers
-from rookery.sim.mujoco_views import object_ids
 from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.rotations import matrix
 from rookery.tasks.locomanip.library_goals import MARKS, LibraryGoals
 from rookery.tasks.locomanip.task_table import BOARD, BUTTON, DOOR, DRAWER, FIXTURES, JOINTS, LEVER, LOOSE, Entry, Signs
 
-_BODY = mujoco.mjtObj.mjOBJ_BODY
 UNLATCH = 0.3  # rad, of the lever, from which on the door is free
 AJAR = 0.03  # rad, of the door, from which on it stays free whatever the lever does
 WIPED_M = 0.02  # m, how near to a mark a hand wipes it
@@ -48,10 +45,7 @@ class Stage(Buffers):
         self.world, self.goals, self.entries = world, goals, list(entries)
         self._loose = world.bodies([f"{name}/base" for name in LOOSE])
         self._joints = world.joints(JOINTS)
-        bodies = object_ids(world.model, _BODY, "body", [f"{name}/base" for name in FIXTURES])
-        self._mocap = [int(world.model.body_mocapid[b]) for b in bodies]
-        self._mocap_pos = torch.from_numpy(world.batch.bind("mocap_pos"))
-        self._mocap_quat = torch.from_numpy(world.batch.bind("mocap_quat"))
+        self._fixtures = world.bodies([f"{name}/base" for name in FIXTURES])
         index = [LOOSE.index(e.part) if e.part in LOOSE else -1 for e in self.entries]
         self._which = torch.tensor(index)  # by family: place in LOOSE
         self._rows = torch.arange(n)
@@ -65,21 +59,19 @@ class Stage(Buffers):
         table, chosen = self.goals.table, self.goals.trajectory[ids]
         pos, quat = self.goals.in_world(ids, table.object_pos[chosen, 0], table.object_quat[chosen, 0])
         family = table.family[chosen]
-        state = self._loose.state[ids].clone()
+        state, fixtures = self._loose.state[ids].clone(), self._fixtures.state[ids].clone()
         weightless = torch.ones(len(ids), len(LOOSE))
         for k, entry in enumerate(self.entries):
             here = (family == k).nonzero().squeeze(1)
             if entry.part in FIXTURES:
-                at = self._mocap[FIXTURES.index(entry.part)]
-                self._mocap_pos[ids[here], at], self._mocap_quat[ids[here], at] = (
-                    pos[here].double(),
-                    quat[here].double(),
-                )
+                at = FIXTURES.index(entry.part)
+                fixtures[here, at, :3], fixtures[here, at, 3:7] = pos[here], quat[here]
             elif entry.part:
                 at = LOOSE.index(entry.part)
                 state[here, at, :3], state[here, at, 3:7] = pos[here], quat[here]
                 weightless[here, at] = 0.0
         self._loose.set_state(ids, state)
+        self._fixtures.set_state(ids, fixtures)
         self.world.params.set("gravcomp", [f"{name}/base" for name in LOOSE], weightless, ids)
         self._latch(ids, torch.zeros(len(ids), dtype=torch.bool))
         self.thing_start[ids] = pos
