@@ -32,6 +32,7 @@ GRIP = 10.0
 ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
 ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
 """m, heading frame: where a policy sees the ground. A critic sees the finer and wider grid of 187 points."""
+EDGE_M = 0.12  # m, before and behind a foot in which the ground's height matters to a swing
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""
 
@@ -374,7 +375,7 @@ class LeggedTask(Task):
             "tilt": r.up[:, :2].square().sum(1),
             "height": (self.height - STAND_HEIGHT).square(),
             "rhythm": (self.contact != swing).float().mean(1),
-            "lift": ((self.clearance - wanted).square() * swing).sum(1),
+            "lift": (self._short_of(wanted).square() * swing).sum(1),
             "slip": slip,
             "torque": force[:, :12].square().sum(1),
             "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
@@ -384,6 +385,19 @@ class LeggedTask(Task):
             "fall": self.fallen.float(),
         }
         return {k: v[:, None] for k, v in terms.items()}
+
+    def _short_of(self, wanted: Tensor) -> Tensor:
+        """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
+        the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
+        whatever it rises above a lower one is no fault."""
+        if self.terrain is None:
+            return self.clearance - wanted
+        feet = self.robot.foot_pos
+        ahead = EDGE_M * torch.stack((self.robot.yaw.cos(), self.robot.yaw.sin()), dim=1)[:, None]
+        near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
+        top = self.ground_below(near).view(-1, 2, 4).amax(1)
+        clearance = torch.minimum(self.clearance, feet[..., 2] - top - FOOT_RADIUS)
+        return (wanted - clearance).clamp_min(0.0)
 
     def terminated(self) -> Tensor:
         return self.fallen.long()

@@ -78,6 +78,26 @@ def test_feet_on_the_ground_are_in_contact_and_lifted_ones_are_not() -> None:
     assert not env.task.contact.any()
 
 
+def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_one() -> None:
+    env = walker(256, terrain="stairs_up", terrain_level=2, terrain_rows=3, terrain_columns=2)
+    task, wanted = env.task, torch.full((256, 4), 0.1)
+    state = task.robot.base.state.clone()
+    state[:, 0, :2] += 2.0 * torch.rand(256, 2, generator=torch.Generator().manual_seed(0)) - 1.0
+    task.robot.base.set_state(None, state)
+    env.world.forward()
+    task.look()
+    here = (wanted - task.clearance).clamp_min(0.0)
+    short = task._short_of(wanted)
+    assert (short >= here - 1e-6).all()
+    near = short > here + 0.05  # an edge that comes nearer than EDGE_M asks for its own height
+    assert 0.05 < near.float().mean() < 0.95
+    state[..., 2] += 1.0
+    task.robot.base.set_state(None, state)
+    env.world.forward()
+    task.look()
+    assert (task._short_of(wanted) == 0.0).all()
+
+
 def test_the_gait_counts_only_while_moving() -> None:
     env = walker(2)
     env.task.command.copy_(torch.tensor([[0.5, 0, 0], [0, 0, 0]]))
