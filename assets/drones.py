@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import mujoco
@@ -166,7 +167,7 @@ def _add_looks(
     radius: float,
     height: float,
 ) -> None:
-    for part in LOOKS[look](rotors, radius, height):
+    for part in _parts(look, tuple(tuple(p) for p in rotors), radius, height):
         add_visual_mesh(spec, base, part.name, part.mesh, part.rgba, shine=part.shine, group=VISUAL_GROUP)
     rise = airframes.propeller_height(look, rotors, height)
     for i, (pos, direction) in enumerate(zip(rotors, directions, strict=True), start=1):
@@ -186,3 +187,9 @@ def _add_looks(
             conaffinity=0,
             mass=0,
         )
+
+
+@functools.cache
+def _parts(look: str, rotors: tuple[tuple[float, ...], ...], radius: float, height: float) -> list[airframes.Part]:
+    """Made once for each drone, to be read: a swarm is many of one kind."""
+    return LOOKS[look](rotors, radius, height)

@@ -5,6 +5,7 @@ A loft is a skin over a row of rings; most of what a drone is made of (blades, s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -71,8 +72,10 @@ def superellipse(half_width: float, half_height: float, power: float = 2.6, poin
     return np.column_stack([x, y])
 
 
+@functools.cache
 def propeller(radius: float, spin: Spin, blades: int = 2, stations: int = 8) -> trimesh.Trimesh:
-    """A twisted propeller in the xy plane that pushes along +z when it turns as `spin` says, seen from +z.
+    """A twisted propeller in the xy plane that pushes along +z when it turns as `spin` says, seen from +z. Each is made
+    once, to be read.
 
     Args:
         radius: blade tip radius in m.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import mujoco
@@ -18,9 +19,15 @@ _GREEN = (0.20, 0.75, 0.45, 1.0)
 
 def add_looks(spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody]) -> None:
     """Add the visual geoms to the bodies (by name) that are there."""
-    for look in _links() + _hand():
+    for look in _looks():
         if look.body in bodies:
             add_visual_mesh(spec, bodies[look.body], f"look_{look.name}", look.mesh, look.rgba)
+
+
+@functools.cache
+def _looks() -> list[Look]:
+    """Made once, to be read: every Panda looks the same."""
+    return _links() + _hand()
 
 
 def _links() -> list[Look]:

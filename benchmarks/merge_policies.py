@@ -6,7 +6,6 @@ python benchmarks/merge_policies.py go2arm-reach policies/zoo/go2-velocity runs/
 from __future__ import annotations
 
 import argparse
-import copy
 from pathlib import Path
 
 import rookery
@@ -29,9 +28,7 @@ def main() -> None:
     for folder in (args.first, args.second):
         policies, contract = open_run(folder)
         learned.append((policies[name], contract["groups"][name]))
-    contract = copy.deepcopy(
-        build_contract(env, config={}, assumed_delay=0.0, provenance={"made_from": [str(args.first), str(args.second)]})
-    )
+    contract = build_contract(env, provenance={"made_from": [str(args.first), str(args.second)]})
     save_policy(args.out, {name: side_by_side(*learned, group)}, contract)
     print(args.out)
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from rookery.policies.networks import MLP, Adam, parameter_count
-from rookery.policies.normalizers import ObservationNorm
-from rookery.policies.policy import ACTIVATIONS, Policy
-from rookery.sim.errors import RookeryError, unknown
+from rookery.policies.policy import Policy
+from rookery.policies.regression import Regression, RegressionConfig
+from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ Teacher = Callable[["VecEnv", Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class DistillConfig:
+class DistillConfig(RegressionConfig):
     """Settings of `distill`."""
 
     iterations: int = 200
@@ -43,27 +42,10 @@ class DistillConfig:
     """Latest iterations whose samples the student learns from."""
     epochs: int = 2
     """How often an iteration goes through them."""
-    batch: int = 2048
-    """Samples of one optimiser step."""
-    hidden: tuple[int, ...] = (128, 64)
-    """Widths of the student's hidden layers."""
-    activation: Literal["tanh", "elu", "relu"] = "tanh"
-    """Activation after every hidden layer."""
-    obs_clip: float = 10.0
-    """Limit of the normalised observations."""
-    learning_rate: float = 1e-3
-    """Learning rate of Adam at the start; it falls linearly to a tenth."""
-    max_grad_norm: float = 1.0
-    """Limit of the gradient's norm."""
-    seed: int = 0
-    """Seed of initial weights, shuffles and of who acts where."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        for name in ("iterations", "steps", "keep", "epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        super().__post_init__()
+        self.at_least_one("iterations", "steps", "keep", "epochs")
 
 
 @torch.no_grad()
@@ -113,7 +95,7 @@ def distill(
             obs, earned, *_ = env.step({student.name: torch.where(led[:, None, None].to(mine.device), wanted, mine)})
             error += (mine - wanted).square().mean().item() / c.steps
             reward += earned[student.name].mean().item() / c.steps
-        loss = student.learn(i)
+        loss = student.study(i)
         if progress is not None:
             progress({"iteration": i + 1, "loss": loss, "error": error, "reward": reward})
     return student.policy()
@@ -142,27 +124,19 @@ def privileged(policy: Policy, seen: Callable[[VecEnv], Tensor]) -> Teacher:
     return act
 
 
-class _Student:
-    """Network, optimiser, normaliser, and the samples of the latest iterations."""
+class _Student(Regression):
+    """With the samples of the latest iterations."""
+
+    config: DistillConfig
 
     def __init__(self, env: VecEnv, config: DistillConfig) -> None:
-        self.config, device = config, torch.device(env.device)
+        device = torch.device(env.device)
         self.name, self.spec = next(iter(env.groups.items()))
-        c, size, act = config, self.spec.observation_size, self.spec.action.size
-        self.generator = torch.Generator().manual_seed(c.seed)
-        sizes = (size, *c.hidden, act)
-        parameters = torch.zeros(1, parameter_count(sizes), device=device)
-        self.gradients = torch.zeros_like(parameters)
-        self.network = MLP(parameters, self.gradients, sizes, c.activation)
-        self.network.initialize(self.generator, 0.01, torch.tensor(self.spec.action.neutral))
-        self.adam = Adam(parameters, self.gradients, c.max_grad_norm)
-        self.norm = ObservationNorm(size, c.obs_clip, device)
-        rows = (c.keep, c.steps, env.num_envs, self.spec.count)
+        size, act = self.spec.observation_size, self.spec.action.size
+        super().__init__(size, self.spec.action.neutral, config, device)
+        rows = (config.keep, config.steps, env.num_envs, self.spec.count)
         self.seen, self.wanted = (torch.zeros(*rows, k, device=device) for k in (size, act))
         self.counts = torch.zeros(rows, device=device)
-
-    def act(self, obs: Tensor) -> Tensor:
-        return self.network.forward_agents(self.norm.normalize(obs)).clamp(-1.0, 1.0)
 
     def note(self, i: int, t: int, obs: Tensor, wanted: Tensor, active: Tensor | None) -> None:
         row = i % self.config.keep
@@ -170,28 +144,13 @@ class _Student:
         self.seen[row, t], self.wanted[row, t] = obs, wanted
         self.counts[row, t] = 1.0 if active is None else active.float()
 
-    def learn(self, i: int) -> float:
+    def study(self, i: int) -> float:
         """Regress what the teacher wanted in the latest iterations; returns the mean squared error."""
         c, full = self.config, min(i + 1, self.config.keep)
         self.norm.commit()
         seen, wanted = (x[:full].flatten(0, -2) for x in (self.seen, self.wanted))
-        counts = self.counts[:full].flatten()
-        rate = torch.full((1, 1), c.learning_rate * (1.0 - 0.9 * i / c.iterations), device=seen.device)
-        losses = []
+        counts, losses = self.counts[:full].flatten(), []
         for _ in range(c.epochs):
             for rows in torch.randperm(len(seen), generator=self.generator).to(seen.device).split(c.batch):
-                error = self.network.forward(self.norm.normalize(seen[rows]).unsqueeze(0)).sub_(wanted[rows])
-                w = (counts[rows] / counts[rows].sum().clamp(min=1.0)).unsqueeze(1)
-                losses.append((error.square() * w).sum() / error.shape[-1])
-                self.gradients.zero_()
-                self.network.backward(error.mul_(2.0 / error.shape[-1] * w))
-                self.adam.step(rate)
+                losses.append(self.learn(seen[rows], wanted[rows], i / c.iterations, counts[rows]))
         return torch.stack(losses).mean().item()
-
-    def policy(self) -> Policy:
-        c, spec = self.config, self.spec
-        out = Policy(spec.observation_size, spec.action.size, c.hidden, c.activation, c.obs_clip)
-        out.mean.copy_(self.norm.mean)
-        out.std.copy_(self.norm.std)
-        self.network.write_to(out.layers, 0)
-        return out.eval()

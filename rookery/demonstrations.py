@@ -78,8 +78,6 @@ def record(
     )
     filming = None
     try:
-        if act is None:
-            raise RookeryError(f"{env.task_id} has no classical controller to record: give a run of a trained policy.")
         filming = Filming(env, camera, *size) if camera else None
         contract = build_contract(env, provenance=gather_provenance(0, seed, env.world.engine, randomize))
         how = {"engine": env.world.engine, "num_envs": num_envs, "seed": seed, "randomize": randomize}

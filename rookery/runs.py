@@ -112,10 +112,13 @@ def open_env(
         env = make_env(contract, num_envs, config, **options)
         if controller == "policy":
             return env, act_with(policies, env)
-    baseline = getattr(env.task, "baseline", None)
-    if baseline is None:
-        raise RookeryError(f"{env.task_id} has no classical controller: leave out --controller.")
-    return env, baseline()
+    pilot = env.task.baseline()
+    if pilot is None:
+        env.close()
+        raise RookeryError(
+            f"{env.task_id} has no classical controller: give a run, or a policy of the zoo, without --controller pid."
+        )
+    return env, pilot
 
 
 def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

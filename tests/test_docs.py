@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# a command of ours with nothing that a shell would have to understand, or lines between such commands
+PIECE = re.compile(r"^rookery (?P<words>[^|&;<>$`\\\n]*)\n|(?P<shell>(?:(?!rookery ).*\n)+|.*\n)", re.MULTILINE)
+
+# Most of a short command's time is the import of libraries. Every block and every command is a process of its own, but is
+# forked from one that has imported these, and nothing of ours.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["torch", "numba", "mujoco", "trimesh.creation", "gymnasium", "tyro", "rich.console"])
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -20,17 +30,44 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text())
 
 
+def pieces(page: Path) -> Iterator[tuple[str, str]]:
+    """(language, text) of what a page asks for, in its order; a `rookery` command is Python."""
+    for language, text in blocks(page):
+        assert language in ("bash", "python", "console"), f"a block in {page.name} has language {language!r}"
+        if language == "python":
+            yield language, text
+        for piece in PIECE.finditer(text) if language == "bash" else ():
+            words = shlex.split(piece["words"] or "", comments=True)
+            ours = f"import sys; from rookery.cli.main import main; sys.exit(main({words!r}))"
+            yield ("bash", piece["shell"]) if piece["shell"] else ("python", ours)
+
+
+def run_python(text: str, folder: Path, log: Path) -> int | None:
+    """Exit code of Python code in a process of its own, started in a folder."""
+    start = f"import os; os.chdir({str(folder)!r}); log = os.open({str(log)!r}, os.O_WRONLY); os.dup2(log, 1); os.dup2(log, 2)"
+    process = FORKS.Process(target=exec, args=(f"{start}\n{text}", {"__name__": "__main__"}))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def run_bash(text: str, folder: Path, log: Path) -> int:
+    """The same of bash."""
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    with log.open("w") as out:
+        words = ["bash", "-euo", "pipefail", "-c", text]
+        return subprocess.run(words, cwd=folder, env=env, stdout=out, stderr=out, check=False).returncode
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
 def test_page_works(page, tmp_path):
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for language, text in blocks(page):
-        assert language in ("bash", "python", "console"), f"a block in {page.name} has language {language!r}"
-        command = {"bash": ["bash", "-euo", "pipefail", "-c", text], "python": [sys.executable, "-c", text]}
-        if language == "console":
-            continue
-        done = subprocess.run(command[language], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stdout}\n{done.stderr}"
+    folder, log = tmp_path / "here", tmp_path / "log"
+    folder.mkdir()
+    for language, text in pieces(page):
+        log.write_text("")
+        code = {"bash": run_bash, "python": run_python}[language](text, folder, log)
+        assert code == 0, f"{page.name}:\n{text}\n{log.read_text()}"
 
 
 def test_shown_commands_exist():

@@ -8,47 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from rookery.policies.demonstrations.dataset import Dataset
-from rookery.policies.networks import MLP, Adam, parameter_count
-from rookery.policies.normalizers import ObservationNorm
-from rookery.policies.policy import ACTIVATIONS, Policy
-from rookery.sim.errors import RookeryError, unknown
+from rookery.policies.policy import Policy
+from rookery.policies.regression import Regression, RegressionConfig
+from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 
 @dataclass(frozen=True)
-class CloneConfig:
+class CloneConfig(RegressionConfig):
     """Settings of `clone`."""
 
     epochs: int = 50
     """How often through all transitions."""
-    batch: int = 2048
-    """Transitions of one optimiser step."""
     held_out: float = 0.1
     """Part of the episodes that is only measured on; with fewer than two episodes none is."""
-    hidden: tuple[int, ...] = (128, 64)
-    """Widths of the hidden layers."""
-    activation: Literal["tanh", "elu", "relu"] = "tanh"
-    """Activation after every hidden layer."""
-    obs_clip: float = 10.0
-    """Limit of the normalised observations."""
-    learning_rate: float = 1e-3
-    """Learning rate of Adam at the start; it falls linearly to a tenth."""
-    max_grad_norm: float = 1.0
-    """Limit of the gradient's norm."""
-    seed: int = 0
-    """Seed of initial weights and of the order."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        super().__post_init__()
+        self.at_least_one("epochs")
         if not 0.0 <= self.held_out < 1.0:
             raise RookeryError(f"held_out is {self.held_out}: give a part from 0 to below 1.")
 
@@ -78,31 +59,20 @@ def clone(
     """
     c, group = config or CloneConfig(), data.group(group)
     spec = data.contract["groups"][group]
-    size = sum(t["size"] * t["history"] for t in spec["observation"])
+    learner = Regression(sum(t["size"] * t["history"] for t in spec["observation"]), spec["action"]["neutral"], c)
     learnt, held = _split(len(data), c)
-    norm = ObservationNorm(size, c.obs_clip)
     for batch in data.transitions(c.batch, group=group, episodes=learnt, shuffle=False):
-        norm.record(batch.observation)
-    norm.commit()
-    sizes = (size, *c.hidden, len(spec["action"]["names"]))
-    parameters = torch.zeros(1, parameter_count(sizes))
-    gradients = torch.zeros_like(parameters)
-    network = MLP(parameters, gradients, sizes, c.activation)
-    network.initialize(torch.Generator().manual_seed(c.seed), 0.01, torch.tensor(spec["action"]["neutral"]))
-    adam = Adam(parameters, gradients, c.max_grad_norm)
+        learner.norm.record(batch.observation)
+    learner.norm.commit()
     for epoch in range(c.epochs):
-        rate = torch.full((1, 1), c.learning_rate * (1.0 - 0.9 * epoch / c.epochs))
         losses, rows = 0.0, 0
         for batch in data.transitions(c.batch, group=group, episodes=learnt, seed=c.seed + epoch):
-            error = network.forward(norm.normalize(batch.observation).unsqueeze(0)).sub_(batch.action)
-            losses, rows = losses + error.square().mean().item() * len(batch), rows + len(batch)
-            gradients.zero_()
-            network.backward(error.mul_(2.0 / error[0].numel()))
-            adam.step(rate)
+            loss = learner.learn(batch.observation, batch.action, epoch / c.epochs)
+            losses, rows = losses + loss.item() * len(batch), rows + len(batch)
         if progress is not None:
-            policy = _policy(network, norm, sizes, c)
-            progress({"epoch": epoch + 1, "loss": losses / rows, "error": measure(policy, data, group, held or learnt)})
-    return _policy(network, norm, sizes, c)
+            error = measure(learner.policy(), data, group, held or learnt)
+            progress({"epoch": epoch + 1, "loss": losses / rows, "error": error})
+    return learner.policy()
 
 
 @torch.no_grad()
@@ -120,11 +90,3 @@ def _split(episodes: int, c: CloneConfig) -> tuple[list[int], list[int]]:
     order = torch.randperm(episodes, generator=torch.Generator().manual_seed(c.seed)).tolist()
     held = min(episodes - 1, round(c.held_out * episodes) or int(c.held_out > 0.0))
     return sorted(order[held:]), sorted(order[:held])
-
-
-def _policy(network: MLP, norm: ObservationNorm, sizes: Sequence[int], c: CloneConfig) -> Policy:
-    out = Policy(sizes[0], sizes[-1], c.hidden, c.activation, c.obs_clip)
-    out.mean.copy_(norm.mean)
-    out.std.copy_(norm.std)
-    network.write_to(out.layers, 0)
-    return out.eval()

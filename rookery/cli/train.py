@@ -107,6 +107,11 @@ def run(args: Args) -> int:
         raise RookeryError(
             "--teacher RUN is for --algorithm imitate: give both, or use --init RUN to start from a policy."
         )
+    if args.init is not None and args.algorithm != "ppo":
+        raise RookeryError(
+            f"--init RUN is for --algorithm ppo, and {args.algorithm} starts afresh: leave it out, or go on from the new run "
+            "by --init afterwards."
+        )
     if args.steps is not None:
         positive("--steps", args.steps)
     steps = None if args.steps is None else round(args.steps)

@@ -7,6 +7,7 @@ base's velocity. It is not told what it handles. The gripper opens and closes as
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,6 +23,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
+from rookery.sim.trajectories import Trajectory
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
@@ -88,7 +90,7 @@ class LocoManipulation(Reach):
         super().setup()
         c, world = self.cfg, self.world
         assert isinstance(world, MujocoWorld)
-        library = [played(x, c.pace) for e in self.entries for x in generate(e.family, c.per_family, c.library_seed)]
+        library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
         self.child("goals", self.goals)
         self.stage = Stage(world, self.entries, self.goals)
@@ -236,3 +238,9 @@ class LocoManipulation(Reach):
             )
 
         return act
+
+
+@functools.lru_cache(maxsize=1)  # to generate them takes longer than to make the worlds
+def _library(families: tuple[str, ...], count: int, seed: int, pace: float) -> list[Trajectory]:
+    """`count` trajectories of each family as they are played; to be read, not changed."""
+    return [played(x, pace) for family in families for x in generate(family, count, seed)]

@@ -11,7 +11,7 @@ from rookery.policies.gym_env import GROUP, GymVecEnv
 from rookery.policies.ppo import PPO, PPOConfig
 from rookery.sim.errors import RookeryError
 
-WORLDS, ITERATIONS, SEEDS = 16, 20, 2
+WORLDS, ITERATIONS = 16, 20
 CONFIG = PPOConfig(
     steps=128,
     epochs=10,
@@ -61,10 +61,9 @@ def theirs(seed: int) -> float:
 
 def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
     # Doing nothing earns about -1200. Over many seeds ours earned -225 +- 55 (16 seeds) and theirs -307 +- 89 (8 seeds):
-    # the difference of two means of two is 82 +- 74, so the limit below is 5 standard deviations away.
-    mine = [ours(seed) for seed in range(SEEDS)]
-    reference = [theirs(seed) for seed in range(SEEDS)]
-    assert np.mean(mine) > np.mean(reference) - 300.0, (mine, reference)
+    # the difference of a mean of two and one is 82 +- 97, so the limit below is 4 standard deviations away.
+    mine, reference = [ours(0), ours(1)], theirs(0)
+    assert np.mean(mine) > reference - 300.0, (mine, reference)
     assert np.mean(mine) > -800.0, mine
 
 

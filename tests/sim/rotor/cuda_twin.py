@@ -1,6 +1,6 @@
-"""The `rotor` engine on Numba's simulator of a GPU beside the CPU's; prints how far their numbers are apart.
+"""The `rotor` engine on Numba's simulator of a GPU beside the CPU's; prints how far their numbers are apart, by case.
 
-    NUMBA_ENABLE_CUDASIM=1 python tests/sim/rotor/cuda_twin.py CASE
+    NUMBA_ENABLE_CUDASIM=1 python tests/sim/rotor/cuda_twin.py CASE ...
 
 The simulator runs each CUDA thread as Python, some milliseconds for a physics step of a drone: worlds and steps are few.
 """
@@ -124,7 +124,7 @@ def cases(case: str) -> tuple[Scene, int]:
     return scene(SAGGING, places, base=bare_ground, fx=replace(REALISTIC, downwash=case)), 2
 
 
-def main(case: str) -> None:
+def compare(case: str) -> dict[str, dict[str, float]]:
     run = {"free": free, "ball": ball}.get(case, wakes)
     found = []
     for make in (RotorWorld, CudaWorld):
@@ -139,8 +139,8 @@ def main(case: str) -> None:
         with np.errstate(invalid="ignore"):
             apart[name] = float(np.where(same, 0.0, np.abs(a - b) / (1.0 + np.abs(a))).max(initial=0.0))
         largest[name] = float(np.abs(np.where(np.isfinite(a), a, 0.0)).max(initial=0.0))
-    print(json.dumps({"apart": apart, "largest": largest}))
+    return {"apart": apart, "largest": largest}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print(json.dumps({case: compare(case) for case in sys.argv[1:]}))

@@ -21,30 +21,32 @@ TWIN = Path(__file__).parent / "cuda_twin.py"
 GPU = torch.cuda.is_available()
 
 
-def beside(case: str) -> dict[str, dict[str, float]]:
-    """Greatest differences of a case between CPU and simulated GPU, over 1 + |value|, and greatest values, by name."""
+MOVED = {
+    "free": ("bodies", "gust", "memory", "force", "control", "mass", "moments"),
+    "volleybots": ("bodies", "force", "speed", "wake", "impulse", "when"),
+    "gym-pybullet-drones": ("bodies", "force", "speed", "wake", "impulse", "when"),
+    "realistic": ("bodies", "force", "speed", "wake", "impulse", "when"),
+    "ball": ("bodies", "state", "impulse", "when", "failures"),
+}
+"""What a case moves, by case."""
+
+
+@pytest.fixture(scope="module")
+def beside() -> dict[str, dict[str, dict[str, float]]]:
+    """Greatest differences between CPU and simulated GPU, over 1 + |value|, and greatest values, by case and name."""
     done = subprocess.run(
-        [sys.executable, str(TWIN), case], capture_output=True, text=True, check=False,
+        [sys.executable, str(TWIN), *MOVED], capture_output=True, text=True, check=False,
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    ("case", "moved"),
-    [
-        ("free", ("bodies", "gust", "memory", "force", "control", "mass", "moments")),
-        ("volleybots", ("bodies", "force", "speed", "wake", "impulse", "when")),
-        ("gym-pybullet-drones", ("bodies", "force", "speed", "wake", "impulse", "when")),
-        ("realistic", ("bodies", "force", "speed", "wake", "impulse", "when")),
-        ("ball", ("bodies", "state", "impulse", "when", "failures")),
-    ],
-)
-def test_a_thread_for_each_world_gives_the_states_of_the_cpu(case, moved):
-    found = beside(case)
+@pytest.mark.parametrize("case", MOVED)
+def test_a_thread_for_each_world_gives_the_states_of_the_cpu(case, beside):
+    found = beside[case]
     assert max(found["apart"].values()) < 1e-6, found["apart"]
-    assert all(found["largest"][name] > 0.0 for name in moved), found["largest"]
+    assert all(found["largest"][name] > 0.0 for name in MOVED[case]), found["largest"]
 
 
 @pytest.mark.skipif(GPU, reason="has a GPU")
