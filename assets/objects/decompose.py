@@ -8,37 +8,37 @@ nothing is ever triangulated. Where three cuts meet inside the solid, the hull n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
+from rookery.assets.objects.cuts import clip, corners, heights, volume
 from rookery.assets.objects.hulls import hulls
+from rookery.assets.objects.quickhull import hull_volume
 
 Floats = NDArray[np.float64]
 LEVELS = 5  # evenly spaced cuts along each axis
 FACE_LEVELS = 6  # and cuts along the largest flat faces across it
-UNEVEN = 1e-3  # what an uneven cut costs: share of the difference of both volumes; it halves rings, where no cut gains
+UNEVEN = 1e-3, 1.0
+"""What an uneven cut costs, as a share of the difference of both volumes. In the first try little: it halves rings, where no
+cut gains. In a second about as much as a cut can gain, so that a thin wall is not first sliced into rings."""
+POOR = 0.25
+"""Excess after the first try from which there is a second."""
 SLIVER = 1e-3  # of the mesh's volume: no smaller piece is cut off
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Skin [T, 3, 3] m and lids [C, 3, 3] m, the cell's planes [P, 4] (normal, offset: inside is below), corners [K, 3] m."""
+    """Skin [T, 3, 3] m and lids [C, 3, 3] m, the cell's planes [P, 4] (normal, offset: inside is below), points [N, 3] m that
+    span its hull, and the m^3 within."""
 
     skin: Floats
     lids: Floats
     planes: Floats
-    corners: Floats
-
-    @property
-    def volume(self) -> float:
-        return _volume(self.skin) + _volume(self.lids)
-
-    @property
-    def points(self) -> Floats:
-        return np.concatenate([self.skin.reshape(-1, 3), self.corners])
+    points: Floats
+    volume: float
 
 
 def decompose(
@@ -56,16 +56,29 @@ def decompose(
     Raises:
         ValueError: the mesh spans no solid.
     """
-    skin = np.asarray(mesh.triangles, float)
-    whole = _Piece(skin, np.zeros((0, 3, 3)), np.zeros((0, 4)), np.zeros((0, 3)))
-    first, volume = hulls([whole.points])[0], whole.volume
-    if first is None or volume <= 0.0:
+    skin = np.array(mesh.triangles, float)  # a copy: the cached one is read-only, which Numba takes for another type
+    points = np.unique(skin.reshape(-1, 3), axis=0)
+    whole = _Piece(skin, np.zeros((0, 3, 3)), np.zeros((0, 4)), points, volume(skin))
+    first = hulls([whole.points])[0]
+    if first is None or whole.volume <= 0.0:
         raise ValueError("a mesh without volume has no convex parts: give one that is closed and not inside out.")
-    pieces, gaps = [(whole, first)], [float(first.volume) - volume]
+    parts, gap = _cut_up(whole, first, max_parts, tolerance * whole.volume, UNEVEN[0])
+    if gap > POOR * whole.volume:
+        others, other_gap = _cut_up(whole, first, max_parts, tolerance * whole.volume, UNEVEN[1])
+        if other_gap < gap:
+            parts, gap = others, other_gap
+    return parts, gap / whole.volume
+
+
+def _cut_up(
+    whole: _Piece, first: trimesh.Trimesh, max_parts: int, enough: float, uneven: float
+) -> tuple[list[trimesh.Trimesh], float]:
+    """Hulls of the pieces, always cutting the one whose hull fills too much most, and the m^3 that all fill too much."""
+    pieces, gaps = [(whole, first)], [float(first.volume) - whole.volume]
     final: set[int] = set()
-    while len(pieces) < max_parts and sum(gaps) > tolerance * volume and len(final) < len(pieces):
+    while len(pieces) < max_parts and sum(gaps) > enough and len(final) < len(pieces):
         worst = max((i for i in range(len(pieces)) if i not in final), key=lambda i: gaps[i])
-        halves = _best_cut(pieces[worst][0], skin, SLIVER * volume) if gaps[worst] > 1e-4 * volume else None
+        halves = _best_cut(pieces[worst][0], whole, uneven) if gaps[worst] > 1e-4 * whole.volume else None
         if halves is None:
             final.add(worst)
             continue
@@ -73,26 +86,38 @@ def decompose(
         pieces.append(halves[1])
         gaps[worst], extra = (float(h.volume) - p.volume for p, h in halves)
         gaps.append(extra)
-    return [h for _, h in pieces], sum(gaps) / volume
+    return [h for _, h in pieces], sum(gaps)
 
 
-def _best_cut(piece: _Piece, skin: Floats, sliver: float) -> list[tuple[_Piece, trimesh.Trimesh]] | None:
+def _best_cut(piece: _Piece, whole: _Piece, uneven: float) -> list[tuple[_Piece, trimesh.Trimesh]] | None:
     """Both halves, with their hulls, by the plane after which the hulls fill least; None where no plane cuts it."""
-    pairs = []
+    found = []
     for normal, offset in _candidates(piece):
-        halves = [_half(piece, skin, sign * normal, sign * offset) for sign in (1.0, -1.0)]
-        if min(h.volume for h in halves) > sliver:
-            pairs.append(halves)
-    found = hulls([half.points for halves in pairs for half in halves])
-    best, least = None, np.inf
-    for i, halves in enumerate(pairs):
-        a, b = found[2 * i], found[2 * i + 1]
-        if a is None or b is None:
-            continue
-        cost = a.volume + b.volume + UNEVEN * abs(halves[0].volume - halves[1].volume)
-        if cost < least:
-            best, least = [(halves[0], a), (halves[1], b)], cost
-    return best
+        below, above = _halves(piece, whole.skin, normal, offset)
+        if min(below.volume, above.volume) > SLIVER * whole.volume:
+            cost = _hull_volume(below.points) + _hull_volume(above.points) + uneven * abs(below.volume - above.volume)
+            found.append((cost, below, above))
+    for _, below, above in sorted(found, key=lambda cut: cut[0]):
+        a, b = hulls([below.points, above.points])
+        if a is not None and b is not None:
+            return [(_tidied(below), a), (_tidied(above), b)]
+    return None
+
+
+def _tidied(piece: _Piece) -> _Piece:
+    """Without points that are there twice and triangles without area, which cuts along cuts leave behind."""
+    a, b, c = np.moveaxis(piece.skin, 1, 0)
+    flat = (a == b).all(1) | (b == c).all(1) | (c == a).all(1)
+    return replace(piece, skin=piece.skin[~flat], points=np.unique(np.round(piece.points, 9), axis=0))
+
+
+def _hull_volume(points: Floats) -> float:
+    """m^3, by the fast way or, where that fails, by MuJoCo's hull; 0 of what is flat."""
+    found = hull_volume(points)
+    if np.isnan(found):
+        mesh = hulls([points])[0]
+        found = 0.0 if mesh is None else float(mesh.volume)
+    return found
 
 
 def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
@@ -103,7 +128,7 @@ def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
     offset = centres - np.average(centres, axis=0, weights=area)
     _, own = np.linalg.eigh((offset * area[:, None]).T @ offset)
     planes = []
-    for k, axis in enumerate([*np.eye(3), *own.T]):
+    for k, axis in enumerate([*np.eye(3), *own.T.copy()]):
         if k >= 3 and np.abs(axis).max() > 0.999:
             continue
         heights = piece.points @ axis
@@ -119,71 +144,18 @@ def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
     return planes
 
 
-def _half(piece: _Piece, skin: Floats, normal: Floats, offset: float) -> _Piece:
-    """What of a piece lies below a plane."""
-    kept, edges = _clip(piece.skin, normal, offset)
-    lids, more = _clip(piece.lids, normal, offset)
-    edges = np.concatenate([edges, more])
-    apex = edges[:1, 0] if len(edges) else np.zeros((0, 3))
-    fan = (
-        np.stack([np.repeat(apex, len(edges), 0), edges[:, 1], edges[:, 0]], 1)
-        if len(edges)
-        else edges.reshape(0, 3, 3)
-    )
-    planes = np.concatenate([piece.planes, [[*normal, offset]]])
-    corners = piece.corners[piece.corners @ normal < offset]
-    new = _corners(piece.planes, planes[-1])
-    return _Piece(kept, np.concatenate([lids, fan]), planes, np.concatenate([corners, new[_inside(skin, new)]]))
-
-
-def _clip(triangles: Floats, normal: Floats, offset: float) -> tuple[Floats, Floats]:
-    """The parts of triangles [T, 3, 3] below a plane, and the directed edges [E, 2, 3] that they got along it."""
-    height = triangles @ normal - offset
-    below = height < 0.0
-    count = below.sum(1)
-    cut = (count == 1) | (count == 2)
-    # the corner that is alone on its side comes first
-    alone = np.where(count[cut] == 1, below[cut].argmax(1), (~below[cut]).argmax(1))
-    turn = (alone[:, None] + np.arange(3)) % 3
-    rows = np.arange(len(alone))[:, None]
-    a, b, c = np.moveaxis(triangles[cut][rows, turn], 1, 0)
-    ha, hb, hc = height[cut][rows, turn].T
-    ab = a + (ha / (ha - hb))[:, None] * (b - a)
-    ac = a + (ha / (ha - hc))[:, None] * (c - a)
-    one = count[cut] == 1
-    two = ~one
-    kept = [
-        triangles[count == 3],
-        np.stack([a, ab, ac], 1)[one],
-        np.stack([b, c, ac], 1)[two],
-        np.stack([b, ac, ab], 1)[two],
-    ]
-    edges = np.concatenate([np.stack([ab, ac], 1)[one], np.stack([ac, ab], 1)[two]])
-    return np.concatenate(kept), edges
-
-
-def _corners(planes: Floats, new: Floats) -> Floats:
-    """Points [K, 3] where the plane `new` meets two of `planes` [P, 4] within the cell."""
-    i, j = np.triu_indices(len(planes), 1)
-    systems = np.stack([planes[i], planes[j], np.broadcast_to(new, (len(i), 4))], 1)
-    solvable = np.abs(np.linalg.det(systems[:, :, :3])) > 1e-6
-    points = np.linalg.solve(systems[solvable][:, :, :3], systems[solvable][:, :, 3:])[:, :, 0]
-    slack = 1e-9 + 1e-9 * np.abs(planes[:, 3])
-    return points[(points @ planes[:, :3].T <= planes[:, 3] + slack).all(1)]
-
-
-def _inside(skin: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Which of points [K, 3] a closed skin [T, 3, 3] surrounds: its solid angle there is 4 pi and not 0."""
-    turns = np.empty(len(points))
-    for k, point in enumerate(points):
-        a, b, c = np.moveaxis(skin - point, 1, 0)
-        la, lb, lc = (np.linalg.norm(v, axis=1) for v in (a, b, c))
-        top = (a * np.cross(b, c)).sum(1)
-        low = la * lb * lc + (a * b).sum(1) * lc + (b * c).sum(1) * la + (c * a).sum(1) * lb
-        turns[k] = np.arctan2(top, low).sum() / (2.0 * np.pi)
-    return turns > 0.5
-
-
-def _volume(triangles: Floats) -> float:
-    """m^3 that closed triangles [T, 3, 3] surround, seen from the frame's origin."""
-    return float((triangles[:, 0] * np.cross(triangles[:, 1], triangles[:, 2])).sum() / 6.0)
+def _halves(piece: _Piece, skin: Floats, normal: Floats, offset: float) -> tuple[_Piece, _Piece]:
+    """What of a piece lies below a plane, and what above."""
+    made = corners(piece.planes, normal, offset, skin)
+    high, over, top = (heights(p.reshape(-1, 3), normal, offset) for p in (piece.skin, piece.lids, piece.points))
+    halves = []
+    for sign in (1.0, -1.0):
+        kept, edges = clip(piece.skin, sign * high)
+        lids, more = clip(piece.lids, sign * over)
+        rims = np.concatenate([edges, more])
+        fan = np.stack([np.broadcast_to(rims[:1, 0], (len(rims), 3)), rims[:, 1], rims[:, 0]], 1)
+        lids = np.concatenate([lids, fan])
+        points = np.concatenate([piece.points[sign * top < 0.0], edges.reshape(-1, 3), made])
+        planes = np.concatenate([piece.planes, [[*(sign * normal), sign * offset]]])
+        halves.append(_Piece(kept, lids, planes, points, volume(kept) + volume(lids)))
+    return halves[0], halves[1]

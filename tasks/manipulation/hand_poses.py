@@ -105,6 +105,8 @@ NEAR_PALM = 0.06
 above, at 0.05 m, was held by power grasps at 18 of 32 starts and by pinches at 13 of 40; a cube of 50 mm is at 0.08 m."""
 FINGERS = (CHAINS["ff"][0].pos[1], 0.0, CHAINS["rf"][0].pos[1])
 """m, where the three fingers stand across the grasp frame."""
+THUMB = CHAINS["th"][0].pos[1]
+"""m, where the thumb stands across the grasp frame: between the first two fingers."""
 DEEP = 0.05  # m, along the approach from the grasp frame: up to there the fingers hold firmly
 _WIDE, _ENOUGH = 0.012, 15  # m, half of what a finger covers; so many of the object's points it is to meet
 
@@ -116,14 +118,16 @@ def _far(pose: GraspPose, points: Floats) -> bool:
 def _merit(pose: GraspPose, item: ObjectModel, points: Floats) -> float:
     """What the samplers leave out, and what grasps of heavy things failed by when they were tried.
 
-    How many of the fingers meet the object; how far beside or above them its weight is, since what hangs below hangs well and
-    what stands above tips over; how far it is before the palm, where the hand has little force; how level the fingers close.
+    How many of the fingers meet the object; how far beside or above the thumb's line its weight is, since against the thumb all
+    fingers turn it, and what hangs below hangs well and what stands above tips over; how far it is before the palm, where the
+    hand has little force; how level the fingers close.
     """
     held, com = _between(pose, points), np.asarray(item.com)
     if not len(held):
         return 0.0
     meet = sum((np.abs(held[:, 0] - x) < _WIDE).sum() >= _ENOUGH for x in FINGERS) / len(FINGERS)
-    arm = com - pose.position - pose.axes @ held.mean(0)
+    middle = np.array([THUMB, *held.mean(0)[1:]])
+    arm = com - pose.position - pose.axes @ middle
     arm[2] = max(0.0, arm[2])
     ahead = max(0.0, float((com - pose.position) @ pose.axes[:, 2]) - DEEP)
     level = 1.0 - 0.5 * abs(pose.axes[2, 1])

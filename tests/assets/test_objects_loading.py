@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import mujoco
 import numpy as np
 import pytest
 import trimesh
 from scipy.spatial import ConvexHull
 
-from rookery.assets.objects import load_object
+from rookery.assets.objects import find_object, load_object
 from rookery.assets.objects.decompose import decompose
+from rookery.assets.objects.quickhull import hull_volume
 from rookery.assets.objects.repair import open_edges, thin_out
 
 
@@ -64,6 +67,35 @@ def test_a_cups_parts_leave_it_hollow():
     r, z = np.linalg.norm(points[:, :2], axis=1), points[:, 2]
     assert (hits[(r < 0.0385) & (r > 0.031) & (z < 0.079)] == 1).all()  # the wall is all there
     assert hits[(r < 0.022) & (z > 0.02)].mean() < 0.02  # and the inside is free
+
+
+@pytest.mark.parametrize("kind", ["normal", "grid", "sphere", "doubled", "nearly doubled"])
+def test_hulls_have_the_volumes_that_scipy_finds(kind):
+    rng = np.random.default_rng(0)
+    for n in (4, 20, 100, 700):
+        points = rng.normal(size=(n, 3))
+        if kind == "grid":
+            points = (
+                np.stack(np.meshgrid(*3 * [np.arange(max(2, round(n ** (1 / 3))))]), -1).reshape(-1, 3).astype(float)
+            )
+        elif kind == "sphere":
+            points /= np.linalg.norm(points, axis=1, keepdims=True)
+        elif kind == "doubled":
+            points = np.repeat(points, 6, axis=0)
+        elif kind == "nearly doubled":
+            points = np.repeat(points, 3, axis=0) + rng.uniform(-1e-9, 1e-9, (3 * n, 3))
+        assert hull_volume(0.01 * points) == pytest.approx(1e-6 * ConvexHull(points).volume, rel=2e-3)
+    assert hull_volume(points * (1.0, 1.0, 0.0)) == 0.0
+
+
+def test_a_mugs_parts_are_close_to_it_and_quickly_found():
+    """With libraries of the same purpose 32 parts filled 7 % (CoACD, 62 s) and 17 % (V-HACD, 3 s) more than a mug like it."""
+    mug = find_object("mug").mesh
+    decompose(cup(), max_parts=2)  # compiles
+    start = time.process_time()
+    parts, excess = decompose(mug)
+    assert len(parts) <= 32 and excess < 0.25
+    assert time.process_time() - start < 4.0
 
 
 def test_a_cube_needs_one_part_and_has_its_inertia(tmp_path):
