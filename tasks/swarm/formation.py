@@ -16,8 +16,6 @@ from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import formation_kernels, kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
-SLOTS_SEEN = 3
-
 
 @dataclass(frozen=True)
 class FormationConfig(FlockConfig):
@@ -51,11 +49,12 @@ class Formation(Flock):
     middles, below 10 cm, and a mean distance of the middles below 10 cm.
 
     The polygon is level, has as many corners as there are drones, lies somewhere in the arena and is turned at random; its
-    edge stays the same size with the number of drones. Any drone may take any corner. Each knows where the middle is, the
-    size of the polygon, its `SLOTS_SEEN` nearest corners with how near another drone that it sees is to them, and the corner
-    that is farthest from all drones. `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its
-    figures (facts/drones.md 2.7), damped like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner
-    that is its own when they are shared out nearest pair first.
+    edge stays the same size with the number of drones. Any drone may take any corner. Each knows the corners and where the
+    drones in its sight are, and shares the corners out between itself and those, nearest pair first: what it observes is the
+    way to the corner that falls to it, and its nearest neighbours. Nothing of that grows with the number of drones.
+    `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its figures (facts/drones.md 2.7), damped
+    like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it when everybody is in
+    sight.
     """
 
     Config: ClassVar[type] = FormationConfig
@@ -64,7 +63,6 @@ class Formation(Flock):
 
     centre: Tensor
     slots: Tensor
-    radius: Tensor
     hausdorff: Tensor
     astray: Tensor
     own: Tensor
@@ -101,29 +99,19 @@ class Formation(Flock):
         n, a = self.world.num_envs, self.cfg.num_drones
         self.buffer("centre", n, 3)
         self.buffer("slots", n, a, 3)
-        self.buffer("radius", n)
         self.buffer("own", n, a, dtype=torch.int64)
         for name in ("hausdorff", "astray", "hausdorff_sum", "astray_sum", "counted"):
             self.buffer(name, n)
         self._places = torch.zeros(n, a, 3)
-        self._slot, self._rival = torch.zeros(n, a, 3 * SLOTS_SEEN), torch.zeros(n, a, SLOTS_SEEN)
-        self._vacant = torch.zeros(n, a, 4)
+        self._claim = torch.zeros(n, a, 3)
         self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        terms = (
-            Term("centre_offset", 3, "m", "body", scale=0.5, noise=0.005, bias=0.005),
-            Term("slot_offset", 3 * SLOTS_SEEN, "m", "body, nearest first", noise=0.005),
-            Term("slot_rival", SLOTS_SEEN, "m", "from the slot to the nearest other drone in sight", noise=0.005),
-            Term("vacant_offset", 3, "m", "body", scale=0.5, noise=0.005),
-            Term("vacant_distance", 1, "m", "from that slot to the nearest drone in sight", noise=0.005),
-            Term("radius", 1, "m"),
-            Term("side", 1, "m"),
-        )
+        corner = Term("corner_offset", 3, "m", "body, to the corner that falls to it", noise=0.005, bias=0.005)
         others = self.flock_terms()
         if self.cfg.obs != "state":  # with a camera, its pictures show the others, and balls where the corners are
             others = (*(t for t in others if not t.name.startswith("neighbour")), *image_terms(self.cfg))
-        return {"drone": Group(self.cfg.num_drones, (*terms, *others), self.action)}
+        return {"drone": Group(self.cfg.num_drones, (corner, *others), self.action)}
 
     def reset(self, ids: Tensor) -> None:
         c, r = self.cfg, self.rng(ids)
@@ -132,7 +120,6 @@ class Formation(Flock):
         radius = c.side_m * (1 + c.side_spread * u[:, 3]) / (2 * math.sin(math.pi / c.num_drones))
         angle = self._corners + math.pi * u[:, 4:]
         self.slots[ids] = radius[:, None, None] * torch.stack((angle.cos(), angle.sin(), torch.zeros_like(angle)), -1)
-        self.radius[ids] = radius
         lot = r.uniform(0.0, 1.0, (len(self._grid),)).topk(c.num_drones, dim=1).indices
         self.target[ids] = self._grid[lot]
         self.place(ids)
@@ -159,22 +146,14 @@ class Formation(Flock):
         self.counted += counts
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        b, shape = self.drones.bodies, (-1, self.cfg.num_drones, 1)
+        state = self.drones.bodies.state.numpy()
         torch.add(self.slots, self.centre[:, None], out=self._places)
-        formation_kernels.look(
-            b.state.numpy(), self._places.numpy(), self.cfg.sight_m, self._slot.numpy(), self._rival.numpy(),
-            self._vacant.numpy(),
-        )  # fmt: skip
-        seen = self.observe_flock(
-            centre_offset=self.centre[:, None] - b.pos, slot_offset=self._slot, vacant_offset=self._vacant[..., :3]
-        )
-        radius = self.radius[:, None, None].expand(shape)
-        side = 2 * math.sin(math.pi / self.cfg.num_drones) * radius
-        own = {"slot_rival": self._rival, "vacant_distance": self._vacant[..., 3:], "radius": radius, "side": side}
+        kernels.claims(state, self._places.numpy(), self.cfg.sight_m, self._claim.numpy())
+        seen = self.observe_flock(corner_offset=self._claim)
         if self.vision.on:
             seen = {name: v for name, v in seen.items() if not name.startswith("neighbour")}
-            own |= self.vision.observe(self._places, own=False)
-        return {"drone": {**seen, **own}}
+            seen |= self.vision.observe(self._places, own=False)
+        return {"drone": seen}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a metre, `on_target` over the last decimetre."""

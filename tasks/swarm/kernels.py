@@ -83,7 +83,7 @@ def nearest(state, sight, offset, velocity, closeness):
 
 @_loop
 def assign(state, slots, own):
-    """Share slots out: again and again, of all drones and slots that are left, the nearest pair.
+    """Share slots out among all drones, see `share`.
 
     Args:
         state: [N, A, 13], see Bodies.state.
@@ -91,28 +91,84 @@ def assign(state, slots, own):
         own: [N, A] int64, written: the slot of each drone.
     """
     worlds, count, _ = slots.shape
-    distance, partner = np.empty((count, count)), np.empty(count, np.int64)
+    distance, everybody = np.empty((count, count)), np.ones(count, np.bool_)
     for w in range(worlds):
-        taken = np.zeros(count, np.bool_)
+        _distances(state[w], slots[w], distance)
+        share(distance, everybody, own[w])
+
+
+@_loop
+def claims(state, slots, sight, claim):
+    """The slot that falls to each drone when it shares all of them out between itself and the drones that it sees.
+
+    Drones that see each other and no one else come to the same result as `assign`, and none of them was told.
+
+    Args:
+        state: [N, A, 13], see Bodies.state.
+        slots: [N, A, 3] m, world.
+        sight: m: a drone farther from the observer than this counts for nothing.
+        claim: [N, A, 3] float32 m, world: from the observer to its slot, written.
+    """
+    worlds, count, _ = slots.shape
+    distance, everybody, seen = np.empty((count, count)), np.ones(count, np.bool_), np.empty(count, np.bool_)
+    own, partly = np.empty(count, np.int64), np.empty(count, np.int64)
+    for w in range(worlds):
+        _distances(state[w], slots[w], distance)
+        share(distance, everybody, own)
         for a in range(count):
-            own[w, a] = -1
-            for s in range(count):
-                d = 0.0
+            all_seen = True
+            for b in range(count):
+                apart = 0.0
                 for i in range(3):
-                    d += (slots[w, s, i] - state[w, a, i]) ** 2
-                distance[a, s] = d
+                    apart += (state[w, b, i] - state[w, a, i]) ** 2
+                seen[b] = apart <= sight * sight
+                all_seen = all_seen and seen[b]
+            mine = own[a]
+            if not all_seen:
+                share(distance, seen, partly)
+                mine = partly[a]
+            for i in range(3):
+                claim[w, a, i] = slots[w, mine, i] - state[w, a, i]
+
+
+@_loop
+def _distances(state, slots, distance):
+    """Squared distances [A, S] of the drones and slots of one world."""
+    for a in range(len(state)):
+        for s in range(len(slots)):
+            distance[a, s] = 0.0
+            for i in range(3):
+                distance[a, s] += (slots[s, i] - state[a, i]) ** 2
+
+
+@_loop
+def share(distance, who, own):
+    """Share slots out: again and again, of the drones and slots that are left, the nearest pair.
+
+    Args:
+        distance: [A, S], S >= A; any measure that grows with it.
+        who: [A] bool: the drones that get one.
+        own: [A] int64, written: the slot of each drone, -1 for those who get none.
+    """
+    count = len(who)
+    taken, partner = np.zeros(distance.shape[1], np.bool_), np.empty(count, np.int64)
+    left = 0
+    for a in range(count):
+        own[a] = -1
+        if who[a]:
             partner[a] = _closest(distance[a], taken)
-        for _ in range(count):
-            best = -1
-            for a in range(count):
-                if own[w, a] >= 0:
-                    continue
-                if taken[partner[a]]:
-                    partner[a] = _closest(distance[a], taken)
-                if best < 0 or distance[a, partner[a]] < distance[best, partner[best]]:
-                    best = a
-            own[w, best] = partner[best]
-            taken[partner[best]] = True
+            left += 1
+    for _ in range(left):
+        best = -1
+        for a in range(count):
+            if not who[a] or own[a] >= 0:
+                continue
+            if taken[partner[a]]:
+                partner[a] = _closest(distance[a], taken)
+            if best < 0 or distance[a, partner[a]] < distance[best, partner[best]]:
+                best = a
+        own[best] = partner[best]
+        taken[partner[best]] = True
 
 
 @_loop

@@ -84,6 +84,7 @@ class Swarm(DroneTask):
     figures: Tensor
     cause: Tensor
     held: Tensor
+    number: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
@@ -144,6 +145,8 @@ class Swarm(DroneTask):
         self.buffer("figures", n, len(FIGURES))
         self.buffer("cause", n, dtype=torch.int64)
         self.buffer("held", n, dtype=torch.int64)
+        self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
+        self.number.fill_(a)
         self._in_body = c.action not in _WORLD_AXES
         self._seen = torch.zeros(n, a, 18 + 7 * c.neighbours)
         self._all = torch.arange(n)
@@ -215,16 +218,16 @@ class Swarm(DroneTask):
     def _judge(self, ids: Tensor) -> None:
         c = self.cfg
         kernels.judge(
-            ids.numpy(), self.drones.bodies.state.numpy(), self.before.numpy(), self.goal.numpy(), self.goal_before.numpy(),
-            c.shell_m, self._near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m, self.terms.numpy(),
-            self.cause.numpy(), self.figures.numpy(),
+            ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.before.numpy(), self.goal.numpy(),
+            self.goal_before.numpy(), c.shell_m, self._near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m,
+            self.terms.numpy(), self.cause.numpy(), self.figures.numpy(),
         )  # fmt: skip
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         c, ids = self.cfg, self._all if self._stale is None else self._stale
         kernels.look(
-            ids.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(), self._middle,
-            c.sight_m, c.neighbours, self._in_body, self._seen.numpy(),
+            ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(),
+            self._middle, c.sight_m, c.neighbours, self._in_body, self._seen.numpy(),
         )  # fmt: skip
         self._stale, self._looked = None, True
         parts = dict(zip(self._term_names, self._seen.split(self._widths, dim=-1), strict=True))

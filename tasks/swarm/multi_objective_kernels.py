@@ -44,13 +44,16 @@ def begin(worlds, start, state, goal, goal_before, goal_velocity, target, before
 
 
 @_loop
-def judge(worlds, state, before, goal, goal_before, radius, near, floor, half, ceiling, terms, cause, figures):
+def judge(
+    worlds, number, state, before, goal, goal_before, radius, near, floor, half, ceiling, terms, cause, figures
+):  # fmt: skip
     """Reward terms, crashes and figures of some worlds, after a control step.
 
     Drones and target count as having moved straight during the step: two that passed through each other have met.
 
     Args:
         worlds: [m] int64 which.
+        number: [N] int64: how many drones, the first ones, take part; the others get nothing.
         state: [N, A, 13], see Bodies.state.
         before: [N, A, 3] m, world: the drones' places one control step ago; overwritten with the present ones.
         goal, goal_before: [N, 3] m, world: the target now and one control step ago.
@@ -64,11 +67,12 @@ def judge(worlds, state, before, goal, goal_before, radius, near, floor, half, c
             target to the drones, 0 when they balance; least distance between two drones in the episode so far, which the
             caller sets to inf at its start.
     """
-    count = state.shape[1]
-    natural = math.sqrt(4.0 * math.pi / count)  # rad, an equal share of the sphere seen from the target
-    distance, direction = np.empty(count), np.empty((count, 3))
+    distance, direction = np.empty(state.shape[1]), np.empty((state.shape[1], 3))
     for w in worlds:
+        count = number[w]
+        natural = math.sqrt(4.0 * math.pi / count)  # rad, an equal share of the sphere seen from the target
         _directions(state[w], goal[w], distance, direction)
+        terms[:, w, count:] = 0.0
         mean, least, error, narrow, ended = 0.0, math.inf, 0.0, 1.0, 0
         balance = np.zeros(3)
         for a in range(count):
@@ -112,7 +116,7 @@ def judge(worlds, state, before, goal, goal_before, radius, near, floor, half, c
                 ended = why
             for i in range(3):
                 balance[i] += direction[a, i] / count
-        for a in range(count):
+        for a in range(state.shape[1]):
             for i in range(3):
                 before[w, a, i] = state[w, a, i]
         cause[w] = ended
@@ -148,11 +152,12 @@ def _directions(state, goal, distance, direction):
 
 
 @_loop
-def look(worlds, state, goal, goal_velocity, middle, sight, neighbours, in_body, seen):
+def look(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, in_body, seen):
     """What the drones of some worlds observe.
 
     Args:
         worlds: [m] int64 which.
+        number: [N] int64: how many drones, the first ones, take part; the others neither see nor are seen.
         state: [N, A, 13], see Bodies.state.
         goal, goal_velocity: [N, 3] m and m/s, world.
         middle: [3] m, world: the middle of the arena.
@@ -163,10 +168,12 @@ def look(worlds, state, goal, goal_velocity, middle, sight, neighbours, in_body,
             arena's middle; world's up 3 in the body frame; own velocity 3; own angular velocity 3 (body frame); then K
             offsets of neighbours, K relative velocities, and K ones, all 0 for the neighbours that there are not.
     """
-    count, k = state.shape[1], neighbours
+    k = neighbours
     order, gap = np.empty(max(k, 1), np.int64), np.empty(max(k, 1))
     r, v = np.empty((3, 3)), np.empty(3)
     for w in worlds:
+        count = number[w]
+        seen[w, count:] = 0.0
         for a in range(count):
             own, out = state[w, a], seen[w, a]
             _rotation(own[3:7], r)
@@ -187,7 +194,7 @@ def look(worlds, state, goal, goal_velocity, middle, sight, neighbours, in_body,
                 v[i] = own[7 + i]
                 out[15 + i] = own[10 + i]
             _turn(r, v, out[12:15])
-            found = _nearest(state[w], a, sight, order, gap) if k > 0 else 0
+            found = _nearest(state[w, :count], a, sight, order, gap) if k > 0 else 0
             out[18:] = 0.0
             for n in range(found):
                 other = state[w, order[n]]

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
 from rookery.tasks.swarm.multi_objective import Swarm, SwarmConfig
+
+_ASIDE_M = 50.0  # m from the arena: where those wait who do not take part, out of sight and of each other's wake
 
 
 @dataclass(frozen=True)
 class SurroundConfig(SwarmConfig):
     """Values of swarm-surround."""
+
+    fewest_drones: int = 0  # above 0: half of the episodes have only so many, to train one policy with two numbers
 
 
 class Surround(Swarm):
@@ -22,3 +30,39 @@ class Surround(Swarm):
 
     Config: ClassVar[type] = SurroundConfig
     cfg: SurroundConfig
+
+    present: Tensor
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        c = self.cfg
+        if c.fewest_drones and not 2 <= c.fewest_drones <= c.num_drones:
+            raise RookeryError(
+                f"fewest_drones must be 0 or lie between 2 and num_drones, {c.num_drones}, got {c.fewest_drones}."
+            )
+
+    def setup(self) -> None:
+        super().setup()
+        n, a = self.world.num_envs, self.cfg.num_drones
+        self.buffer("present", n, a, dtype=torch.bool)
+        self.present.fill_(True)
+        self._aside = torch.tensor([(_ASIDE_M + 3.0 * i, 0.0, self.cfg.height_m) for i in range(a)])
+
+    def place(self, ids: Tensor) -> None:
+        c = self.cfg
+        if c.fewest_drones:
+            few = self.rng(ids).integers(0, 2, (1,))[:, 0] > 0
+            self.number[ids] = torch.where(few, c.fewest_drones, c.num_drones)
+            self.present[ids] = torch.arange(c.num_drones) < self.number[ids, None]
+            self.target[ids] = torch.where(self.present[ids, :, None], self.target[ids], self._aside)
+        super().place(ids)
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        if self.cfg.fewest_drones:  # those aside hover
+            given, here = actions["drone"], self.present[..., None]
+            here = here[:, None] if given.dim() == 4 else here  # delayed: a row for each physics step
+            actions = {"drone": torch.where(here, given, self._neutral)}
+        super().apply(actions)
+
+    def active(self) -> dict[str, Tensor] | None:
+        return {"drone": self.present} if self.cfg.fewest_drones else None

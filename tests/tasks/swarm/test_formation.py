@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist, directed_hausdorff
 import rookery
 from rookery.sim.errors import RookeryError
 from rookery.sim.vec_env import VecEnv
-from rookery.tasks.swarm import formation_kernels
+from rookery.tasks.swarm import formation_kernels, kernels
 
 
 def make(n: int = 4, **config: Any) -> VecEnv:
@@ -50,9 +50,8 @@ def test_the_polygon_is_regular_level_and_of_the_declared_size(drones):
     assert side.max() - side.min() > 0.28
     assert t.slots[..., 2].abs().max() == 0
     assert t.slots.mean(1).abs().max() < 1e-5
-    assert torch.allclose(t.slots.norm(dim=-1), t.radius[:, None].expand(-1, drones), atol=1e-5)
-    obs = t.observe()["drone"]
-    assert torch.allclose(obs["side"][:, 0, 0], side[:, 0], atol=1e-5)
+    assert torch.allclose(t.slots.norm(dim=-1), 0.5 * side / math.sin(math.pi / drones), atol=1e-5)
+    assert env.groups["drone"].observation_size == make(1).groups["drone"].observation_size
     first = torch.atan2(t.slots[:, 0, 1], t.slots[:, 0, 0])
     assert first.min() < -3
     assert first.max() > 3
@@ -84,22 +83,39 @@ def test_errors_do_not_ask_who_stands_where():
     assert torch.allclose(t.distances(), torch.tensor(0.3), atol=1e-5)
 
 
-def test_slots_as_drones_see_them():
-    rng, sight, k = np.random.default_rng(1), 1.5, 3
+def nearest_pairs(far: np.ndarray, drones: list[int]) -> dict[int, int]:
+    """Of the drones and corners that are left the nearest pair, again and again."""
+    cost, out = far.copy(), {}
+    for _ in drones:
+        a, corner = min(((a, s) for a in drones for s in range(far.shape[1])), key=lambda pair: cost[pair])
+        out[a] = corner
+        cost[a], cost[:, corner] = math.inf, math.inf
+    return out
+
+
+@pytest.mark.parametrize("sight", [0.7, 1.5, 100.0])
+def test_a_drone_claims_the_corner_that_falls_to_it_among_those_it_sees(sight):
+    rng = np.random.default_rng(1)
     state, places = rng.normal(size=(20, 5, 13)).astype(np.float32), rng.normal(size=(20, 5, 3)).astype(np.float32)
-    slot, rival, vacant = (np.empty((20, 5, c), np.float32) for c in (3 * k, k, 4))
-    formation_kernels.look(state, places, sight, slot, rival, vacant)
+    claim = np.empty((20, 5, 3), np.float32)
+    kernels.claims(state, places, sight, claim)
     for w in range(20):
         far, apart = cdist(state[w, :, :3], places[w]), cdist(state[w, :, :3], state[w, :, :3])
         for a in range(5):
-            others = [b for b in range(5) if b != a and apart[a, b] <= sight]
-            near = [min([sight, *far[others, s]]) for s in range(5)]
-            order = np.argsort(far[a])[:k]
-            assert np.allclose(slot[w, a].reshape(k, 3), places[w, order] - state[w, a, :3], atol=1e-5)
-            assert np.allclose(rival[w, a], [near[s] for s in order], atol=1e-5)
-            emptiest = np.minimum(far[a], near)
-            assert vacant[w, a, 3] == pytest.approx(emptiest.max(), abs=1e-5)
-            assert np.allclose(vacant[w, a, :3], places[w, emptiest.argmax()] - state[w, a, :3], atol=1e-5)
+            own = nearest_pairs(far, [b for b in range(5) if apart[a, b] <= sight])[a]
+            assert np.allclose(claim[w, a], places[w, own] - state[w, a, :3], atol=1e-5)
+
+
+def test_of_two_at_one_corner_the_farther_one_is_shown_the_empty_corner():
+    env = make(50, num_drones=6, sight_m=100.0)
+    t = env.task
+    assert torch.allclose(t.observe()["drone"]["corner_offset"].norm(dim=-1), t.distances(), atol=1e-5)
+    pos = corners(env)[:, [0, 0, 2, 3, 4, 5]]
+    pos[:, 1] += torch.tensor([0.1, 0.0, 0.0])
+    put(env, pos)
+    way = t.observe()["drone"]["corner_offset"]  # level and facing x: body axes are the world's
+    assert torch.allclose(way[:, 1], corners(env)[:, 1] - pos[:, 1], atol=1e-5)
+    assert way[:, [0, 2, 3, 4, 5]].abs().max() < 1e-5
 
 
 def test_success_asks_for_shape_place_and_no_crash():

@@ -208,6 +208,46 @@ def test_success_needs_the_last_second() -> None:
         assert env.task.metrics()["success"].item() == success
 
 
+def test_half_of_the_episodes_may_have_fewer_drones() -> None:
+    env = make(64, engine="rotor", num_drones=6, fewest_drones=3, sight_m=9.0)
+    number, here = env.task.number.clone(), env.active["drone"].clone()
+    assert set(number.tolist()) == {3, 6}
+    assert 16 < (number == 3).sum() < 48
+    assert torch.equal(here.sum(1), number)
+    few = (number == 3).nonzero()[:, 0]
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        _, reward, terminated, *_ = env.step(torch.rand(64, 6, 4, generator=rng) * 2 - 1)
+    assert not terminated.any()
+    pos, goal = env.task.drones.bodies.pos[few], env.task.goal[few]
+    assert (pos[:, :3, :2].abs() < 4.0).all()
+    assert (pos[:, 3:, 0] > 40.0).all()  # the others wait, neither seen nor counted
+    assert (reward["drone"][few, 3:] == 0).all()
+    seen = env.task.observe()["drone"]
+    assert torch.equal(seen["neighbour_seen"][few, :3], torch.tensor([1.0, 1.0, 0.0]).expand(len(few), 3, 3))
+    distance = (pos[:, :3] - goal[:, None]).norm(dim=-1)
+    assert torch.allclose(env.task.metrics()["distance_m"][few], distance.mean(1), atol=1e-5)
+    near = torch.cdist(pos[:, :3], pos[:, :3]).sum(-1) / 2
+    assert torch.allclose(reward["drone"][few, :3, 1], near, atol=1e-4)
+
+
+def test_fewer_drones_make_the_same_episode_as_a_swarm_of_that_number() -> None:
+    """What the ones aside do concerns nobody: three of six fly as three alone from the same start."""
+    few, alone = make(8, engine="rotor", num_drones=6, fewest_drones=3), make(8, engine="rotor", num_drones=3)
+    here = (few.task.number == 3).nonzero()[:, 0]
+    assert len(here) > 0
+    alone.task.drones.bodies.set_state(torch.arange(8), few.task.drones.bodies.state[:, :3].clone())
+    for name in ("goal", "goal_before"):
+        getattr(alone.task, name).copy_(getattr(few.task, name))
+    alone.task.before.copy_(few.task.before[:, :3])
+    rng = torch.Generator().manual_seed(1)
+    for _ in range(10):
+        action = torch.rand(8, 6, 4, generator=rng) * 2 - 1
+        _, reward, *_ = few.step(action)
+        _, same, *_ = alone.step(action[:, :3])
+        assert torch.allclose(reward["drone"][here, :3], same["drone"][here], atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -219,6 +259,8 @@ def test_success_needs_the_last_second() -> None:
         ({"starts": "publisht"}, "unknown value of starts 'publisht': did you mean 'published'"),
         ({"starts": "published", "num_drones": 5}, "published starts are for 4 drones"),
         ({"neighbours": 0}, "at least 1 neighbour"),
+        ({"fewest_drones": 5}, "fewest_drones must be 0 or lie between 2 and num_drones, 4, got 5"),
+        ({"fewest_drones": 1}, "fewest_drones must be 0"),
         ({"shell_width_m": 0.9}, "shell_width_m must lie between 0 and shell_m"),
     ],
 )
