@@ -1,5 +1,5 @@
-"""What a Panda's controller computes at each control step, for all worlds at once: inverse kinematics, references within the
-robot's limits, and Cartesian impedance.
+"""What a Panda's controller computes at each control step, for all worlds at once: inverse kinematics and
+Cartesian impedance. Joint references: `references.py`.
 
 Kinematic chains are those of `chain_of`, with the base's pose in them: all places and axes are the world's. Loops run over
 seven joints known to the compiler, and each thread takes worlds by the piece, with one set of scratch arrays.
@@ -20,10 +20,6 @@ JOINTS = 7
 PIECE = 64  # worlds that a thread takes at a time
 WORLDS_EACH = 512
 """Worlds for which it is worth to wake another thread; a kernel takes about 1 us for a world."""
-BANDWIDTH = 25.0
-"""1/s, with which a reference goes to its goal where no limit is in the way."""
-BRAKE = 0.7
-"""Share of the acceleration that braking counts on: the jerk's limit takes the rest."""
 
 
 def _few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
@@ -170,37 +166,6 @@ def track_pose(  # type: ignore[no-untyped-def]
                         change += jac[i, n] * error[i]
                     change = min(max(change, -most), most)
                     q[world, n] = min(max(q[world, n] + change, lower[n]), upper[n])
-
-
-@_few_threads
-@njit(cache=True, parallel=True, error_model="numpy")
-def follow(goal, ref, top, acceleration, jerk, lead, dt, grip, rows):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """References that go to joint goals within limits, and the opening of the gripper: one row a physics step.
-
-    The speed wanted goes to zero with the way to the goal, and is approached with the rate 3 BANDWIDTH. As long as the jerk's
-    limit is at least that times the acceleration's, neither is ever left, nor is the speed's. A goal is overshot by little.
-
-    Args:
-        goal: [N, 7] rad. ref: [N, 3, 7] position, velocity, acceleration; in and out.
-        top: [N, 7] rad/s, speed at most. acceleration, jerk: [7] limits, rad and s.
-        lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
-        dt: s. grip: [N] m. rows: [N, K, 8] float32, results.
-    """
-    for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
-            for k in range(rows.shape[1]):
-                rows[world, k, JOINTS] = grip[world]
-                for n in range(JOINTS):
-                    q, v, a = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
-                    way = goal[world, n] - q
-                    most = min(top[world, n], math.sqrt(2.0 * BRAKE * acceleration[n] * abs(way)))
-                    wish = 3.0 * BANDWIDTH * (min(max(BANDWIDTH * way, -most), most) - v)
-                    wish = min(max(wish, -acceleration[n]), acceleration[n])
-                    a += min(max(wish - a, -jerk[n] * dt), jerk[n] * dt)
-                    v += a * dt
-                    q += v * dt
-                    ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q, v, a
-                    rows[world, k, n] = q + lead[n] * v
 
 
 @_few_threads

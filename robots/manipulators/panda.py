@@ -1,9 +1,9 @@
 """The Panda: views, kinds of actions that the real robot takes, and its limits.
 
 Whatever the action, joints are driven as on the robot: a reference that keeps the limits of position, speed, acceleration
-and jerk goes to the servos, or torques that keep their limits of size and rate go to the motors (Franka's interface
-specification; facts 3.1). What the servos make of a reference keeps the limits of size alone, see JERK_SHARE. A tool pose is
-never imposed: it is turned into joint angles, or into torques.
+and jerk goes to the servos, no faster than the rate of the motors' torques allows (references.py), or torques that keep their
+limits of size and rate go to the motors (Franka's interface specification; facts 3.1). A tool pose is never imposed: it is
+turned into joint angles, or into torques.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.assets.panda import DAMPING, FINGERS, JOINTS, KD, KP, LOWER, STROKE, TORQUE, UPPER, panda_spec
+from rookery.assets.panda import ARMATURE, DAMPING, FINGERS, JOINTS, KD, KP, LOWER, STROKE, TORQUE, UPPER, panda_spec
 from rookery.robots.arms.kinematics import chain_of
-from rookery.robots.manipulators.kernels import follow, impedance, tools, track_pose, turn_goals
+from rookery.robots.manipulators.kernels import impedance, tools, track_pose, turn_goals
+from rookery.robots.manipulators.references import follow, links_of, move_goals
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.parameters import Parameter
@@ -33,19 +34,24 @@ SPEED = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)  # rad/s, facts 3.1; so a
 ACCELERATION = (15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0)  # rad/s^2
 JERK = (7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0)  # rad/s^3
 TORQUE_RATE = 1000.0  # N m/s
-JERK_SHARE = 0.2
-"""Of the published jerk that our references use. The reference is what is limited: the servos' own torque rate is not. In free
-motion it is below 1.9 kN m/s (joint goals) and 2.8 kN m/s (tool goals) in 99 % of the physics steps; all of the jerk makes that
-3.8, to gain one of the 40 control steps of half a radian's way (measured)."""
+INERTIAL = (50.0, 28.0, 40.0, 35.0, 6.0, 6.0, 6.0)
+"""N m that references may take to accelerate the arm. Gravity takes up to 45 of joint 2's 87, and where a servo meets its
+limit its torque chatters (measured: 6 kN m/s)."""
+RATE_SHARE = 0.8
+"""Of the torque's rate that the arm's inertia may take in free motion; the rest is for what references do not know of:
+speed, friction and the servos' own errors."""
 MARGIN = 0.05  # rad, from the limits of position
 HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4)
 """rad: the tool points down and its fingers close along the base's y."""
 STEP = 0.01
 """m, that a "cartesian" action of 1 moves the tool's goal in a control step: Meta-World's (facts 4)."""
 TURN = 0.05  # rad, likewise of "pose" and "impedance", a turn about each of the base's axes
-LEASH = 0.05
-"""m, how far the goal may be ahead of the tool: what is blocked is not wound up."""
-LEASH_TURN = 0.4  # rad, likewise
+LEAD = 0.045
+"""m, along each axis, how far the goal may be ahead of the reference: steps are made shorter for that, in their direction."""
+LEASH = 0.06
+"""m, likewise of the tool itself: what is blocked is not wound up."""
+SPRING_LEASH = 0.05  # m, likewise of "impedance"
+LEASH_TURN = 0.4  # rad, likewise of a pose's turn
 IK_DAMPING, POSTURE, ROUNDS = 0.02, 0.02, 2
 """Of the least squares (m and rad), share of the way home per round, rounds in a control step."""
 STIFFNESS = (400.0, 400.0, 400.0, 20.0, 20.0, 20.0)
@@ -127,10 +133,11 @@ class Panda(Buffers):
         turns[0] = self.base_turn.numpy() @ turns[0]
         self._chain = turns, offsets, axes
         self.home = torch.tensor(home, dtype=torch.float64)
-        self.box = None if box is None else torch.tensor(box, dtype=torch.float64)
+        self.box = torch.tensor(((-math.inf,) * 3, (math.inf,) * 3) if box is None else box, dtype=torch.float64)
         limits = np.array((LOWER, UPPER)) + MARGIN * np.array([[1.0], [-1.0]])
         self._lower, self._upper = limits
-        self._limits = (np.array(ACCELERATION), JERK_SHARE * np.array(JERK))
+        self._limits = np.array(SPEED), np.array(ACCELERATION), np.array(JERK), np.array(INERTIAL)
+        self._links = links_of(world.model, self.joint_names, turns, offsets)
         self._lead = (np.array(KD) + DAMPING) / np.array(KP)
         self.buffer("reference", n, 3, 7, dtype=torch.float64)
         self.buffer("joint_goal", n, 7, dtype=torch.float64)
@@ -138,7 +145,6 @@ class Panda(Buffers):
         self.buffer("goal_turn", n, 3, 3, dtype=torch.float64)
         self.buffer("torque", n, 7, dtype=torch.float64)
         self.buffer("grip", n)  # m, opening that is asked for
-        self._top = torch.tensor(SPEED, dtype=torch.float64).repeat(n, 1)
         self.pos, self.vel, self.opening = torch.zeros(n, 7), torch.zeros(n, 7), torch.zeros(n)
         self._tool, self._turn = torch.zeros(n, 3, dtype=torch.float64), torch.zeros(n, 3, 3, dtype=torch.float64)
         self.tool, self.turn = torch.zeros(n, 3), torch.zeros(n, 3, 3)
@@ -209,11 +215,7 @@ class Panda(Buffers):
         self._send()
 
     def _joint_velocity(self, a: Tensor) -> None:
-        # on the way to the limit ahead, no faster than that: the reference cruises, and brakes in time before the limit
-        torch.mul(a.abs(), torch.tensor(SPEED, dtype=torch.float64), out=self._top)
-        low, high = torch.from_numpy(self._lower), torch.from_numpy(self._upper)
-        torch.where(a < 0.0, low, high, out=self.joint_goal)
-        self._send()
+        self._send(a * torch.tensor(SPEED, dtype=torch.float64), together=False)
 
     def _joint_torque(self, a: Tensor) -> None:
         wish = a * torch.tensor(TORQUE, dtype=torch.float64)
@@ -225,10 +227,12 @@ class Panda(Buffers):
         self.actuators.set_control(self._rows)
 
     def _move_goal(self, a: Tensor) -> None:
-        self.goal += STEP * a
-        torch.clamp(self.goal, self._tool - LEASH, self._tool + LEASH, out=self.goal)
-        if self.box is not None:
-            torch.clamp(self.goal, self.box[0], self.box[1], out=self.goal)
+        # torques have no reference that goes ahead
+        lead, slack = (math.inf, SPRING_LEASH) if self.action == "impedance" else (LEAD, LEASH)
+        move_goals(
+            self.goal.numpy(), (STEP * a).numpy(), self.reference.numpy(), self._tool.numpy(), lead, slack, *self._chain,
+            *self.box.numpy(),
+        )  # fmt: skip
 
     def _turn_goal(self, a: Tensor) -> None:
         turn_goals((TURN * a).numpy(), self._turn.numpy(), math.cos(LEASH_TURN), self.goal_turn.numpy())
@@ -240,9 +244,10 @@ class Panda(Buffers):
             self.home.numpy(), IK_DAMPING, POSTURE, 0.2, ROUNDS,
         )  # fmt: skip
 
-    def _send(self) -> None:
+    def _send(self, goal: Tensor | None = None, together: bool = True) -> None:
         follow(
-            self.joint_goal.numpy(), self.reference.numpy(), self._top.numpy(), *self._limits, self._lead, self.world.dt,
+            (self.joint_goal if goal is None else goal).numpy(), self.reference.numpy(), together, self._lower, self._upper,
+            *self._limits, RATE_SHARE * TORQUE_RATE, *self._chain, self._links, ARMATURE, self._lead, self.world.dt,
             self.grip.numpy(), self._rows.numpy(),
         )  # fmt: skip
         self.actuators.set_control(self._rows)
@@ -269,7 +274,7 @@ class Panda(Buffers):
         self.turn.copy_(self._turn)
 
     def reset(self, ids: Tensor, joints: Tensor, opening: float = 2 * STROKE) -> None:
-        """Put robots at joint angles [n, 7] rad, at rest, held there; the gripper `opening` m wide."""
+        """Put robots at joint angles [n, 7] rad, at rest, held there; the gripper `opening` m wide. Needs no `refresh`."""
         fingers = torch.full((len(ids), 2), 0.5 * opening)
         full = torch.cat((joints.float(), fingers), 1)
         self.joints.set_state(ids, full, torch.zeros_like(full))
@@ -281,6 +286,8 @@ class Panda(Buffers):
         pos, turn = self._place(joints.double())
         self.goal[ids], self.goal_turn[ids] = pos, turn
         self._tool[ids], self._turn[ids] = pos, turn
+        self.pos[ids], self.vel[ids], self.opening[ids] = full[:, :7], 0.0, opening
+        self.tool[ids], self.turn[ids] = pos.float(), turn.float()
         control = torch.cat((self.reference[:, 0].float(), self.grip[:, None]), 1)
         if self.action in ("joint_torque", "impedance"):
             control[:, :7] = 0.0

@@ -69,7 +69,7 @@ class TabletopConfig(PictureConfig):
     stop_at_success: bool = False  # an episode terminates when the task is done
     episode_s: float = 6.25  # s, 500 steps
     control_dt: float = 0.0125  # s
-    dt: float = 0.0025  # s
+    dt: float = 0.003125  # s
     reward: Weights = Weights(score=1.0)
 
 
@@ -79,9 +79,11 @@ class Tabletop(Task):
     Attributes:
         robot: the Panda.
         target: [N, 3] m, world: where the object, or the tool, is to go.
-        first, second: [N, 7] m and wxyz, world: places of what is handled; zeros for nothing.
+        frame: [N, 18], what is seen of now: the hand, its opening, `first` and `second`. before: of a step ago.
+        first, second: [N, 7] m and wxyz, world: places of what is handled, parts of `frame`; zeros for nothing.
         effort: [N], of the gripper as commanded, 1 closes.
         tool_0, first_0: [N, 3] m, of the tool and the first object when the episode began.
+        when: [N] control steps until the task was first done, or so far.
     """
 
     Config: ClassVar[type] = TabletopConfig
@@ -157,7 +159,8 @@ class Tabletop(Task):
         world, n = self.world, self.world.num_envs
         self.robot = Panda(world, action=self.cfg.action, control_dt=self.cfg.control_dt, home=HOME, box=BOX)
         self.child("robot", self.robot)
-        self._ranges = *torch.tensor(self.objects), *torch.tensor(self.objects if self.goals is None else self.goals)
+        low, high = torch.tensor((self.objects, self.objects if self.goals is None else self.goals)).unbind(1)
+        self._low, self._wide = low, high - low
         self._joints_0 = self.robot.joints_for(torch.tensor([self.start]))
         for name in ("target", "tool_0", "first_0"):
             self.buffer(name, n, 3)
@@ -167,12 +170,26 @@ class Tabletop(Task):
             self.buffer(name, n, dtype=torch.bool)
         self.buffer("frame", n, 18)
         self.buffer("before", n, 18)
-        self.first, self.second = torch.zeros(n, 7), torch.zeros(n, 7)
-        self._stale = True
+        self._hand, self._opening = self.frame[:, :3], self.frame[:, 3]
+        self.first, self.second = self.frame[:, 4:11], self.frame[:, 11:]
+        self._palm = torch.tensor([0.0, 0.0, PALM])
+        self._seen = self._views()
+        self._stale = self._begun = False
         self._pictures = None
         if self.cfg.obs != "state":
             self._pictures = Pictures(world, self.cfg, self.rng)
             self.child("visual", self._pictures.visual)
+            self._seen = {name: value for name, value in self._seen.items() if not name.startswith("object_")}
+
+    def _views(self) -> dict[str, Tensor]:
+        """The terms that every observation has, [N, 1, d]: views of what `look` keeps up to date."""
+        out: dict[str, Tensor] = {}
+        for suffix, f in (("", self.frame[:, None]), ("_before", self.before[:, None])):
+            out |= {
+                f"hand{suffix}": f[..., 0:3], f"opening{suffix}": f[..., 3:4],
+                f"object_1{suffix}": f[..., 4:11], f"object_2{suffix}": f[..., 11:18],
+            }  # fmt: skip
+        return out | {"goal": (torch.zeros_like(self.target) if self.cfg.hide_goal else self.target)[:, None]}
 
     fresh: Tensor
     _pictures: Pictures | None
@@ -209,21 +226,19 @@ class Tabletop(Task):
         self.ever[ids] = self.done[ids] = False
         self.score[ids] = self.when[ids] = self.effort[ids] = 0.0
         self.fresh[ids] = True
-        self._stale = True
+        self._begun = True
 
     def _draw(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
         rng, n = self.rng(ids), len(ids)
-        low, high, goal_low, goal_high = self._ranges
         tries = 16 if self.apart else 1  # always as many, so that streams do not depend on each other's luck
-        u = rng.uniform(0.0, 1.0, (tries, 2, 3))
-        objects, goals = low + u[:, :, 0] * (high - low), goal_low + u[:, :, 1] * (goal_high - goal_low)
+        places = torch.addcmul(self._low, rng.uniform(0.0, 1.0, (tries, 2, 3)), self._wide)
         if tries == 1:
-            return objects[:, 0], goals[:, 0]
-        good = (objects - goals)[..., :2].norm(dim=-1) >= self.apart
-        pick = good.float().argmax(1)
-        rows = torch.arange(n)
-        return objects[rows, pick], goals[rows, pick]
+            objects, goals = places[:, 0].unbind(1)
+            return objects, goals
+        apart = (places[:, :, 0, :2] - places[:, :, 1, :2]).norm(dim=-1) >= self.apart
+        objects, goals = places[torch.arange(n), apart.int().argmax(1)].unbind(1)
+        return objects, goals
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.before.copy_(self.frame)
@@ -236,46 +251,41 @@ class Tabletop(Task):
         score, done = self.judge()
         self.score.copy_(score)
         self.done.copy_(done)
-        self.when.copy_(torch.where(done & ~self.ever, self.steps * self.cfg.control_dt, self.when))
+        self.when += ~self.ever
         self.ever |= done
 
     def look(self) -> None:
         """Everything seen, up to date."""
         self.robot.refresh()
+        self._show()
+
+    def _show(self) -> None:
+        """Everything seen, up to date, where the robot is already."""
         self.see()
-        f = self.frame
-        f[:, :3] = self.robot.tool
-        f[:, 2] += PALM
-        f[:, 3] = (self.robot.opening / OPENING).clamp(0.0, 1.0)
-        f[:, 4:11], f[:, 11:18] = self.first, self.second
-        self._stale = False
+        torch.add(self.robot.tool, self._palm, out=self._hand)
+        torch.div(self.robot.opening, OPENING, out=self._opening).clamp_(0.0, 1.0)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self._stale = True
+        self._stale = self._begun = True
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         if self._stale:
-            self.look()
-        if self.fresh.any():
+            self.robot.refresh()
+            self._stale = False
+        if self._begun:
+            self._show()
             self.before[self.fresh] = self.frame[self.fresh]
             self.first_0[self.fresh] = self.first[self.fresh, :3]
             self.fresh.fill_(False)
-        out: dict[str, Tensor] = {}
-        for suffix, f in (("", self.frame), ("_before", self.before)):
-            out |= {
-                f"hand{suffix}": f[:, None, 0:3], f"opening{suffix}": f[:, None, 3:4],
-                f"object_1{suffix}": f[:, None, 4:11], f"object_2{suffix}": f[:, None, 11:18],
-            }  # fmt: skip
-        out["goal"] = (torch.zeros_like(self.target) if self.cfg.hide_goal else self.target)[:, None]
+            self._begun = False
+        out = self._seen
         if self.cfg.observation == "full":
             r = self.robot
             ahead = (r.goal - r.tool).float()
-            out |= {"joint_position": r.pos[:, None], "joint_velocity": r.vel[:, None], "command": ahead[:, None]}
+            out = out | {"joint_position": r.pos[:, None], "joint_velocity": r.vel[:, None], "command": ahead[:, None]}
         if self._pictures is not None:
-            out = {
-                name: value for name, value in out.items() if not name.startswith("object_")
-            } | self._pictures.observe()
+            out = out | self._pictures.observe()
         return {"arm": out}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
@@ -285,8 +295,8 @@ class Tabletop(Task):
         return self.done.long() if self.cfg.stop_at_success else torch.zeros_like(self.steps)
 
     def metrics(self) -> dict[str, Tensor]:
-        late = torch.where(self.ever, self.when, self.steps * self.cfg.control_dt)
-        return {"success": self.ever.float(), "success_at_end": self.done.float(), "seconds": late}
+        seconds = self.when * self.cfg.control_dt
+        return {"success": self.ever.float(), "success_at_end": self.done.float(), "seconds": seconds}
 
     def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
         """The scripted expert of the task: it reads the true state, and moves the tool straight to where `plan` says."""

@@ -12,11 +12,8 @@ from torch import Tensor
 
 from rookery.assets.panda import JOINTS, LOWER, TORQUE, UPPER
 from rookery.assets.scenery import box, table
-from rookery.robots.manipulators.kernels import WORLDS_EACH, follow, track_pose
+from rookery.robots.manipulators.kernels import WORLDS_EACH, track_pose
 from rookery.robots.manipulators.panda import (
-    ACCELERATION,
-    JERK,
-    JERK_SHARE,
     KINDS,
     SPEED,
     STEP,
@@ -156,37 +153,6 @@ def test_all_places_of_the_table_top_tasks_are_within_reach() -> None:
 
 
 # limits
-
-
-def test_references_keep_all_limits_whatever_the_goals() -> None:
-    """Goals that jump from limit to limit, at random and in step with the arm; so do top speeds."""
-    n, rng = 96, np.random.default_rng(4)
-    low, high = np.array(LOWER) + 0.05, np.array(UPPER) - 0.05
-    speed, acceleration, jerk = np.array(SPEED), np.array(ACCELERATION), JERK_SHARE * np.array(JERK)
-    reference, goal = np.zeros((n, 3, 7)), np.zeros((n, 7))
-    reference[:, 0] = goal[:] = 0.5 * (low + high)
-    rows, top = np.zeros((n, 1, 8), np.float32), np.tile(speed, (n, 1))
-    worst, beyond, before = np.zeros((3, 7)), np.full(7, -1.0), reference.copy()
-    for step in range(2400):
-        new = np.where(rng.random((n, 7)) < 0.5, low, high)
-        new[: n // 3] = rng.uniform(low, high, (n // 3, 7))
-        if (
-            step >= 1200
-        ):  # in the second half some goals lie on the other side of the reference whenever that is fastest
-            fast = np.abs(reference[:, 1]) > 0.7 * speed
-            flip = fast & (rng.random((n, 7)) < 0.2)
-            goal = np.where(flip, np.where(reference[:, 1] > 0, low, high), goal)
-            top = np.where(rng.random((n, 7)) < 0.02, speed * rng.random((n, 7)), top)
-        goal = np.where(rng.random((n, 7)) < np.linspace(0.002, 0.3, n)[:, None], new, goal)
-        follow(goal, reference, top, acceleration, jerk, np.zeros(7), DT, np.zeros(n, np.float32), rows)
-        moved = np.abs(reference[:, 0] - before[:, 0]) / DT, np.abs(reference[:, 1] - before[:, 1]) / DT
-        worst = np.maximum(worst, [m.max(0) for m in (*moved, np.abs(reference[:, 2] - before[:, 2]) / DT)])
-        beyond = np.maximum(beyond, np.maximum(reference[:, 0] - high, low - reference[:, 0]).max(0))
-        before = reference.copy()
-    assert (worst <= np.array([speed, acceleration, jerk]) * (1 + 1e-6)).all()
-    assert (worst > 0.9 * np.array([speed, acceleration, jerk])).all()  # the goals were hard enough to reach them
-    assert (beyond < 0.05).all()  # the margin to the limits of position holds
-    print("beyond the margin, rad", beyond)
 
 
 @pytest.mark.parametrize("kind", ["joint_torque", "impedance"])

@@ -81,6 +81,15 @@ def test_states_are_those_of_mj_step_bit_for_bit():
     assert not len(w.failed)
 
 
+def test_steps_are_not_timed():
+    w = world()
+    data = mujoco.MjData(w.model)
+    for _ in range(20):
+        mujoco.mj_step(w.model, data)
+    assert data.timer[int(mujoco.mjtTimer.mjTIMER_STEP)].number == 20
+    assert all(timer.duration == 0.0 for timer in data.timer)
+
+
 @pytest.mark.parametrize("derived", [False, True])
 def test_rows_of_controls_are_single_steps(derived):
     """[N, K, U] controls, in one call and with other actuators held, do what K calls of one step do."""

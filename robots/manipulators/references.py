@@ -1,0 +1,363 @@
+"""The Panda's references: where its joints are to be at each physics step, within the robot's limits, for all worlds at once.
+
+All joints of an arm go together. Whichever limit is met first, of a joint's speed, acceleration or jerk, or of the rate of
+the torque that the motion takes, slows all of them by one factor, so what is commanded along a line stays on it. The rate of
+torque is taken to be the arm's mass matrix times the jerk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from rookery.robots.manipulators.kernels import JOINTS, PIECE, _few_threads, _walk
+
+Floats = NDArray[np.float64]
+
+BANDWIDTH = 30.0
+"""1/s, with which a reference goes to its goal where no limit is in the way."""
+SETTLING = 4.0
+"""Times BANDWIDTH: with which the speed wanted is approached. With 4, unlimited motion does not overshoot."""
+BRAKE, EASE, CATCH = 0.8, 0.6, 0.8
+"""Shares of the acceleration and of the jerk that braking counts on, and of the jerk with which a speed is caught up with."""
+LATE = 0.8
+"""Of the time that the acceleration takes to change, by which braking begins earlier: 0.5 were it all at constant speed."""
+KEEN = 1.2
+"""Braking counts on what it will be worth at the speed wanted, in the ratio of the speeds; above 1, sooner."""
+TOP, BEYOND, GUARD = 0.97, 0.03, 100.0
+"""Share of the top speed that is asked for; rad beyond the ends, and 1/s, where and how hard a joint is stopped whatever the
+others do: at its limit of speed or position, which sharing one factor with others could take it across."""
+
+
+def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offsets: Floats) -> Floats:
+    """What each joint moves up to the next one, and the last one all the rest: mass (kg), its centre (m), inertia about that
+    (kg m^2; xx yy zz xy xz yz), in the joint's frame, [J, 10].
+
+    Args:
+        joints: names, from the base on. turns [J + 1, 3, 3], offsets [J + 1, 3]: of the chain; see `chain_of`.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = 0.0
+    mujoco.mj_kinematics(model, data)
+    owner = {int(model.joint(name).bodyid[0]): n for n, name in enumerate(joints)}
+    groups: list[list[int]] = [[] for _ in joints]
+    for body in range(1, model.nbody):  # parents come first
+        n = owner.setdefault(body, owner.get(int(model.body_parentid[body]), -1))
+        if n >= 0:
+            groups[n].append(body)
+    out, turn, place = np.zeros((len(joints), 10)), np.eye(3), np.zeros(3)
+    for n, bodies in enumerate(groups):
+        place = place + turn @ offsets[n]
+        turn = turn @ turns[n]
+        kg = model.body_mass[bodies]
+        centre = kg @ data.xipos[bodies] / kg.sum()
+        inertia = np.zeros((3, 3))
+        for body in bodies:
+            axes, away = data.ximat[body].reshape(3, 3), data.xipos[body] - centre
+            inertia += axes @ np.diag(model.body_inertia[body]) @ axes.T
+            inertia += model.body_mass[body] * (away @ away * np.eye(3) - np.outer(away, away))
+        inertia = turn.T @ inertia @ turn
+        out[n] = kg.sum(), *(turn.T @ (centre - place)), *inertia.diagonal(), *inertia[np.triu_indices(3, 1)]
+    return out
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _mass_matrix(  # type: ignore[no-untyped-def]
+    q, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass
+):  # pragma: no cover - compiled
+    """Mass matrix [7, 7] kg m^2 by composite bodies, all of them about the world's origin.
+
+    links: [7, 10] of `links_of`. momenta [7, 6]: the motion of each joint as spin and velocity of the origin.
+    composite [7, 10]: mass, mass times place, inertia xx yy zz xy xz yz.
+    """
+    for i in range(3):
+        pos[i] = 0.0
+        for j in range(3):
+            turn[i, j] = 1.0 if i == j else 0.0
+    for n in range(JOINTS):
+        for i in range(3):
+            a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
+            pos[i] += a * offsets[n, 0] + b * offsets[n, 1] + c * offsets[n, 2]
+            for j in range(3):
+                turn[i, j] = a * turns[n, 0, j] + b * turns[n, 1, j] + c * turns[n, 2, j]
+        x, y, z = axes[n, 0], axes[n, 1], axes[n, 2]
+        s, k = math.sin(q[world, 0, n]), 1.0 - math.cos(q[world, 0, n])
+        for i in range(3):
+            a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
+            momenta[n, i] = a * x + b * y + c * z
+            u, v, w = b * z - c * y, c * x - a * z, a * y - b * x
+            turn[i, 0] = a + s * u + k * (v * z - w * y)
+            turn[i, 1] = b + s * v + k * (w * x - u * z)
+            turn[i, 2] = c + s * w + k * (u * y - v * x)
+        sx, sy, sz = momenta[n, 0], momenta[n, 1], momenta[n, 2]
+        momenta[n, 3], momenta[n, 4], momenta[n, 5] = (
+            pos[1] * sz - pos[2] * sy, pos[2] * sx - pos[0] * sz, pos[0] * sy - pos[1] * sx
+        )  # fmt: skip
+        m = links[n, 0]
+        cx = pos[0] + turn[0, 0] * links[n, 1] + turn[0, 1] * links[n, 2] + turn[0, 2] * links[n, 3]
+        cy = pos[1] + turn[1, 0] * links[n, 1] + turn[1, 1] * links[n, 2] + turn[1, 2] * links[n, 3]
+        cz = pos[2] + turn[2, 0] * links[n, 1] + turn[2, 1] * links[n, 2] + turn[2, 2] * links[n, 3]
+        composite[n, 0], composite[n, 1], composite[n, 2], composite[n, 3] = m, m * cx, m * cy, m * cz
+        composite[n, 4] = m * (cy * cy + cz * cz)
+        composite[n, 5] = m * (cx * cx + cz * cz)
+        composite[n, 6] = m * (cx * cx + cy * cy)
+        composite[n, 7], composite[n, 8], composite[n, 9] = -m * cx * cy, -m * cx * cz, -m * cy * cz
+        xx, yy, zz, xy, xz, yz = links[n, 4], links[n, 5], links[n, 6], links[n, 7], links[n, 8], links[n, 9]
+        for i in range(3):
+            a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
+            u, v, w = a * xx + b * xy + c * xz, a * xy + b * yy + c * yz, a * xz + b * yz + c * zz
+            composite[n, 4 + i] += u * a + v * b + w * c
+            for j in range(i + 1, 3):
+                composite[n, 6 + i + j] += u * turn[j, 0] + v * turn[j, 1] + w * turn[j, 2]
+    for n in range(JOINTS - 1, -1, -1):
+        if n < JOINTS - 1:
+            for i in range(10):
+                composite[n, i] += composite[n + 1, i]
+        m, hx, hy, hz = composite[n, 0], composite[n, 1], composite[n, 2], composite[n, 3]
+        xx, yy, zz, xy, xz, yz = (
+            composite[n, 4], composite[n, 5], composite[n, 6], composite[n, 7], composite[n, 8], composite[n, 9]
+        )  # fmt: skip
+        a, b, c, u, v, w = momenta[n, 0], momenta[n, 1], momenta[n, 2], momenta[n, 3], momenta[n, 4], momenta[n, 5]
+        px, py, pz = m * u + b * hz - c * hy, m * v + c * hx - a * hz, m * w + a * hy - b * hx
+        lx = xx * a + xy * b + xz * c + hy * w - hz * v
+        ly = xy * a + yy * b + yz * c + hz * u - hx * w
+        lz = xz * a + yz * b + zz * c + hx * v - hy * u
+        for i in range(n + 1):
+            total = momenta[i, 0] * lx + momenta[i, 1] * ly + momenta[i, 2] * lz
+            total += momenta[i, 3] * px + momenta[i, 4] * py + momenta[i, 5] * pz
+            mass[i, n] = mass[n, i] = total
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _share(x, most):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """By how much x is too large: the largest |x_i| / limit_i; `most` has the limits inverted."""
+    worst = 0.0
+    for i in range(len(most)):
+        worst = max(worst, abs(x[i]) * most[i])
+    return worst
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _torques(mass, armature, x):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Put mass times x[:7] into x[7:]."""
+    for i in range(JOINTS):
+        total = armature * x[i]
+        for j in range(JOINTS):
+            total += mass[i, j] * x[j]
+        x[JOINTS + i] = total
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _pace(tight, bent):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Speed, in ways per second, from which it is possible to stop within the way, and its own decay in 1/s.
+
+    tight: s^2, share of the acceleration's limits that the way itself is, bent: s^3, of the jerk's.
+    """
+    a, j = BRAKE / max(tight, 1e-12), EASE / max(bent, 1e-12)
+    if a * a * a >= 6.0 * j * j:  # all of it is the end of braking, with a constant jerk
+        pace = (4.5 * j) ** (1.0 / 3.0)
+        return pace, pace / 1.5
+    pace = math.sqrt(2.0 * a - a * a * a * a / (12.0 * j * j))
+    return pace, a / pace
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _advance(  # type: ignore[no-untyped-def]
+    error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt
+):  # pragma: no cover - compiled
+    """One physics step towards a velocity that is `error` [14] away and changes by `push` [14]; see `follow` for the rest."""
+    bent = _share(error, gently)
+    rate = min(SETTLING * BANDWIDTH, math.sqrt(2.0 * CATCH / max(bent, 1e-12)))
+    for i in range(2 * JOINTS):
+        error[i] = rate * error[i] + push[i]
+    part = 1.0 / max(_share(error, slowly), 1.0)
+    for i in range(2 * JOINTS):
+        error[i] = part * error[i] - a[i]
+    bent = _share(error, gently)
+    part = min(1.0, dt / max(bent, 1e-12))
+    clipped = False
+    for i in range(2 * JOINTS):
+        error[i] = part * error[i]
+    for i in range(JOINTS):
+        new = a[i] + error[i]
+        # the guard
+        up, down = high[i] + BEYOND - q[i], q[i] - low[i] + BEYOND
+        room = 2.0 * acceleration[i]
+        most, least = speed[i], -speed[i]
+        if room * up < v[i] * abs(v[i]) or up <= 0.0:
+            most = math.sqrt(0.8 * room * max(up, 0.0))
+        if room * down < -v[i] * abs(v[i]) or down <= 0.0:
+            least = -math.sqrt(0.8 * room * max(down, 0.0))
+        bound = min(max(new, GUARD * (least - v[i])), GUARD * (most - v[i]))
+        if bound != new:
+            bound = min(max(bound, -acceleration[i]), acceleration[i])
+            bound = min(max(bound, a[i] - jerk[i] * dt), a[i] + jerk[i] * dt)
+            clipped = clipped or bound != new
+            error[i] = bound - a[i]
+    if clipped:
+        _torques(mass, armature, error)
+    for i in range(2 * JOINTS):
+        a[i] += error[i]
+        v[i] += a[i] * dt
+    for i in range(JOINTS):
+        q[i] += v[i] * dt
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """What is missing of the speed wanted on the way to a goal, and how that speed changes, [14] both."""
+    tight, bent = _share(way, slowly), _share(way, gently)
+    square, along, slowing = 1e-12, 0.0, 0.0
+    for n in range(JOINTS):
+        square += way[n] * way[n]
+        along += way[n] * v[n]
+        slowing -= way[n] * a[n]
+    along, slowing = max(along, 0.0) / square, max(slowing, 0.0) / square
+    pace, decay = _pace(tight, bent)
+    if pace > BANDWIDTH:
+        pace = decay = BANDWIDTH
+    else:  # braking begins as much earlier as it takes for the acceleration to change
+        left = max(1.0 - max(pace * decay - slowing, 0.0) * bent * LATE * along, 0.05)
+        pace, decay = _pace(tight * left, bent * left)
+        pace *= left
+    top = 1.0 / max(_share(way, quickly), 1e-12)
+    if pace > top:
+        pace, decay = top, 0.0
+    decay *= min(pace, KEEN * along)  # what is far slower than that does not brake yet
+    for i in range(2 * JOINTS):
+        push[i] = -decay * way[i]
+        error[i] = pace * way[i] - v[i]
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _cruise(  # type: ignore[no-untyped-def]
+    goal, q, v, a, low, high, speed, column, slowly, error, push
+):  # pragma: no cover - compiled
+    """The same [:7] for a velocity, each joint's own, that ends before the limits; column: [7] 1 / jerk of each alone."""
+    for n in range(JOINTS):
+        wish = min(max(goal[n], -TOP * speed[n]), TOP * speed[n])
+        left = max(high[n] - q[n] if wish > 0.0 else q[n] - low[n], 0.0)
+        pace, decay = _pace(left * slowly[n], left * column[n])
+        if pace > BANDWIDTH:
+            pace = decay = BANDWIDTH
+        else:
+            speeding = v[n] if wish > 0.0 else -v[n]
+            slowing = -a[n] if wish > 0.0 else a[n]
+            late = max(left * pace * decay - max(slowing, 0.0), 0.0) * column[n] * LATE
+            left = max(left - late * max(speeding, 0.0), 0.05 * left)
+            pace, decay = _pace(left * slowly[n], left * column[n])
+        most = left * pace
+        push[n] = -decay * v[n] if most < abs(wish) else 0.0
+        error[n] = min(max(wish, -most), most) - v[n]
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def follow(  # type: ignore[no-untyped-def]
+    goal,
+    ref,
+    together,
+    low,
+    high,
+    speed,
+    acceleration,
+    jerk,
+    torque,
+    rate,
+    turns,
+    offsets,
+    axes,
+    links,
+    armature,
+    lead,
+    dt,
+    grip,
+    rows,
+):  # pragma: no cover - compiled
+    """References that go to joint goals, or at joint velocities, within limits: one row a physics step.
+
+    The speed wanted is along the way to the goal, as fast as can be braked from; it is approached by accelerations of
+    which, where they or their change are too large, all are made less by one factor. Straight ways of goals are kept.
+
+    Args:
+        goal: [N, 7] rad if `together`, else rad/s: a velocity, that ends before the limits. ref: [N, 3, 7] position, velocity,
+            acceleration; in and out.
+        low, high: [7] rad, where references end. speed, acceleration, jerk: [7] limits, rad and s. torque: [7]
+            N m, rate: N m/s, of what moves the arm.
+        turns, offsets, axes: the chain. links, armature: of `links_of`, and kg m^2.
+        lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
+        dt: s. grip: [N] m. rows: [N, K, 8] float32, results; the opening of the gripper is last.
+    """
+    for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
+        turn, pos, momenta, composite = np.empty((3, 3)), np.empty(3), np.empty((JOINTS, 6)), np.empty((JOINTS, 10))
+        mass, q = np.empty((JOINTS, JOINTS)), np.empty(JOINTS)
+        # of each vector, its torques follow in places 7 to 13
+        way, v, a, error = np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
+        quickly, slowly, gently = 1.0 / (TOP * speed), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
+        slowly[:JOINTS], slowly[JOINTS:] = 1.0 / acceleration, 1.0 / torque
+        gently[:JOINTS], gently[JOINTS:] = 1.0 / jerk, 1.0 / rate
+        push, column = np.empty(2 * JOINTS), np.empty(JOINTS)
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
+            _mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
+            for n in range(JOINTS):
+                q[n], v[n], a[n] = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
+                way[n] = goal[world, n] - q[n]
+            _torques(mass, armature, v)
+            _torques(mass, armature, a)
+            if together:
+                _torques(mass, armature, way)
+            else:
+                for n in range(JOINTS):
+                    column[n] = max(gently[n], (mass[n, n] + armature) * gently[JOINTS])
+            for k in range(rows.shape[1]):
+                if together:
+                    _head_for(way, v, a, quickly, slowly, gently, error, push)
+                else:
+                    _cruise(goal[world], q, v, a, low, high, speed, column, slowly, error, push)
+                    _torques(mass, armature, error)
+                    _torques(mass, armature, push)
+                _advance(error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt)
+                rows[world, k, JOINTS] = grip[world]
+                for n in range(JOINTS):
+                    rows[world, k, n] = q[n] + lead[n] * v[n]
+                if together:
+                    for i in range(2 * JOINTS):
+                        way[i] -= v[i] * dt
+            for n in range(JOINTS):
+                ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q[n], v[n], a[n]
+
+
+@_few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def move_goals(  # type: ignore[no-untyped-def]
+    goal, step, ref, tool, leash, slack, turns, offsets, axes, low, high
+):  # pragma: no cover - compiled
+    """Move the tool's goals, along a line as far as the reference lets them.
+
+    Args:
+        goal: [N, 3] m, in and out. step: [N, 3] m. ref: [N, 3, 7]: of its tool the goal goes ahead by `leash` m at most
+            along each axis, steps are made shorter for that. tool: [N, 3] m: likewise `slack` m, of what cannot get away;
+            the goal is pulled back for that.
+        turns, offsets, axes: the chain. low, high: [3] m, the goal's box.
+    """
+    for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
+        turn, pos = np.empty((3, 3)), np.empty(3)
+        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
+            _walk(ref[:, 0], world, turns, offsets, axes, turn, pos, origins, spins)
+            part = 1.0
+            for i in range(3):
+                ahead, s = goal[world, i] - pos[i], step[world, i]
+                if s < 0.0:
+                    ahead, s = -ahead, -s
+                if ahead + part * s > leash:
+                    part = max(leash - ahead, 0.0) / s
+            for i in range(3):
+                new = goal[world, i] + part * step[world, i]
+                new = min(max(new, tool[world, i] - slack), tool[world, i] + slack)
+                goal[world, i] = min(max(new, low[i]), high[i])
