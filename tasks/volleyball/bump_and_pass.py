@@ -156,4 +156,7 @@ class VolleyBumpAndPass(Pair):
         }
 
     def baseline(self) -> plays.Act:
-        return plays.TakeTurns(self, nearer=0.5, apex=4.8, serve_apex=4.6)
+        return plays.TakeTurns(
+            self, nearer=0.44, contact=3.1, spread=0.3, wait=2.6, apex=4.36, serve_contact=2.43, serve_apex=4.45,
+            serve_way=0.93, timing=plays.Timing(engage=1.4, calm=7.0),
+        )  # fmt: skip

@@ -30,17 +30,20 @@ class Team:
         contact, spread: m, height of the ball's centre at which it is played, and by how much it may differ.
         apex: m, of lobs.
         serve_contact, serve_apex: m, the same of the first stroke, for which there is less time.
+        wait: m, height at which drones wait for their turn; that of their places if None.
     """
 
     def __init__(
         self, task: VolleyTask, contact: float = 2.3, spread: float = 0.5, apex: float = 4.0,
-        serve_contact: float | None = None, serve_apex: float | None = None, timing: Timing | None = None,
-        tolerance: Tolerance | None = None, limits: Limits | None = None,
+        serve_contact: float | None = None, serve_apex: float | None = None, wait: float | None = None,
+        timing: Timing | None = None, tolerance: Tolerance | None = None, limits: Limits | None = None,
     ) -> None:  # fmt: skip
         self.task = task
         self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
         goals = self.goals = self.players.goals
         goals.home[:], goals.target[:] = task.places, task.places
+        if wait is not None:
+            goals.home[..., 2] = wait
         goals.contact[:], goals.spread[:], goals.apex[:] = contact, spread, apex
         goals.target[..., 2] = contact
         self._numbers = torch.arange(task.num_drones)
@@ -111,16 +114,22 @@ class TakeTurns(Team):
 
     Args:
         nearer: part of the way from its place to the middle between both that each drone comes nearer, for shorter passes.
+        serve_way: part of the way to the other's spot that the first stroke goes, for which the drone must tilt less.
     """
 
-    def __init__(self, task: VolleyTask, nearer: float = 0.0, **others: Any) -> None:
+    def __init__(self, task: VolleyTask, nearer: float = 0.0, serve_way: float = 1.0, **others: Any) -> None:
         super().__init__(task, **others)
+        self._serve_way = serve_way
         spots = task.places + nearer * (task.places.mean(0) - task.places)
         self.goals.home[..., :2] = spots[:, :2]
-        self.goals.target[..., :2] = spots[:, :2].flip(0)
+        self._aims = spots[:, :2].flip(0)
+        self.goals.target[..., :2] = self._aims
 
     def plan(self) -> None:
         task = self.task
+        if self._serve_way < 1.0:
+            serve, now = (task.referee.total == 0)[:, None, None], self.players.balls[:, None, :2]
+            self.goals.target[..., :2] = torch.where(serve, now + self._serve_way * (self._aims - now), self._aims)
         turn = task.referee.turn[:, None] == self._numbers
         if task.referee.teams:  # over the net there is nothing to play
             turn &= self.landing()[:, :1] * task.places[:, 0] > 0.3 * task.places[:, 0].abs()
@@ -133,12 +142,14 @@ class SetAndSpike(TakeTurns):
     Args:
         spot: (x, y) m, where the attacker meets the ball; above: m, at which height.
         flight: s, of the spike.
+        retreat: m/s away from the net, at which the attacker meets the ball: its tilt then drives it towards the net.
+        after: m from its spot, away from the net, where it goes then.
         aim: (x, y) m on the ground, where the spike goes; the middle of the task's target if None.
     """
 
     def __init__(
-        self, task: VolleyTask, spot: tuple[float, float] = (2.8, 1.0), above: float = 3.6, flight: float = 1.3,
-        aim: tuple[float, float] | None = None, **others: Any,
+        self, task: VolleyTask, spot: tuple[float, float] = (2.8, 0.9), above: float = 3.5, flight: float = 1.27,
+        retreat: float = 0.0, after: float = 0.0, aim: tuple[float, float] | None = None, **others: Any,
     ) -> None:  # fmt: skip
         super().__init__(task, **others)
         goals, cfg = self.goals, task.cfg
@@ -147,6 +158,12 @@ class SetAndSpike(TakeTurns):
         self._contact[:, 1] = above
         goals.target[:, 1] = torch.tensor((*(aim or (cfg.target_x_m, cfg.target_y_m)), task.ball_kind.radius))
         goals.flight[:, 1] = flight
+        goals.drift[:, 1, 0] = retreat
+        self._spot, self._after = spot[0], after
+
+    def plan(self) -> None:
+        super().plan()
+        self.goals.home[:, 1, 0] = self._spot + self._after * (self.task.referee.turn > 1)
 
 
 class Match(Team):

@@ -45,13 +45,14 @@ class Timing(NamedTuple):
     lock: float = 0.35  # before contact: the height of contact is no longer changed
     through: float = 0.1  # after it: a swing that has not met the ball goes on
     settle: float = 0.7  # shortest time planned for flights to a place
-    slack: float = 0.1  # m, by which a swing may miss the racket's centre
+    slack: float = 0.09  # m, by which a swing may miss the racket's centre
     calm: float = 4.5  # m/s^2, acceleration of such flights
 
 
 TIMES = (0.7, 0.85, 1.0, 1.2, 1.4, 1.55, 1.7, 1.85, 2.0, 2.2, 2.5, 3.0)
 """s, planned for flights to a place: the shortest that is calm enough."""
 HEIGHTS = 5  # of contact that are tried, within the spread
+CHANGE = 1.0  # pain per metre of another height than the one flown to: plans that flutter are met late
 
 
 class Goals:
@@ -64,13 +65,14 @@ class Goals:
         target: [N, A, 3] m, where the ball shall go.
         apex: m, height up to which a lob rises.
         flight: s, of a drive; 0 for a lob.
+        drift: [N, A, 2] m/s, the drone's horizontal velocity when it plays the ball, about.
     """
 
     def __init__(self, n: int, a: int) -> None:
         self.strike = torch.zeros(n, a, dtype=torch.bool)
         self.home, self.target = torch.zeros(n, a, 3), torch.zeros(n, a, 3)
         self.contact, self.spread = torch.zeros(n, a), torch.zeros(n, a)
-        self.apex, self.flight = torch.zeros(n, a), torch.zeros(n, a)
+        self.apex, self.flight, self.drift = torch.zeros(n, a), torch.zeros(n, a), torch.zeros(n, a, 2)
 
 
 class Players(Buffers):
@@ -163,9 +165,11 @@ class Players(Buffers):
         lock = (self.clocks > 0.0) & (self.clocks < self.timing.lock)
         if bool((g.strike & ~lock).any()):
             best, least = g.contact, torch.full_like(g.contact, 1e9)
+            planned = torch.where(self.clocks > 0.0, self.heights, g.contact)
             for h in torch.linspace(-1.0, 1.0, HEIGHTS).tolist():
                 height = g.contact + h * g.spread
-                pain = self._pain(self._stroke_at(height)) + 0.3 * (height - g.contact).abs()
+                odd = 0.3 * (height - g.contact).abs() + CHANGE * (height - planned).abs()
+                pain = self._pain(self._stroke_at(height)) + odd
                 best, least = torch.where(pain < least, height, best), torch.minimum(pain, least)
             self.heights = torch.where(lock, self.heights, best)
         return self._stroke_at(self.heights)
@@ -176,7 +180,7 @@ class Players(Buffers):
         s, place = self.steering, point - self.touch.reach * normal
         index = rows(time)
         wanted = torch.zeros_like(s.sideways)
-        wanted[..., 0], wanted[..., 2] = place[..., :2], normal[..., :2]
+        wanted[..., 0], wanted[..., 1], wanted[..., 2] = place[..., :2], self.goals.drift, normal[..., :2]
         missed = wanted - (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)
         pain = (missed * (s.side.cost[index][:, :, None] @ missed[..., None]).squeeze(-1)).sum((-1, -2))
         up = s.upwards
@@ -198,6 +202,7 @@ class Players(Buffers):
         free = (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)  # [N, A, 2, 5]
         wanted = torch.zeros_like(free)
         wanted[..., 0] = place[..., :2]
+        wanted[..., 1] = torch.where(swing[..., None], self.goals.drift, 0.0)
         wanted[..., 2] = torch.where((swing | hold)[..., None], self.facing, 0.0)
         missed = wanted - free
         ease = (s.drift.reach[index][:, :, None, 0] * missed).sum(-1) - missed[..., 0]

@@ -121,7 +121,9 @@ class VolleySetAndSpikeEasy(Pair):
         }
 
     def baseline(self) -> plays.Act:
-        return plays.SetAndSpike(self, apex=6.0, timing=plays.Timing(calm=8.0))
+        return plays.SetAndSpike(
+            self, contact=2.8, apex=5.6, retreat=0.5, after=1.0, timing=plays.Timing(engage=1.3, calm=8.8)
+        )
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         x, y = self._target.tolist()

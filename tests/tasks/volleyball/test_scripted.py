@@ -154,7 +154,7 @@ def rally(task: str, seconds: float, n: int = 8) -> torch.Tensor:
     ("task", "seconds", "least"),
     [
         ("volley-solo-bump", 4.0, 3),
-        ("volley-bump-and-pass", 4.5, 3),
+        ("volley-bump-and-pass", 4.5, 4),
         ("volley-1v1", 6.0, 5),
         ("volley-3v3", 5.0, 3),
         ("volley-6v6", 5.0, 3),
@@ -162,6 +162,40 @@ def rally(task: str, seconds: float, n: int = 8) -> torch.Tensor:
 )
 def test_most_rallies_go_on(task, seconds, least):
     assert (rally(task, seconds) >= least).float().mean() >= 0.7
+
+
+@pytest.mark.parametrize(("task", "least"), [("volley-set-and-spike-easy", 0.9), ("volley-set-and-spike-hard", 0.35)])
+def test_spikes_win_points(task, least):
+    n = 32
+    env = rookery.make(task, n, seed=5)
+    pilot, won, open_ = env.task.baseline(), torch.zeros(n), torch.ones(n, dtype=torch.bool)
+    obs, _ = env.reset()
+    while open_.any():
+        obs, *_, info = env.step(pilot(obs))
+        if info:
+            ids = info["episode"]["ids"]
+            won[ids] = torch.where(open_[ids], info["episode"]["metrics"]["success"], won[ids])
+            open_[ids] = False
+    assert won.mean() >= least
+
+
+def test_an_attacker_leaves_the_net_after_its_spike():
+    env = rookery.make("volley-set-and-spike-easy", 2)
+    env.reset()
+    team = env.task.baseline()
+    env.task.referee.turn[:] = torch.tensor([1, 2], dtype=torch.int32)
+    team.plan()
+    assert team.goals.home[1, 1, 0] - team.goals.home[0, 1, 0] == pytest.approx(1.0)
+
+
+def test_a_first_stroke_goes_a_part_of_the_way():
+    env = rookery.make("volley-bump-and-pass", 2)
+    env.reset()
+    team = plays.TakeTurns(env.task, serve_way=0.5)
+    team.players.see()
+    team.plan()
+    ball, aim, goal = env.task.ball.pos[:, 0, :2], env.task.places[1, :2], team.goals.target[:, 0, :2]
+    assert torch.allclose(goal, 0.5 * (ball + aim), atol=1e-5)
 
 
 def test_drones_of_a_team_make_room_where_the_ball_comes_down():
