@@ -32,6 +32,8 @@ class Furnished(Tabletop):
     """Name of its joint."""
     begin: ClassVar[float] = 0.0
     """m or rad, of the joint at the start of an episode."""
+    push: ClassVar[float] = PUSH
+    """m, how far the expert's goal is ahead of a tool that touches."""
     shift: ClassVar[tuple[float, float, float]]
     """m, from `origin` to the goal."""
     origin: Tensor
@@ -77,5 +79,5 @@ class Furnished(Tabletop):
     def towards(self, place: Tensor, touching: Tensor) -> Tensor:
         """[N, 3] m, world: a goal on the way to `place`, nearer to the tool where that is `touching` [N] bool."""
         tool = self.robot.tool
-        lead = torch.where(touching, PUSH, LEAD)[:, None]
+        lead = torch.where(touching, self.push, LEAD)[:, None]
         return tool + torch.maximum(torch.minimum(place - tool, lead), -lead)

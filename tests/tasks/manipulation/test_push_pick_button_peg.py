@@ -15,7 +15,7 @@ from rookery.tasks.manipulation.reach import Reach
 from rookery.tasks.manipulation.tabletop import PALM, Tabletop
 
 TASKS = {"push": Push, "pick": PickPlace, "button": ButtonPressTopdown, "peg": PegInsertSide}
-STEPS = {"push": 140, "pick": 125, "button": 140, "peg": 190}
+STEPS = {"push": 140, "pick": 125, "button": 180, "peg": 190}
 """Control steps that the experts get here, of 500."""
 
 
