@@ -110,6 +110,12 @@ def test_the_gait_counts_only_while_moving() -> None:
     assert gait[1].norm() == 0.0
 
 
+def test_who_is_never_told_to_go_sideways_or_to_turn_still_walks() -> None:
+    env = walker(8, max_vy=0.0, max_yaw_rate=0.0, max_back=0.0)
+    assert (env.task.command[:, 1:] == 0.0).all()
+    assert (env.task.moving == (env.task.command[:, 0] > 0.05)).all() and env.task.moving.any()
+
+
 def test_pushes_change_the_speed_by_at_most_what_is_said() -> None:
     env = walker(64, push_s=0.1, push_speed=0.5)
     task, biggest = env.task, 0.0
