@@ -175,7 +175,9 @@ class LeggedTask(Task):
             self.scan, self.wide_scan = HeightScan(self.ground, ACTOR_X, ACTOR_Y), HeightScan(self.ground)
             self.curriculum = TerrainCurriculum(t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt)
             self.child("curriculum", self.curriculum)
-        self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(1e-3)  # 0: never asked
+        self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(
+            1e-3
+        )  # 0: never asked
         self._least, self._most, self._said = torch.tensor(LEAST), torch.tensor(MOST), False
 
     contact: Tensor
