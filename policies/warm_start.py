@@ -68,9 +68,10 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
         fresh, mean, std = torch.zeros(inputs, weight.shape[0]), torch.zeros(frame), torch.ones(frame)
         old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
         scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
+        at = 0
         for term in agents.spec.observation:
-            here = slice(at := agents.spec.slices()[term.name].start - (history - 1) * frame, at + term.size)
-            there = old.get(term.name)
+            here, there = slice(at, at + term.size), old.get(term.name)
+            at += term.size
             if there is not None and there.stop - there.start == term.size:
                 scale = scales[term.name] / term.scale
                 fresh[here] = weight[:, there].T * (1.0 if normalizes else scale)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
+
+from rookery.sim.world import Params
+
+Write = Callable[[Tensor, Tensor], None]
+"""``write(ids [n] int64, values [n] float32)`` puts one value for each of these worlds into the simulation."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +22,7 @@ class Parameter:
         unit: unit of the value; "1" for a factor on the nominal value.
         nominal: the value that leaves the simulation as the scene describes it.
         low, high: what is accepted, inclusive.
-        write: ``write(ids [n] int64, values [n] float32)`` puts the values into the simulation.
+        write: how it gets there.
     """
 
     summary: str
@@ -25,4 +30,33 @@ class Parameter:
     nominal: float
     low: float
     high: float
-    write: Callable[[Tensor, Tensor], None]
+    write: Write
+
+
+def scaled(params: Params, names: Sequence[str], *fields: str) -> Write:
+    """The write of a factor on the scene's own values.
+
+    Args:
+        params: of the world.
+        names: of bodies, joints or actuators, as the fields need.
+        fields: of `Params`, all of them times the same factor: a body's "mass" with its "inertia" leaves its size as it is.
+    """
+    nominal = {field: params.nominal(field, names) for field in fields}
+
+    def write(ids: Tensor, v: Tensor) -> None:
+        for field, value in nominal.items():
+            params.set(field, names, value * v.view(-1, *[1] * value.dim()), ids)
+
+    return write
+
+
+def sliding(params: Params, geoms: Sequence[str]) -> Write:
+    """The write of the sliding friction of geoms; the torsional and the rolling one stay."""
+    nominal = params.nominal("friction", geoms)
+
+    def write(ids: Tensor, v: Tensor) -> None:
+        values = nominal.repeat(len(ids), 1, 1)
+        values[:, :, 0] = v[:, None]
+        params.set("friction", geoms, values, ids)
+
+    return write

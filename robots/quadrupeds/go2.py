@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import mujoco
@@ -15,7 +14,7 @@ from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, PARTS, RANGES, TRUNK_TOP,
 from rookery.robots.quadrupeds.kernels import feet
 from rookery.sim.buffers import Buffers
 from rookery.sim.mujoco_world import MujocoWorld
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, Write, scaled, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -182,35 +181,22 @@ class Go2(Buffers):
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds (facts 7.1)."""
         p, base = self.world.params, [f"{TRUNK_NAME}/base"]
-        servo = {f: p.nominal(f, self.leg_names) for f in ("kp", "kd", "gain", "force_range")}
+        legs = self.leg_names
         links = [f"{TRUNK_NAME}/{leg}_{part}" for leg in LEGS for part in PARTS]
-        trunk_mass, com = p.nominal("mass", base), p.nominal("com", base)
-        nominal = {f: p.nominal(f, links) for f in ("mass", "inertia")}
-        armature, damping = p.nominal("armature", self.leg_names), p.nominal("damping", self.leg_names)
         feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
-        friction = p.nominal("friction", feet_geoms)
-
-        def scale(field: str, names: object, value: Tensor) -> Callable[[Tensor, Tensor], None]:
-            def write(ids: Tensor, v: Tensor) -> None:
-                p.set(field, names, value * v.view(-1, *[1] * value.dim()), ids)  # type: ignore[arg-type]
-
-            return write
+        trunk_mass, com = p.nominal("mass", base), p.nominal("com", base)
+        gain, limits = p.nominal("gain", legs), scaled(p, legs, "force_range")
 
         def payload(ids: Tensor, v: Tensor) -> None:
             p.set("mass", base, trunk_mass + v[:, None], ids)
 
-        def shift(axis: int) -> Callable[[Tensor, Tensor], None]:
+        def shift(axis: int) -> Write:
             def write(ids: Tensor, v: Tensor) -> None:
                 moved = p.get("com", base)[ids]
                 moved[:, 0, axis] = com[0, axis] + v
                 p.set("com", base, moved, ids)
 
             return write
-
-        def grip(ids: Tensor, v: Tensor) -> None:
-            new = friction.expand(len(ids), -1, -1).clone()
-            new[:, :, 0] = v[:, None]
-            p.set("friction", feet_geoms, new, ids)
 
         def restitution(ids: Tensor, v: Tensor) -> None:
             damping = torch.from_numpy(np.interp(v.numpy(), *FOOT_DAMPING)).to(v)
@@ -219,28 +205,25 @@ class Go2(Buffers):
 
         def strength(ids: Tensor, v: Tensor) -> None:
             # the line of torque over speed keeps its end, the speed without load, and gets another beginning
-            p.set("gain", self.leg_names, servo["gain"] / v[:, None], ids)
-            p.set("force_range", self.leg_names, servo["force_range"] * v[:, None, None], ids)
-
-        def link_mass(ids: Tensor, v: Tensor) -> None:
-            for field in ("mass", "inertia"):
-                value = nominal[field]
-                p.set(field, links, value * v.view(-1, *[1] * value.dim()), ids)
+            p.set("gain", legs, gain / v[:, None], ids)
+            limits(ids, v)
 
         out = {
             "payload": Parameter("mass added to the trunk", "kg", 0.0, -2.0, 8.0, payload),
-            "link_mass": Parameter("mass and inertia of all links of the legs", "1", 1.0, 0.5, 2.0, link_mass),
+            "link_mass": Parameter(
+                "mass and inertia of all links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, links, "mass", "inertia")
+            ),
             "com_x": Parameter("shift of the trunk's centre of mass, forward", "m", 0.0, -0.2, 0.2, shift(0)),
             "com_y": Parameter("shift of the trunk's centre of mass, left", "m", 0.0, -0.1, 0.1, shift(1)),
-            "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, grip),
+            "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, sliding(p, feet_geoms)),
             "motor_strength": Parameter("torque of the legs' motors", "1", 1.0, 0.2, 2.0, strength),
-            "kp": Parameter("stiffness of the legs' servos", "1", 1.0, 0.2, 3.0, scale("kp", self.leg_names, servo["kp"])),
-            "kd": Parameter("damping of the legs' servos", "1", 1.0, 0.2, 3.0, scale("kd", self.leg_names, servo["kd"])),
+            "kp": Parameter("stiffness of the legs' servos", "1", 1.0, 0.2, 3.0, scaled(p, legs, "kp")),
+            "kd": Parameter("damping of the legs' servos", "1", 1.0, 0.2, 3.0, scaled(p, legs, "kd")),
             "armature": Parameter(
-                "rotor inertia of the legs' motors", "1", 1.0, 0.1, 5.0, scale("armature", self.leg_names, armature)
+                "rotor inertia of the legs' motors", "1", 1.0, 0.1, 5.0, scaled(p, legs, "armature")
             ),
             "joint_damping": Parameter(
-                "friction of the legs' joints", "1", 1.0, 0.0, 10.0, scale("damping", self.leg_names, damping)
+                "friction of the legs' joints", "1", 1.0, 0.0, 10.0, scaled(p, legs, "damping")
             ),
         }  # fmt: skip
         if isinstance(self.world, MujocoWorld):  # Bullet keeps a body's restitution from when it was built

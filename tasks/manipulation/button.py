@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled
 from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.loose import at_rest
 from rookery.tasks.manipulation.shaping import both, tolerance
 from rookery.tasks.manipulation.tabletop import CARRY, OPENING, SPREADS, Tabletop
 
@@ -40,19 +41,12 @@ class ButtonPressTopdown(Tabletop):
     cap_0: Tensor  # m, world, of the cap at rest
 
     def parameters(self) -> dict[str, Parameter]:
-        p, names = self.world.params, list(self.slide.names)
-        damping = p.nominal("damping", names)
-
-        def damp(ids: Tensor, v: Tensor) -> None:
-            p.set("damping", names, damping * v[:, None], ids)
-
+        damp = scaled(self.world.params, self.slide.names, "damping")
         own = Parameter("resistance of the button to motion", "1", 1.0, 0.1, 10.0, damp)
         return super().parameters() | {"button_damping": own}
 
     def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        state = torch.zeros(len(ids), 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = objects, 1.0
-        self.box.set_state(ids, state)
+        self.box.set_state(ids, at_rest(objects))
         self.slide.set_state(ids, torch.zeros(len(ids), 1), torch.zeros(len(ids), 1))
         up = torch.tensor([0.0, 0.0, 1.0])
         self.target[ids] = objects + BUTTON_GOAL * up

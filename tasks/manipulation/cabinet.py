@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled
 from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
+from rookery.tasks.manipulation.loose import at_rest
 from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
 
 OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
@@ -57,21 +58,14 @@ class Cabinet(PandaTask):
         self.handle, self.out, self.speed = torch.zeros(n, 3), torch.zeros(n), torch.zeros(n)
 
     def parameters(self) -> dict[str, Parameter]:
-        p, names = self.world.params, self.slide.names
-        damping = p.nominal("damping", names)
-
-        def damp(ids: Tensor, v: Tensor) -> None:
-            p.set("damping", names, damping * v[:, None], ids)
-
+        damp = scaled(self.world.params, self.slide.names, "damping")
         own = Parameter("resistance of the drawer to motion", "1", 1.0, 0.1, 10.0, damp)
         return super().parameters() | {"drawer_damping": own}
 
     def place(self, ids: Tensor) -> None:
         n = len(ids)
         self.origin[ids] = drawn(self.rng(ids), (1.03, -0.08, 0.0), (1.07, 0.08, 0.0))
-        state = torch.zeros(n, 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = self.origin[ids], 1.0
-        self.base.set_state(ids, state)
+        self.base.set_state(ids, at_rest(self.origin[ids]))
         self.slide.set_state(ids, torch.zeros(n, 1), torch.zeros(n, 1))
 
     def see(self) -> None:

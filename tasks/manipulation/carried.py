@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.loose import at_rest
 from rookery.tasks.manipulation.puck import ABOVE, LEAD, PuckTask, gripping_table
 
 SLACK = 0.0015  # m, of the gripper's opening around what it holds
@@ -61,9 +62,7 @@ class Carried(PuckTask):
         self.buffer("origin", self.world.num_envs, 3)
 
     def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        state = torch.zeros(len(ids), 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = goals, 1.0
-        self.base.set_state(ids, state)
+        self.base.set_state(ids, at_rest(goals))
         self.origin[ids] = goals
         super().place(ids, objects, goals + torch.tensor(self.shift))
 

@@ -9,9 +9,10 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled
 from rookery.sim.randomization import Range
 from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.loose import at_rest
 from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
 
 LEAD, PUSH = 0.03, 0.013
@@ -54,20 +55,13 @@ class Furnished(Tabletop):
         self.first[:, 3] = 1.0
 
     def parameters(self) -> dict[str, Parameter]:
-        p, names = self.world.params, self.handle.names
-        damping = p.nominal("damping", names)
-
-        def damp(ids: Tensor, v: Tensor) -> None:
-            p.set("damping", names, damping * v[:, None], ids)
-
+        damp = scaled(self.world.params, self.handle.names, "damping")
         own = Parameter("resistance of the handle to motion", "1", 1.0, 0.1, 10.0, damp)
         return super().parameters() | {"handle_damping": own}
 
     def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
         n = len(ids)
-        state = torch.zeros(n, 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = objects, 1.0
-        self.base.set_state(ids, state)
+        self.base.set_state(ids, at_rest(objects))
         self.handle.set_state(ids, torch.full((n, 1), self.begin), torch.zeros(n, 1))
         self.origin[ids] = objects
         self.target[ids] = objects + torch.tensor(self.shift)

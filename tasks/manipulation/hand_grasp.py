@@ -28,7 +28,8 @@ from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.manipulation.hand_expert import HandExpert
 from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
-from rookery.tasks.manipulation.handled import SPREADS, at_rest, hand_parameters
+from rookery.tasks.manipulation.handled import SPREADS, hand_parameters
+from rookery.tasks.manipulation.loose import at_rest
 
 HEIGHT = 0.3  # m, of the wrist's zero over the table
 STEPS = (0.1,) * 16 + (0.004,) * 3 + (0.03,) * 3

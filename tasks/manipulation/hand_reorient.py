@@ -26,7 +26,8 @@ from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_er
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.tasks.manipulation.handled import SPREADS, at_rest, hand_parameters
+from rookery.tasks.manipulation.handled import SPREADS, hand_parameters
+from rookery.tasks.manipulation.loose import at_rest
 
 HEIGHT = 0.3  # m, of the mounting face
 LEAN = math.radians(20.0)  # of the fingers below the horizontal

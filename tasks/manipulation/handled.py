@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from rookery.robots.manipulators.allegro import AllegroHand
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled, sliding
 from rookery.sim.randomization import Range
 from rookery.sim.world import World
 
@@ -30,36 +27,13 @@ def hand_parameters(world: World, hand: AllegroHand, body: str, shapes: list[str
     p = world.params
     tips = list(hand.tips.names)  # their geoms have the bodies' names
     joints = list(hand.joint_names[:16])
-    mass, inertia = p.nominal("mass", [body]), p.nominal("inertia", [body])
-    friction, pads, damping = p.nominal("friction", shapes), p.nominal("friction", tips), p.nominal("damping", joints)
-
-    def weigh(ids: Tensor, v: Tensor) -> None:
-        p.set("mass", [body], mass * v[:, None], ids)
-        p.set("inertia", [body], inertia * v[:, None, None], ids)
-
-    def rub(names: list[str], nominal: Tensor, ids: Tensor, v: Tensor) -> None:
-        values = nominal.expand(len(ids), -1, 3).clone()
-        values[:, :, 0] = v[:, None]
-        p.set("friction", names, values, ids)
-
-    def damp(ids: Tensor, v: Tensor) -> None:
-        p.set("damping", joints, damping * v[:, None], ids)
-
+    weigh, damp = scaled(p, [body], "mass", "inertia"), scaled(p, joints, "damping")
+    friction, pads = (float(p.nominal("friction", geoms)[0, 0]) for geoms in (shapes, tips))
     return {
         "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
         "object_friction": Parameter(
-            "sliding friction of the object on links and palm", "1", float(friction[0, 0]), 0.05, 3.0,
-            lambda ids, v: rub(shapes, friction, ids, v),
+            "sliding friction of the object on links and palm", "1", friction, 0.05, 3.0, sliding(p, shapes)
         ),
-        "pad_friction": Parameter(
-            "sliding friction of the finger tips", "1", float(pads[0, 0]), 0.2, 3.0, lambda ids, v: rub(tips, pads, ids, v)
-        ),
+        "pad_friction": Parameter("sliding friction of the finger tips", "1", pads, 0.2, 3.0, sliding(p, tips)),
         "joint_damping": Parameter("friction of the fingers' joints", "1", 1.0, 0.1, 10.0, damp),
-    }  # fmt: skip
-
-
-def at_rest(pos: Tensor, quat: Tensor) -> Tensor:
-    """[n, 1, 13] state of an object that rests at [n, 3] m, [n, 4] wxyz, world."""
-    state = torch.zeros(len(pos), 1, 13)
-    state[:, 0, :3], state[:, 0, 3:7] = pos, quat
-    return state
+    }

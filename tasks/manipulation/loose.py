@@ -1,4 +1,4 @@
-"""One loose object on the table: where it is, and what may differ between worlds."""
+"""One loose object on the table: where it is, how it is put down, and what may differ between worlds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled, sliding
 from rookery.sim.randomization import Range
 from rookery.sim.world import World
 
 OBJECT_SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
+UPRIGHT = torch.tensor([1.0, 0.0, 0.0, 0.0])
+
+
+def at_rest(pos: Tensor, quat: Tensor = UPRIGHT) -> Tensor:
+    """[n, 1, 13] state (see Bodies.state) of a body that rests at [n, 3] m, [n, 4] or [4] wxyz, world."""
+    state = torch.zeros(len(pos), 1, 13)
+    state[:, 0, :3], state[:, 0, 3:7] = pos, quat
+    return state
 
 
 class Loose:
@@ -33,9 +41,7 @@ class Loose:
 
     def place(self, ids: Tensor, pos: Tensor) -> None:
         """Put it down at [n, 3] m, world, upright and at rest."""
-        state = torch.zeros(len(ids), 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = pos, 1.0
-        self.body.set_state(ids, state)
+        self.body.set_state(ids, at_rest(pos))
 
     def parameters(self) -> dict[str, Parameter]:
         """See `object_parameters`."""
@@ -50,21 +56,9 @@ def object_parameters(world: World, bodies: Sequence[str], geoms: Sequence[str])
         bodies: the object's.
         geoms: its shapes.
     """
-    p, body, shapes = world.params, list(bodies), [*geoms, "table"]
-    mass, inertia = p.nominal("mass", body), p.nominal("inertia", body)
-    friction = p.nominal("friction", shapes)
-
-    def weigh(ids: Tensor, v: Tensor) -> None:
-        p.set("mass", body, mass * v[:, None], ids)
-        p.set("inertia", body, inertia * v[:, None, None], ids)
-
-    def slide(ids: Tensor, v: Tensor) -> None:
-        # of both, since a contact takes the larger one
-        values = friction.expand(len(ids), -1, 3).clone()
-        values[:, :, 0] = v[:, None]
-        p.set("friction", shapes, values, ids)
-
-    nominal = float(friction[0, 0])
+    p, both = world.params, [*geoms, "table"]  # a contact takes the larger friction
+    weigh, slide = scaled(p, bodies, "mass", "inertia"), sliding(p, both)
+    nominal = float(p.nominal("friction", both)[0, 0])
     return {
         "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),
         "object_friction": Parameter("sliding friction of the object on the table", "1", nominal, 0.05, 3.0, slide),

@@ -10,7 +10,7 @@ from torch import Tensor
 from rookery.sim.parameters import Parameter
 from rookery.sim.rotations import matrix
 from rookery.sim.world import World
-from rookery.tasks.manipulation.loose import object_parameters
+from rookery.tasks.manipulation.loose import at_rest, object_parameters
 
 
 class Block:
@@ -40,8 +40,7 @@ class Block:
 
     def put(self, ids: Tensor, pos: Tensor, yaw: Tensor) -> None:
         """Put it down at [n, 3] m, world, turned by [n] rad about the vertical, at rest."""
-        state = torch.zeros(len(ids), 1, 13)
-        state[:, 0, :3] = pos
+        state = at_rest(pos)
         state[:, 0, 3], state[:, 0, 6] = (0.5 * yaw).cos(), (0.5 * yaw).sin()
         self.body.set_state(ids, state)
 

@@ -12,8 +12,7 @@ from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
 from rookery.sim.parameters import Parameter
 from rookery.sim.rotations import matrix
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation import loose
-from rookery.tasks.manipulation.loose import Loose
+from rookery.tasks.manipulation.loose import OBJECT_SPREADS, Loose, at_rest
 from rookery.tasks.manipulation.puck import LEAD, gripping_table
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
@@ -36,7 +35,7 @@ AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 class PegInsertSide(Tabletop):
     """Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two."""
 
-    spreads = SPREADS | loose.OBJECT_SPREADS
+    spreads = SPREADS | OBJECT_SPREADS
     objects: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))
     goals: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
     """m, of the block's foot."""
@@ -60,9 +59,7 @@ class PegInsertSide(Tabletop):
         return super().parameters() | self.peg.parameters()
 
     def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        state = torch.zeros(len(ids), 1, 13)
-        state[:, 0, :3], state[:, 0, 3] = goals, 1.0
-        self.block.set_state(ids, state)
+        self.block.set_state(ids, at_rest(goals))
         self.peg.place(ids, objects)
         self.target[ids] = goals + torch.tensor(GOAL)
 

@@ -31,8 +31,6 @@ class Surround(Swarm):
     Config: ClassVar[type] = SurroundConfig
     cfg: SurroundConfig
 
-    present: Tensor
-
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
@@ -43,17 +41,19 @@ class Surround(Swarm):
 
     def setup(self) -> None:
         super().setup()
-        n, a = self.world.num_envs, self.cfg.num_drones
-        self.buffer("present", n, a, dtype=torch.bool)
-        self.present.fill_(True)
-        self._aside = torch.tensor([(_ASIDE_M + 3.0 * i, 0.0, self.cfg.height_m) for i in range(a)])
+        c = self.cfg
+        self._aside = torch.tensor([(_ASIDE_M + 3.0 * i, 0.0, c.height_m) for i in range(c.num_drones)])
+
+    @property
+    def present(self) -> Tensor:
+        """[N, A] bool: who takes part."""
+        return torch.arange(self.cfg.num_drones) < self.number[:, None]
 
     def place(self, ids: Tensor) -> None:
         c = self.cfg
         if c.fewest_drones:
             few = self.rng(ids).integers(0, 2, (1,))[:, 0] > 0
             self.number[ids] = torch.where(few, c.fewest_drones, c.num_drones)
-            self.present[ids] = torch.arange(c.num_drones) < self.number[ids, None]
             self.target[ids] = torch.where(self.present[ids, :, None], self.target[ids], self._aside)
         super().place(ids)
 
