@@ -175,7 +175,7 @@ class MujocoActuators(Actuators):
     def set_control(self, control: Tensor) -> None:
         n, u = self._world.num_envs, len(self.names)
         if control.dim() == 3 and control.shape[0] == n and control.shape[2] == u:
-            self._world.schedule(control.shape[1])[:, :, self._cols] = control.to(torch.float64)
+            self._world.schedule(control.shape[1], begin=u < self._world.model.nu)[:, :, self._cols] = control
         elif control.shape == (n, u):
             if self._held is not None:
                 self._held.copy_(control)

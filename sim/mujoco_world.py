@@ -8,6 +8,7 @@ other bodies, sensors) is asked for only when a view needs it, because it costs 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ def _quiet(message: str) -> None:
         print(f"MuJoCo: {message}")
 
 
+@functools.cache
 def _stop_profiling() -> None:
     """Take MuJoCo's stopwatch away. Its Python package has a clock read at both ends of each stage of each step, which is a
     tenth of an arm's physics (measured), and offers only to exchange the clock for another: the C library's own variable is
@@ -108,14 +110,14 @@ class MujocoWorld(World):
     def params(self) -> MujocoParams:
         return self._params
 
-    def schedule(self, k: int) -> Tensor:
-        """[N, k, nu] float64 rows of controls for the next step of k physics steps, begun from what is held."""
+    def schedule(self, k: int, begin: bool = True) -> Tensor:
+        """[N, k, nu] float64 rows of controls for the next step of k physics steps, begun from what is held; or with
+        whatever, for one who writes all of them."""
         if self._rows is None or self._rows.shape[1] != k:
             self._rows = torch.from_numpy(np.repeat(self.batch.bind("ctrl")[:, None], k, axis=1))
-            self._rows_pending = True
-        elif not self._rows_pending:
+        elif begin and not self._rows_pending:
             self._rows.copy_(torch.from_numpy(self.batch.bind("ctrl"))[:, None])
-            self._rows_pending = True
+        self._rows_pending = True
         return self._rows
 
     _rows_pending = False

@@ -22,7 +22,7 @@ WORLDS_EACH = 512
 """Worlds for which it is worth to wake another thread; a kernel takes about 1 us for a world."""
 
 
-def _few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
+def few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
     """Call a kernel on no more threads than its worlds are worth. The first argument's first axis is theirs."""
 
     @functools.wraps(kernel)
@@ -42,7 +42,7 @@ def _few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _walk(q, world, turns, offsets, axes, turn, pos, origins, spins):  # type: ignore[no-untyped-def]  # pragma: no cover
+def walk(q, world, turns, offsets, axes, turn, pos, origins, spins):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Tool's matrix `turn` [3, 3] and place `pos` [3] in the world; each joint's place and axis [J, 3]."""
     for i in range(3):
         pos[i] = 0.0
@@ -131,7 +131,31 @@ def _solve(a, x):  # type: ignore[no-untyped-def]  # pragma: no cover
         x[i] *= a[i, i]
 
 
-@_few_threads
+@njit(cache=True, error_model="numpy", inline="always")
+def approach(  # type: ignore[no-untyped-def]
+    q, world, goal_pos, goal_turn, turns, offsets, axes, lower, upper, home, damping, posture, most,
+    turn, pos, origins, spins, jac, error, a, pull,
+):  # fmt: skip  # pragma: no cover - compiled
+    """One round of `track_pose` in one world; from `turn` on, scratch."""
+    walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
+    _jacobian(pos, origins, spins, jac)
+    _error(goal_pos, goal_turn, world, pos, turn, error)
+    for n in range(JOINTS):
+        pull[n] = posture * (home[n] - q[world, n])
+    for i in range(6):
+        for n in range(JOINTS):
+            error[i] -= jac[i, n] * pull[n]
+    _normal(jac, damping * damping, a)
+    _solve(a, error)
+    for n in range(JOINTS):
+        change = pull[n]
+        for i in range(6):
+            change += jac[i, n] * error[i]
+        change = min(max(change, -most), most)
+        q[world, n] = min(max(q[world, n] + change, lower[n]), upper[n])
+
+
+@few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def track_pose(  # type: ignore[no-untyped-def]
     q, goal_pos, goal_turn, turns, offsets, axes, lower, upper, home, damping, posture, most, rounds
@@ -150,25 +174,32 @@ def track_pose(  # type: ignore[no-untyped-def]
         error, a, pull = np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             for _ in range(rounds):
-                _walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
-                _jacobian(pos, origins, spins, jac)
-                _error(goal_pos, goal_turn, world, pos, turn, error)
-                for n in range(JOINTS):
-                    pull[n] = posture * (home[n] - q[world, n])
-                for i in range(6):
-                    for n in range(JOINTS):
-                        error[i] -= jac[i, n] * pull[n]
-                _normal(jac, damping * damping, a)
-                _solve(a, error)
-                for n in range(JOINTS):
-                    change = pull[n]
-                    for i in range(6):
-                        change += jac[i, n] * error[i]
-                    change = min(max(change, -most), most)
-                    q[world, n] = min(max(q[world, n] + change, lower[n]), upper[n])
+                approach(
+                    q,
+                    world,
+                    goal_pos,
+                    goal_turn,
+                    turns,
+                    offsets,
+                    axes,
+                    lower,
+                    upper,
+                    home,
+                    damping,
+                    posture,
+                    most,
+                    turn,
+                    pos,
+                    origins,
+                    spins,
+                    jac,
+                    error,
+                    a,
+                    pull,
+                )
 
 
-@_few_threads
+@few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def impedance(  # type: ignore[no-untyped-def]
     q, v, goal_pos, goal_turn, turns, offsets, axes, home, stiffness, damping, posture, torque, rate, last, out
@@ -187,7 +218,7 @@ def impedance(  # type: ignore[no-untyped-def]
         origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
         error, felt, a, pull = np.empty(6), np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
-            _walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
+            walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
             _jacobian(pos, origins, spins, jac)
             _error(goal_pos, goal_turn, world, pos, turn, error)
             for n in range(JOINTS):
@@ -214,7 +245,7 @@ def impedance(  # type: ignore[no-untyped-def]
                 out[world, n] = total
 
 
-@_few_threads
+@few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= 7] rad."""
@@ -222,14 +253,40 @@ def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  
         place, matrix = np.empty(3), np.empty((3, 3))
         origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
-            _walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
+            walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
             for i in range(3):
                 pos[world, i] = place[i]
                 for j in range(3):
                     turn[world, i, j] = matrix[i, j]
 
 
-@_few_threads
+@few_threads
+@njit(cache=True, parallel=True, error_model="numpy")
+def see(  # type: ignore[no-untyped-def]
+    q, v, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, speeds, opening
+):  # pragma: no cover - compiled
+    """What is read of robots after a step, by `tools` and besides.
+
+    Args:
+        q, v: [N, 9] rad and rad/s, of the joints, and m and m/s of two fingers. turns, offsets, axes: the chain.
+        exact_pos, exact_turn: [N, 3], [N, 3, 3] float64, the tool in the world. pos, turn: likewise float32.
+        angles, speeds: [N, 7]. opening: [N] m.
+    """
+    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
+        place, matrix = np.empty(3), np.empty((3, 3))
+        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
+            walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
+            for i in range(3):
+                exact_pos[world, i] = pos[world, i] = place[i]
+                for j in range(3):
+                    exact_turn[world, i, j] = turn[world, i, j] = matrix[i, j]
+            for n in range(JOINTS):
+                angles[world, n], speeds[world, n] = q[world, n], v[world, n]
+            opening[world] = q[world, JOINTS] + q[world, JOINTS + 1]
+
+
+@few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def turn_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Turn goals about the world's axes, but not farther from the tool than a leash allows.

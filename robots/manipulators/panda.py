@@ -18,11 +18,12 @@ from torch import Tensor
 
 from rookery.assets.panda import ARMATURE, DAMPING, FINGERS, JOINTS, KD, KP, LOWER, STROKE, TORQUE, UPPER, panda_spec
 from rookery.robots.arms.kinematics import chain_of
-from rookery.robots.manipulators.kernels import impedance, tools, track_pose, turn_goals
-from rookery.robots.manipulators.references import follow, links_of, move_goals
+from rookery.robots.manipulators.kernels import impedance, see, tools, track_pose, turn_goals
+from rookery.robots.manipulators.references import follow, links_of
+from rookery.robots.manipulators.tool_drive import drive_tools, move_goals
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter
+from rookery.sim.parameters import Parameter, scaled, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -52,8 +53,8 @@ LEASH = 0.06
 """m, likewise of the tool itself: what is blocked is not wound up."""
 SPRING_LEASH = 0.05  # m, likewise of "impedance"
 LEASH_TURN = 0.4  # rad, likewise of a pose's turn
-IK_DAMPING, POSTURE, ROUNDS = 0.02, 0.02, 2
-"""Of the least squares (m and rad), share of the way home per round, rounds in a control step."""
+IK_DAMPING, POSTURE = 0.03, 0.04
+"""Of the least squares (m and rad), share of the way home in a control step."""
 STIFFNESS = (400.0, 400.0, 400.0, 20.0, 20.0, 20.0)
 """N/m and N m/rad of "impedance". The damping is 2 sqrt(stiffness) in the same units, that of Franka's example for a unit mass,
 and half as much again, since the arm is heavier."""
@@ -136,7 +137,7 @@ class Panda(Buffers):
         self.box = torch.tensor(((-math.inf,) * 3, (math.inf,) * 3) if box is None else box, dtype=torch.float64)
         limits = np.array((LOWER, UPPER)) + MARGIN * np.array([[1.0], [-1.0]])
         self._lower, self._upper = limits
-        self._limits = np.array(SPEED), np.array(ACCELERATION), np.array(JERK), np.array(INERTIAL)
+        self._limits = np.array((self._lower, self._upper, SPEED, ACCELERATION, JERK, INERTIAL))
         self._links = links_of(world.model, self.joint_names, turns, offsets)
         self._lead = (np.array(KD) + DAMPING) / np.array(KP)
         self.buffer("reference", n, 3, 7, dtype=torch.float64)
@@ -148,7 +149,7 @@ class Panda(Buffers):
         self.pos, self.vel, self.opening = torch.zeros(n, 7), torch.zeros(n, 7), torch.zeros(n)
         self._tool, self._turn = torch.zeros(n, 3, dtype=torch.float64), torch.zeros(n, 3, 3, dtype=torch.float64)
         self.tool, self.turn = torch.zeros(n, 3), torch.zeros(n, 3, 3)
-        self._rows = torch.zeros(n, self.steps, 8)
+        self._rows = torch.zeros(n, self.steps, 8, dtype=torch.float64)
         self._stiffness = np.array(STIFFNESS)
         self._damping = 3.0 * np.sqrt(self._stiffness)
         self._torques = np.array(TORQUE, float)
@@ -193,18 +194,23 @@ class Panda(Buffers):
         getattr(self, f"_{self.action}")(a[:, :-1])
 
     def _cartesian(self, a: Tensor) -> None:
-        self._move_goal(a)
-        self._solve()
-        self._send()
+        drive_tools(
+            self.goal.numpy(), self.goal_turn.numpy(), (STEP * a[:, :3]).numpy(), self._tool.numpy(), LEAD, LEASH,
+            self.box.numpy(), self.joint_goal.numpy(), self.home.numpy(), IK_DAMPING, POSTURE, 0.2, self.reference.numpy(),
+            *self._motion(),
+        )  # fmt: skip
+        self.actuators.set_control(self._rows)
 
     def _pose(self, a: Tensor) -> None:
-        self._move_goal(a[:, :3])
         self._turn_goal(a[:, 3:])
-        self._solve()
-        self._send()
+        self._cartesian(a)
 
     def _impedance(self, a: Tensor) -> None:
-        self._move_goal(a[:, :3])
+        # torques have no reference that goes ahead
+        move_goals(
+            self.goal.numpy(), (STEP * a[:, :3]).numpy(), self.reference.numpy(), self._tool.numpy(), math.inf, SPRING_LEASH,
+            *self._chain, *self.box.numpy(),
+        )  # fmt: skip
         self._turn_goal(a[:, 3:])
         self._rows[:, :, :7] = self.torque[:, None]
         self._rows[:, :, 7] = self.grip[:, None]
@@ -212,7 +218,7 @@ class Panda(Buffers):
     def _joint_position(self, a: Tensor) -> None:
         low, high = torch.from_numpy(self._lower), torch.from_numpy(self._upper)
         self.joint_goal.copy_(low + 0.5 * (a + 1.0) * (high - low))
-        self._send()
+        self._send(self.joint_goal, together=True)
 
     def _joint_velocity(self, a: Tensor) -> None:
         self._send(a * torch.tensor(SPEED, dtype=torch.float64), together=False)
@@ -226,30 +232,18 @@ class Panda(Buffers):
         self._rows[:, :, 7] = self.grip[:, None]
         self.actuators.set_control(self._rows)
 
-    def _move_goal(self, a: Tensor) -> None:
-        # torques have no reference that goes ahead
-        lead, slack = (math.inf, SPRING_LEASH) if self.action == "impedance" else (LEAD, LEASH)
-        move_goals(
-            self.goal.numpy(), (STEP * a).numpy(), self.reference.numpy(), self._tool.numpy(), lead, slack, *self._chain,
-            *self.box.numpy(),
-        )  # fmt: skip
-
     def _turn_goal(self, a: Tensor) -> None:
         turn_goals((TURN * a).numpy(), self._turn.numpy(), math.cos(LEASH_TURN), self.goal_turn.numpy())
 
-    def _solve(self) -> None:
-        """Joint goals of the tool's goal."""
-        track_pose(
-            self.joint_goal.numpy(), self.goal.numpy(), self.goal_turn.numpy(), *self._chain, self._lower, self._upper,
-            self.home.numpy(), IK_DAMPING, POSTURE, 0.2, ROUNDS,
-        )  # fmt: skip
-
-    def _send(self, goal: Tensor | None = None, together: bool = True) -> None:
-        follow(
-            (self.joint_goal if goal is None else goal).numpy(), self.reference.numpy(), together, self._lower, self._upper,
-            *self._limits, RATE_SHARE * TORQUE_RATE, *self._chain, self._links, ARMATURE, self._lead, self.world.dt,
+    def _motion(self) -> tuple[Any, ...]:
+        """What `follow` is told of the robot, and where its results go."""
+        return (
+            self._limits, RATE_SHARE * TORQUE_RATE, *self._chain, self._links, ARMATURE, self._lead, self.world.dt,
             self.grip.numpy(), self._rows.numpy(),
         )  # fmt: skip
+
+    def _send(self, goal: Tensor, together: bool) -> None:
+        follow(goal.numpy(), self.reference.numpy(), together, *self._motion())
         self.actuators.set_control(self._rows)
 
     def _press(self, i: int) -> None:
@@ -265,13 +259,10 @@ class Panda(Buffers):
 
     def refresh(self) -> None:
         """Read the joints and place the tool. To be called after each step and write."""
-        q = self.joints.pos
-        self.pos.copy_(q[:, :7])
-        self.vel.copy_(self.joints.vel[:, :7])
-        torch.add(q[:, 7], q[:, 8], out=self.opening)
-        tools(q.numpy(), *self._chain, self._tool.numpy(), self._turn.numpy())
-        self.tool.copy_(self._tool)
-        self.turn.copy_(self._turn)
+        see(
+            self.joints.pos.numpy(), self.joints.vel.numpy(), *self._chain, self._tool.numpy(), self._turn.numpy(),
+            self.tool.numpy(), self.turn.numpy(), self.pos.numpy(), self.vel.numpy(), self.opening.numpy(),
+        )  # fmt: skip
 
     def reset(self, ids: Tensor, joints: Tensor, opening: float = 2 * STROKE) -> None:
         """Put robots at joint angles [n, 7] rad, at rest, held there; the gripper `opening` m wide. Needs no `refresh`."""
@@ -333,22 +324,9 @@ class Panda(Buffers):
         """Physical quantities that can differ between worlds."""
         p = self.world.params
         pads = [f"{self.name}/{f}_pad" for f in FINGERS]
-        friction, damping = p.nominal("friction", pads), p.nominal("damping", self.joint_names)
-
-        def grip(ids: Tensor, v: Tensor) -> None:
-            p.set(
-                "friction",
-                pads,
-                torch.cat((v.view(-1, 1, 1).expand(-1, 2, 1), friction[:, 1:].expand(len(ids), 2, 2)), 2),
-                ids,
-            )
-
-        def damp(ids: Tensor, v: Tensor) -> None:
-            p.set("damping", self.joint_names, damping * v[:, None], ids)
-
+        nominal = float(p.nominal("friction", pads)[0, 0])
+        damp = scaled(p, self.joint_names, "damping")
         return {
-            "pad_friction": Parameter(
-                "sliding friction of the finger pads", "1", float(friction[0, 0]), 0.2, 3.0, grip
-            ),
+            "pad_friction": Parameter("sliding friction of the finger pads", "1", nominal, 0.2, 3.0, sliding(p, pads)),
             "joint_damping": Parameter("friction of the arm's joints", "1", 1.0, 0.0, 10.0, damp),
         }

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from rookery.robots.manipulators.kernels import JOINTS, PIECE, _few_threads, _walk
+from rookery.robots.manipulators.kernels import JOINTS, PIECE, few_threads
 
 Floats = NDArray[np.float64]
 
@@ -67,10 +67,11 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _mass_matrix(  # type: ignore[no-untyped-def]
+def mass_matrix(  # type: ignore[no-untyped-def]
     q, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass
 ):  # pragma: no cover - compiled
-    """Mass matrix [7, 7] kg m^2 by composite bodies, all of them about the world's origin.
+    """Mass matrix [7, 7] kg m^2 by composite bodies, all of them about the world's origin; `turn` [3, 3] and `pos` [3] m of
+    the last link.
 
     links: [7, 10] of `links_of`. momenta [7, 6]: the motion of each joint as spin and velocity of the origin.
     composite [7, 10]: mass, mass times place, inertia xx yy zz xy xz yz.
@@ -256,28 +257,53 @@ def _cruise(  # type: ignore[no-untyped-def]
         error[n] = min(max(wish, -most), most) - v[n]
 
 
-@_few_threads
+@njit(cache=True, error_model="numpy", inline="always")
+def references(  # type: ignore[no-untyped-def]
+    goal, ref, world, together, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature, lead, dt,
+    grip, rows, q, v, a, way, error, push, column,
+):  # fmt: skip  # pragma: no cover - compiled
+    """The rows of `follow` in one world, whose mass matrix is known; from `q` on, scratch."""
+    for n in range(JOINTS):
+        q[n], v[n], a[n] = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
+        way[n] = goal[world, n] - q[n]
+    _torques(mass, armature, v)
+    _torques(mass, armature, a)
+    if together:
+        _torques(mass, armature, way)
+    else:
+        for n in range(JOINTS):
+            column[n] = max(gently[n], (mass[n, n] + armature) * gently[JOINTS])
+    for k in range(rows.shape[1]):
+        if together:
+            _head_for(way, v, a, quickly, slowly, gently, error, push)
+        else:
+            _cruise(goal[world], q, v, a, low, high, speed, column, slowly, error, push)
+            _torques(mass, armature, error)
+            _torques(mass, armature, push)
+        _advance(error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt)
+        rows[world, k, JOINTS] = grip[world]
+        for n in range(JOINTS):
+            rows[world, k, n] = q[n] + lead[n] * v[n]
+        if together:
+            for i in range(2 * JOINTS):
+                way[i] -= v[i] * dt
+    for n in range(JOINTS):
+        ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q[n], v[n], a[n]
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def shares(limits, rate):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """[14] each, of motions and of the torques that they take: 1 / limit of the speed, acceleration and jerk."""
+    quickly, slowly, gently = 1.0 / (TOP * limits[2]), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
+    slowly[:JOINTS], slowly[JOINTS:] = 1.0 / limits[3], 1.0 / limits[5]
+    gently[:JOINTS], gently[JOINTS:] = 1.0 / limits[4], 1.0 / rate
+    return quickly, slowly, gently
+
+
+@few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def follow(  # type: ignore[no-untyped-def]
-    goal,
-    ref,
-    together,
-    low,
-    high,
-    speed,
-    acceleration,
-    jerk,
-    torque,
-    rate,
-    turns,
-    offsets,
-    axes,
-    links,
-    armature,
-    lead,
-    dt,
-    grip,
-    rows,
+    goal, ref, together, limits, rate, turns, offsets, axes, links, armature, lead, dt, grip, rows
 ):  # pragma: no cover - compiled
     """References that go to joint goals, or at joint velocities, within limits: one row a physics step.
 
@@ -287,77 +313,23 @@ def follow(  # type: ignore[no-untyped-def]
     Args:
         goal: [N, 7] rad if `together`, else rad/s: a velocity, that ends before the limits. ref: [N, 3, 7] position, velocity,
             acceleration; in and out.
-        low, high: [7] rad, where references end. speed, acceleration, jerk: [7] limits, rad and s. torque: [7]
-            N m, rate: N m/s, of what moves the arm.
+        limits: [6, 7] lowest and highest position, where references end; speed, acceleration, jerk, rad and s; N m, of what
+            moves the arm. rate: N m/s of that.
         turns, offsets, axes: the chain. links, armature: of `links_of`, and kg m^2.
         lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
-        dt: s. grip: [N] m. rows: [N, K, 8] float32, results; the opening of the gripper is last.
+        dt: s. grip: [N] m. rows: [N, K, 8], results; the opening of the gripper is last.
     """
+    low, high, speed, acceleration, jerk = limits[0], limits[1], limits[2], limits[3], limits[4]
+    quickly, slowly, gently = shares(limits, rate)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
         turn, pos, momenta, composite = np.empty((3, 3)), np.empty(3), np.empty((JOINTS, 6)), np.empty((JOINTS, 10))
         mass, q = np.empty((JOINTS, JOINTS)), np.empty(JOINTS)
         # of each vector, its torques follow in places 7 to 13
         way, v, a, error = np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
-        quickly, slowly, gently = 1.0 / (TOP * speed), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
-        slowly[:JOINTS], slowly[JOINTS:] = 1.0 / acceleration, 1.0 / torque
-        gently[:JOINTS], gently[JOINTS:] = 1.0 / jerk, 1.0 / rate
         push, column = np.empty(2 * JOINTS), np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
-            _mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
-            for n in range(JOINTS):
-                q[n], v[n], a[n] = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
-                way[n] = goal[world, n] - q[n]
-            _torques(mass, armature, v)
-            _torques(mass, armature, a)
-            if together:
-                _torques(mass, armature, way)
-            else:
-                for n in range(JOINTS):
-                    column[n] = max(gently[n], (mass[n, n] + armature) * gently[JOINTS])
-            for k in range(rows.shape[1]):
-                if together:
-                    _head_for(way, v, a, quickly, slowly, gently, error, push)
-                else:
-                    _cruise(goal[world], q, v, a, low, high, speed, column, slowly, error, push)
-                    _torques(mass, armature, error)
-                    _torques(mass, armature, push)
-                _advance(error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt)
-                rows[world, k, JOINTS] = grip[world]
-                for n in range(JOINTS):
-                    rows[world, k, n] = q[n] + lead[n] * v[n]
-                if together:
-                    for i in range(2 * JOINTS):
-                        way[i] -= v[i] * dt
-            for n in range(JOINTS):
-                ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q[n], v[n], a[n]
-
-
-@_few_threads
-@njit(cache=True, parallel=True, error_model="numpy")
-def move_goals(  # type: ignore[no-untyped-def]
-    goal, step, ref, tool, leash, slack, turns, offsets, axes, low, high
-):  # pragma: no cover - compiled
-    """Move the tool's goals, along a line as far as the reference lets them.
-
-    Args:
-        goal: [N, 3] m, in and out. step: [N, 3] m. ref: [N, 3, 7]: of its tool the goal goes ahead by `leash` m at most
-            along each axis, steps are made shorter for that. tool: [N, 3] m: likewise `slack` m, of what cannot get away;
-            the goal is pulled back for that.
-        turns, offsets, axes: the chain. low, high: [3] m, the goal's box.
-    """
-    for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        turn, pos = np.empty((3, 3)), np.empty(3)
-        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
-        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
-            _walk(ref[:, 0], world, turns, offsets, axes, turn, pos, origins, spins)
-            part = 1.0
-            for i in range(3):
-                ahead, s = goal[world, i] - pos[i], step[world, i]
-                if s < 0.0:
-                    ahead, s = -ahead, -s
-                if ahead + part * s > leash:
-                    part = max(leash - ahead, 0.0) / s
-            for i in range(3):
-                new = goal[world, i] + part * step[world, i]
-                new = min(max(new, tool[world, i] - slack), tool[world, i] + slack)
-                goal[world, i] = min(max(new, low[i]), high[i])
+            mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
+            references(
+                goal, ref, world, together, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature,
+                lead, dt, grip, rows, q, v, a, way, error, push, column,
+            )  # fmt: skip

@@ -33,14 +33,18 @@ class _Drawer(Furnished):
     def furniture(self) -> mujoco.MjSpec:
         return drawer()
 
+    def setup(self) -> None:
+        super().setup()
+        self._bar = torch.tensor(BAR)
+        self._seen_at = torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
+
     def see(self) -> None:
-        first = self.first
-        first[:, :3] = self.origin + torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
-        first[:, 1] -= self.opened
+        torch.add(self.origin, self._seen_at, out=self.first[:, :3])
+        self.first[:, 1] -= self.opened
 
     def bar(self) -> Tensor:
         """[N, 3] m, world: the middle of the bar."""
-        bar = self.origin + torch.tensor(BAR)
+        bar = self.origin + self._bar
         bar[:, 1] -= self.opened
         return bar
 
@@ -57,7 +61,7 @@ class DrawerOpen(_Drawer):
     def judge(self) -> tuple[Tensor, Tensor]:
         scale = torch.tensor([3.0, 3.0, 1.0])
         hand, thing, off = self.frame[:, :3], self.first[:, :3], self.off_goal()
-        bar_0 = self.origin + torch.tensor(BAR)
+        bar_0 = self.origin + self._bar
         margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
         near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
         return 5.0 * (near + tolerance(off, 0.0, 0.02, 0.2)), off <= OPEN_RADIUS

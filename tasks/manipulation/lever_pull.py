@@ -17,6 +17,7 @@ from rookery.tasks.manipulation.tabletop import CARRY
 UPRIGHT = 0.5 * math.pi  # rad
 ERROR = math.pi / 24.0  # rad
 GRIP = 0.7 * LEVER_BAR  # m, from the lever along its bar to where it is gripped
+DEEP = 0.008  # m, of the bar over the tool: the bar slips through the pads as the lever turns, and level with it, out of them
 HELD = 2.0 * BAR_RADIUS + 0.004  # m, the gripper's opening under which it holds the bar
 CLEAR = 0.06  # m, of the tool over the bar on the way there
 AHEAD = 0.15  # rad, that the expert's goal is before the lever
@@ -30,7 +31,7 @@ class LeverPull(Furnished):
     """
 
     joint = "hinge"
-    push = 0.016  # with 0.013 one lever in twenty waits half-way for most of an episode
+    push = 0.024  # with 0.013 one lever in twenty waits half-way for most of an episode
     objects: ClassVar = ((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0))
     shift = (LEVER_AXIS[0], LEVER_AXIS[1], LEVER_AXIS[2] + LEVER_RADIUS)
     start: ClassVar = (-0.1, 0.4, CARRY)  # Meta-World's is 10 cm to the right, where the palm may be under the lever
@@ -61,7 +62,7 @@ class LeverPull(Furnished):
     def plan(self) -> tuple[Tensor, Tensor]:
         """Up, over the bar, down around it, close; then along the lever's circle."""
         tool, angle = self.robot.tool, self.opened
-        grip = torch.tensor([GRIP, 0.0, 0.0])
+        grip = torch.tensor([GRIP, 0.0, -DEEP])
         bar = self._end(angle) + grip
         off = tool - bar
         around = (off[:, 0].abs() < 0.025) & (off[:, 1].abs() < 0.02) & (off[:, 2].abs() < 0.02)

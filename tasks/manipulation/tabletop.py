@@ -69,7 +69,7 @@ class TabletopConfig(PictureConfig):
     stop_at_success: bool = False  # an episode terminates when the task is done
     episode_s: float = 6.25  # s, 500 steps
     control_dt: float = 0.0125  # s
-    dt: float = 0.003125  # s
+    dt: float = 0.0125 / 3  # s
     reward: Weights = Weights(score=1.0)
 
 
