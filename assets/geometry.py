@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import mujoco
-import trimesh
+
+if TYPE_CHECKING:
+    import trimesh
+
+_looks: ContextVar[bool] = ContextVar("looks", default=True)
+
+
+@contextmanager
+def without_looks() -> Iterator[None]:
+    """Inside, `add_visual_mesh` adds nothing: for specs of the physics, which runs without what is only looked at."""
+    before = _looks.set(False)
+    try:
+        yield
+    finally:
+        _looks.reset(before)
 
 
 def add_visual_mesh(
@@ -18,17 +35,19 @@ def add_visual_mesh(
     shine: float = 0.3,
     pos: Sequence[float] = (0.0, 0.0, 0.0),
     group: int = 2,
-) -> mujoco.MjsGeom:
+) -> None:
     """Add a mesh (m, body frame shifted by `pos`) as a geom that is seen, never collides and weighs nothing.
 
     Mesh, material and geom all get the name `name`. `shine` in [0, 1] sets how glossy it is.
     """
+    if not _looks.get():
+        return
     asset = spec.add_mesh(name=name)
     asset.uservert = mesh.vertices.ravel()
     asset.userface = mesh.faces.ravel()
     asset.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # thin parts have next to no volume
     spec.add_material(name=name, rgba=list(rgba), specular=shine, shininess=0.3 + 0.5 * shine)
-    return body.add_geom(
+    body.add_geom(
         name=name,
         type=mujoco.mjtGeom.mjGEOM_MESH,
         meshname=name,

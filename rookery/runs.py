@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks.registry import TASKS
+from rookery.tasks.registry import TASKS, find
 
 if TYPE_CHECKING:
     from rookery.policies.evaluate import Act
@@ -64,13 +65,22 @@ def open_run(run: Path) -> tuple[dict[str, Policy], dict[str, Any]]:
     return policies, validate_contract(contract)
 
 
-def make_env(contract: dict[str, Any], num_envs: int, config: dict[str, Any] | None = None, **options: Any) -> VecEnv:
+def make_env(
+    contract: dict[str, Any],
+    num_envs: int,
+    config: dict[str, Any] | None = None,
+    *,
+    task: str | None = None,
+    **options: Any,
+) -> VecEnv:
     """The environment of a contract, with its task config.
 
     Args:
         contract: of a stored policy.
         num_envs: worlds.
-        config: changes to the contract's task config.
+        config: changes to the contract's task config; to the defaults of another `task`.
+        task: another one in place of the contract's, with the same observations and actions, such as "ML10-test" for a
+            policy of "ML10-train". What the contract's set of tasks fixes, such as a hidden goal, holds in it too.
         options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
 
     Raises:
@@ -79,14 +89,38 @@ def make_env(contract: dict[str, Any], num_envs: int, config: dict[str, Any] | N
     from rookery.making import changes_of, make
     from rookery.sim2real.contract import check_compatible
 
-    changes = changes_of(contract["task_id"], config or {})
-    env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], changes), **options)
-    check_compatible(contract, env)
+    if task is None or task == contract["task_id"]:
+        changes = changes_of(contract["task_id"], config or {})
+        env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], changes), **options)
+        check_compatible(contract, env)
+        return env
+    env = make(task, num_envs, config=merge(_fixed_by_set(contract["task_id"], task), config or {}), **options)
+    try:
+        check_compatible(contract | {"task_id": task}, env)
+    except RookeryError as e:
+        env.close()
+        raise RookeryError(
+            f"{task} (with its own config, which --config changes) cannot take a policy of {contract['task_id']}: {e}"
+        ) from e
     return env
 
 
+def _fixed_by_set(of: str, task: str) -> dict[str, Any]:
+    """What the set `of` fixes in the configs of all its tasks, as far as another task has it."""
+    entry = find(task)
+    kind = find(entry.members[0] if entry.members else task).load().Config
+    names = {f.name for f in dataclasses.fields(kind)}
+    return {k: v for k, v in TASKS[of].config.items() if k in names} if of in TASKS else {}
+
+
 def open_env(
-    run: Path, num_envs: int, *, controller: str = "policy", config: dict[str, Any] | None = None, **options: Any
+    run: Path,
+    num_envs: int,
+    *,
+    controller: str = "policy",
+    task: str | None = None,
+    config: dict[str, Any] | None = None,
+    **options: Any,
 ) -> tuple[VecEnv, Act]:
     """The environment of a run and what acts in it.
 
@@ -94,6 +128,7 @@ def open_env(
         run: run or zoo folder; also a task's name where its classical controller acts.
         num_envs: worlds.
         controller: "policy" or "pid", the task's classical controller.
+        task: another one for the policy to act in, see `make_env`; None for the one that it was trained for.
         config: changes to the task config.
         options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
 
@@ -105,11 +140,13 @@ def open_env(
 
     if controller not in ("policy", "pid"):
         raise unknown("controller", controller, ["policy", "pid"])
+    if controller == "pid" and task is not None:
+        raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller pid.")
     if controller == "pid" and str(run) in TASKS and not run.exists():
         env = make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
-        env = make_env(contract, num_envs, config, **options)
+        env = make_env(contract, num_envs, config, task=task, **options)
         if controller == "policy":
             return env, act_with(policies, env)
     pilot = env.task.baseline()

@@ -7,10 +7,12 @@ world or to a site of an earlier part ("an arm on a dog's back").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import mujoco
 
+from rookery.assets.geometry import without_looks
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotor.effects import PRESETS, Effects
 from rookery.sim.rotor.parameters import DroneParameters
@@ -124,7 +126,7 @@ class Scene:
         """The compiled model.
 
         Args:
-            visual: keep geoms that only look (contype = conaffinity = 0), meshes and materials. Physics runs without
+            visual: keep geoms that only look (contype = conaffinity = 0), their meshes, and the sky. Physics runs without
                 them, since each costs time at every step; the layout of the state is the same either way. A geom that
                 gives its body mass, or that a pair, sensor or tendon names, is no mere look.
 
@@ -132,15 +134,18 @@ class Scene:
             RookeryError: MuJoCo cannot put the parts together or compile them.
         """
         try:
-            spec = self.spec()
+            with nullcontext() if visual else without_looks():  # most are not even made
+                spec = self.spec()
         except ValueError as e:
             raise RookeryError(f"MuJoCo refuses the scene: {e}") from e
         if not visual:
             for geom in _only_looks(spec):
                 spec.delete(geom)
-            for mesh in list(spec.meshes):
-                if not any(g.meshname == mesh.name for g in spec.geoms):
-                    spec.delete(mesh)
+            used = {g.meshname for g in spec.geoms}
+            for mesh in [m for m in spec.meshes if m.name not in used]:
+                spec.delete(mesh)
+            for sky in [t for t in spec.textures if t.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX]:
+                spec.delete(sky)  # the others give cameras their colours
         else:
             _flatten_unseen(spec)
         try:

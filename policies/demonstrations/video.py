@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,22 +85,20 @@ class Filming:
         self._renderer.close()
 
 
-def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, height: int) -> None:
+def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, height: int, crf: int = 23) -> None:
     """Write an MP4 (H.264), whole or not at all.
 
     Every second picture is whole in itself, so that a reader that asks for single pictures, as training from video does,
-    decodes at most one other for each.
+    decodes at most one other for each. `crf` is the encoder's constant rate factor: less is finer and larger.
 
     Raises:
         RookeryError: it cannot be written or encoded.
     """
-    import imageio_ffmpeg
-
     partial = path.with_name(f".{path.name}.writing.mp4")
     try:
-        ffmpeg = imageio_ffmpeg.write_frames(
+        ffmpeg = _ffmpeg().write_frames(
             str(partial), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
-            output_params=["-crf", "23", "-g", "2"], ffmpeg_log_level="error",
+            output_params=["-crf", str(crf), "-g", "2"], ffmpeg_log_level="error",
         )  # fmt: skip
         ffmpeg.send(None)
         try:
@@ -120,18 +119,70 @@ def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, heig
         partial.unlink(missing_ok=True)
 
 
+class Video:
+    """A video read from its first picture to its last, one in memory at a time; an iterator over pictures [H, W, 3].
+
+    Args:
+        path: of the file.
+
+    Attributes:
+        path: of the file.
+        width, height: pixels.
+        fps: pictures a second, as the file says, to two decimals.
+        at: index of the picture that comes next.
+
+    Raises:
+        RookeryError: it is missing or damaged, or imageio-ffmpeg is; so does `next`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at = path, 0
+        if not path.is_file():
+            raise RookeryError(f"{path} is missing.")
+        # each picture of the file once, whatever its time stamp says
+        self._frames = _ffmpeg().read_frames(str(path), output_params=["-fps_mode", "passthrough"])
+        about = self._take()
+        if about is None or not all(about["size"]):
+            raise RookeryError(f"{path} cannot be read as a video: it has no pictures.")
+        (self.width, self.height), self.fps = about["size"], float(about["fps"])
+
+    def __iter__(self) -> Iterator[Picture]:
+        return self
+
+    def __next__(self) -> Picture:
+        raw = self._take()
+        if raw is None:
+            raise StopIteration
+        self.at += 1
+        return np.frombuffer(raw, np.uint8).reshape(self.height, self.width, 3)
+
+    def close(self) -> None:
+        """End the decoder."""
+        self._frames.close()
+
+    def _take(self) -> Any:
+        """What the decoder says next, None at its end."""
+        try:
+            return next(self._frames, None)
+        except (RuntimeError, OSError, ValueError, KeyError) as error:
+            why = (str(error).splitlines() or ["damaged"])[0].rstrip(".:")
+            raise RookeryError(f"{self.path} cannot be read as a video: {why}.") from error
+
+
 def decode(path: Path) -> Iterator[Picture]:
     """The pictures [H, W, 3] of a video, one by one.
 
     Raises:
         RookeryError: it is missing or damaged.
     """
-    import imageio_ffmpeg
+    yield from Video(path)
 
+
+def _ffmpeg() -> Any:
+    """imageio_ffmpeg. Raises RookeryError where it is not installed."""
     try:
-        reader = imageio_ffmpeg.read_frames(str(path))
-        width, height = next(reader)["size"]
-        for raw in reader:
-            yield np.frombuffer(raw, np.uint8).reshape(height, width, 3)
-    except (RuntimeError, OSError, StopIteration, ValueError, KeyError) as error:
-        raise RookeryError(f"{path} cannot be read as a video: {error}.") from error
+        return importlib.import_module("imageio_ffmpeg")
+    except ImportError as error:
+        raise RookeryError(
+            "videos are read and written by imageio-ffmpeg, which is not installed: `pip install imageio-ffmpeg`."
+        ) from error

@@ -92,6 +92,7 @@ class Args:
     text: Annotated[
         str | None, tyro.conf.arg(metavar="WORDS", help="export: the instruction; the task's summary if left out.")
     ] = None
+    no_videos: Annotated[bool, tyro.conf.arg(help="import: leave the dataset's videos where they are.")] = False
     json: Json = False
 
 
@@ -102,7 +103,8 @@ def run(args: Args) -> int:
         raise RookeryError("`rookery demos` needs an action and what to act on: see `rookery demos --help`.")
     if args.action not in actions:
         raise unknown("action", args.action, actions)
-    for name in RECORDING if args.action != "record" else ("episode", "film", "text"):
+    others = (*(RECORDING if args.action != "record" else ("episode", "film", "text")), "no_videos")
+    for name in others if args.action != "import" else others[:-1]:
         if getattr(args, name) != getattr(Args(), name):
             raise RookeryError(
                 f"--{name.replace('_', '-')} means nothing to `rookery demos {args.action}`: leave it out."
@@ -239,7 +241,12 @@ def _import(args: Args, what: Path) -> int:
     from rookery.sim2real.contract import build_contract
 
     out = _out(args)
-    _told(args, import_lerobot(what, out, build_contract), out)
+
+    def progress(done: int, total: int) -> None:
+        if not args.json and (done * 10 // total > (done - 1) * 10 // total):
+            print(f"{done} of {total} episodes", flush=True)
+
+    _told(args, import_lerobot(what, out, build_contract, videos=not args.no_videos, progress=progress), out)
     return 0
 
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Config, Controller, Engine, Json, Randomize, Run, Seed, numbers, print_json, values
+from rookery.cli.options import (
+    Config,
+    Controller,
+    Engine,
+    Json,
+    OtherTask,
+    Randomize,
+    Run,
+    Seed,
+    numbers,
+    print_json,
+    values,
+)
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -19,6 +31,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest --engine pybullet --episodes 64
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
   rookery eval policies/zoo/drone-track --config path=circle --json
+  rookery eval runs/ML10-train/latest --task ML10-test
   rookery eval drone-hover --controller pid
 """
 DEFAULT_WORLDS = {"pybullet": 16}
@@ -35,6 +48,7 @@ class Args:
 
     run: Run
     episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes to average over.")] = 256
+    task: OtherTask = None
     engine: Engine = None
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
@@ -64,6 +78,7 @@ def run(args: Args) -> int:
         args.run,
         worlds,
         controller=args.controller,
+        task=args.task,
         config=values(args.config, "--config"),
         engine=args.engine,
         seed=args.seed,

@@ -37,6 +37,13 @@ Config = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(metavar="NAME=VALUE", help="Value in place of one of the task's config; may be repeated."),
 ]
+OtherTask = Annotated[
+    str | None,
+    tyro.conf.arg(
+        metavar="TASK",
+        help="Another task than the policy's own, with the same observations and actions, such as ML10-test.",
+    ),
+]
 Action = Annotated[str | None, tyro.conf.arg(metavar="KIND", help="Action kind in place of the task's own.")]
 Obs = Annotated[
     str | None,

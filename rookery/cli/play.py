@@ -13,6 +13,7 @@ from rookery.cli.options import (
     Controller,
     Engine,
     Json,
+    OtherTask,
     Randomize,
     Run,
     Seed,
@@ -50,6 +51,7 @@ class Args:
         480,
     )
     sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the film as well, .png.")] = None
+    task: OtherTask = None
     engine: Engine = None
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
@@ -73,6 +75,7 @@ def run(args: Args) -> int:
         args.run,
         1,
         controller=args.controller,
+        task=args.task,
         config=values(args.config, "--config"),
         engine=args.engine,
         seed=args.seed,

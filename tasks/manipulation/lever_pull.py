@@ -19,7 +19,8 @@ ERROR = math.pi / 24.0  # rad
 GRIP = 0.7 * LEVER_BAR  # m, from the lever along its bar to where it is gripped
 DEEP = 0.008  # m, of the bar over the tool: it slips through the pads as the lever turns, and level with the tool, out of them
 HELD = 2.0 * BAR_RADIUS + 0.008
-"""m, the gripper's opening under which it holds the bar. Half-way up the arm pulls harder than a finger presses, which yields by 7 mm."""
+"""m, the gripper's opening under which it holds the bar. Half-way up, the arm pulls harder than a finger presses, which yields
+by 7 mm."""
 CLEAR = 0.06  # m, of the tool over the bar on the way there
 AHEAD = 0.15  # rad, that the expert's goal is before the lever
 

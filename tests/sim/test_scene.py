@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rookery.assets import scenery
+from rookery.assets.geometry import without_looks
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -123,6 +124,17 @@ def test_looks_do_not_change_the_physics(task):
     physics, visual = both(TASKS[task].load()().scene())
     assert visual.ngeom > physics.ngeom
     assert visual.nmesh > physics.nmesh
+
+
+def test_physics_does_not_make_what_only_looks():
+    """Neither meshes nor sky reach the compiler, whoever asked for them before; what paints solid things does."""
+    scene = TASKS["table-push"].load()().scene()
+    visual, physics = scene.compile(visual=True), scene.compile()
+    assert visual.ntex > physics.ntex > 0 and visual.nmat > physics.nmat > 0
+    assert mujoco.mjtTexture.mjTEXTURE_SKYBOX not in physics.tex_type
+    with without_looks():
+        assert not scene.spec().meshes
+    assert len(list(scene.spec().meshes)) == visual.nmesh
 
 
 def test_geoms_that_weigh_are_kept():
