@@ -1,6 +1,6 @@
 """How well a policy of go2arm-reach tracks while it stands and while it walks at one speed.
 
-    python benchmarks/reach.py policies/zoo/go2arm-reach --episodes 256
+    python benchmarks/reach.py [policies/zoo/go2arm-reach] --episodes 256
 
 Nominal physics, the task's own pushes, deterministic policy; the means run over whole episodes but their first second.
 """
@@ -17,9 +17,12 @@ import rookery
 from rookery.runs import open_run
 
 
+ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, nargs="?", default=ZOO / "go2arm-reach")
     parser.add_argument("--episodes", type=int, default=256)
     args = parser.parse_args()
     policies, contract = open_run(args.run)
