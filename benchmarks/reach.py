@@ -16,7 +16,6 @@ from machine import machine
 import rookery
 from rookery.runs import open_run
 
-
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 
 
