@@ -75,7 +75,8 @@ class PPOConfig:
     normalize_values: bool = True
     """Let the critic regress returns normalised by running statistics (ValueNorm of the MAPPO paper)."""
     critic_warmup: int = 0
-    """Updates at the start in which the critic alone learns: for a policy that was taken over from elsewhere."""
+    """Updates at the start in which the critic alone learns, and after them as many in which the learning rate rises: for a
+    policy that was taken over from elsewhere."""
     value_norm_beta: float = 0.99999
     """Memory of those statistics per update; the default is the reference's, all but a plain average over the run."""
 

@@ -170,9 +170,7 @@ class PPO:
             raise RookeryError("update() has nothing to learn from: call collect() first.")
         figures: dict[str, Tensor] = {}
         for name, a in self.agents.items():
-            if c.schedule == "linear" and self.total_steps:
-                done = (self.steps - c.steps * self.env.num_envs) / self.total_steps
-                a.learning_rate.fill_(c.learning_rate * max(0.0, 1.0 - done))
+            self._set_rate(a)
             if self.iteration == c.critic_warmup > 0:
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 a.adam.reset()
@@ -274,6 +272,22 @@ class PPO:
             slope = torch.where((move.abs() > c.value_clip) & (loss < clipped), 0.0, slope)
             loss = torch.maximum(loss, clipped)
         return loss, slope if slope is not error else error.clone()
+
+    def _set_rate(self, a: Agents) -> None:
+        """The learning rate of an update, but for what `_adapt` does. After the critic's warm-up it rises over as many updates
+        again: fresh from its reset, Adam moves every weight by the whole rate at each step, whatever the gradient's noise."""
+        c = self.config
+        since = self.iteration - c.critic_warmup
+        rising = min(1.0, (since + 1) / (c.critic_warmup + 1)) if c.critic_warmup and since >= 0 else 1.0
+        if c.schedule == "adaptive":
+            if since == 0 < c.critic_warmup:
+                a.learning_rate.fill_(c.learning_rate * rising)
+            return
+        rate = c.learning_rate
+        if c.schedule == "linear" and self.total_steps:
+            done = (self.steps - c.steps * self.env.num_envs) / self.total_steps
+            rate *= max(0.0, 1.0 - done)
+        a.learning_rate.fill_(rate * rising)
 
     def _adapt(self, a: Agents, kl: Tensor, last: bool) -> None:
         """Slow down after any epoch that went too far [G]; speed up only after a whole update that stayed near."""

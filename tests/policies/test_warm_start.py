@@ -65,6 +65,24 @@ def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
     assert moved == [(False, True), (False, True), (True, True)]
 
 
+@pytest.mark.parametrize("schedule", ["fixed", "adaptive"])
+def test_after_the_warmup_the_learning_rate_rises(schedule):
+    """Over as many updates again, to what was asked for; the adaptive one starts as low and finds its own way."""
+    ppo = PPO(
+        FakeEnv(8), dataclasses.replace(BASE, critic_warmup=3, schedule=schedule, learning_rate=1e-3, target_kl=1e-9)
+    )
+    rates = []
+    for _ in range(8):
+        ppo.collect()
+        ppo._set_rate(ppo.agents["point"])
+        rates.append(ppo.agents["point"].learning_rate.item())
+        ppo.update()
+    if schedule == "fixed":
+        assert rates == pytest.approx([1e-3] * 3 + [0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
+    else:
+        assert rates[3] == pytest.approx(0.25e-3) and max(rates[4:]) < 0.25e-3
+
+
 def test_the_first_steps_after_the_warmup_are_no_larger_than_those_of_a_fresh_start():
     config = dataclasses.replace(BASE, normalize_observations=False, epochs=20, minibatches=1)
     moves = []
