@@ -29,7 +29,7 @@ from rookery.runs import open_run
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 TASK, REACH = "go2arm-loco-manipulation", "go2arm-reach"
-PPO = {"hidden": "[256,256]", "initial_std": 0.1, "learning_rate": 2e-4, "minibatches": 8}
+PPO = {"initial_std": 0.1, "learning_rate": 2e-4, "minibatches": 8}
 WARMUP = 8  # updates in which only the critic learns
 LIBRARY: dict[str, tuple[str, dict[str, object]]] = {
     "random goals": (REACH, {}),
@@ -43,7 +43,8 @@ FIGURES = ("success", "position_error", "rotation_error", "fell")
 def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: object) -> Path:
     """Train in a process of its own, unless `out` is there already; returns `out`."""
     if not (out / "policy.safetensors").exists():
-        settings = {**PPO, "critic_warmup": WARMUP, **ppo}
+        (policy,) = open_run(init)[0].values()
+        settings = {**PPO, "hidden": list(policy.hidden), "critic_warmup": WARMUP, **ppo}
         command = [
             sys.executable, "-m", "rookery", "train", task, "--init", str(init), "--out", str(out), "--steps", str(steps),
             *options, *(x for k, v in settings.items() for x in ("--ppo", f"{k}={v}")),

@@ -1,0 +1,33 @@
+"""A policy with low-passed actions from one without, as one plain network (see rookery.policies.smooth).
+
+python benchmarks/smooth_policy.py runs/chatters --share 0.6 --actions joint1 joint2 joint3 --out runs/smooth
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rookery.policies.smooth import smoothed
+from rookery.policies.store import save_policy
+from rookery.runs import open_run
+
+ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, nargs="?", default=ZOO / "go2arm-reach")
+    parser.add_argument("--share", type=float, default=0.6, help="of the new action")
+    parser.add_argument("--actions", nargs="*", default=(), help="names; all without it")
+    parser.add_argument("--out", type=Path, default=Path("runs/smooth"))
+    args = parser.parse_args()
+    policies, contract = open_run(args.run)
+    groups = contract["groups"]
+    made = {name: smoothed(p, groups[name], args.share, args.actions) for name, p in policies.items()}
+    save_policy(args.out, made, contract)
+    print(args.out)
+
+
+if __name__ == "__main__":
+    main()
