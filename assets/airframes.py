@@ -46,13 +46,15 @@ def crazyflie(rotors: Rotors, propeller_radius: float, height: float) -> list[Pa
     """
     xy = np.asarray(rotors, float)[:, :2]
     s = float(np.linalg.norm(xy, axis=1).mean()) / 0.0396  # 1 for the real one
-    low, high = -0.5 * height, 0.5 * height
+    low = -0.5 * height
+    high = 0.5 * height
     deck = low + 0.36 * height
     board = [meshes.extrude(_cross(xy, 0.0135 * s, 0.0042 * s, 0.0175 * s), deck, deck + 0.0014 * s)]
     board += [meshes.box((0.021 * s, 0.024 * s, 0.0012 * s), (0, 0, deck + 0.0097 * s))]
     battery = meshes.box((0.0315 * s, 0.0195 * s, 0.0068 * s), (0, 0, deck + 0.0052 * s))
     pins = [meshes.box((0.020 * s, 0.0022 * s, 0.0125 * s), (0, y * s, deck + 0.0048 * s)) for y in (-0.0112, 0.0112)]
-    mounts, motors = [], []
+    mounts = []
+    motors = []
     for p in xy:
         mounts.append(meshes.cylinder(0.0049 * s, deck - 0.0035 * s, deck + 0.0042 * s, p, sides=18))
         mounts.append(meshes.tube((*p, deck), (*(1.03 * p), low), (0.0021 * s, 0.0016 * s)))
@@ -79,7 +81,8 @@ def iris(rotors: Rotors, propeller_radius: float, height: float) -> list[Part]:
     xy = at[:, :2]
     s = float(np.linalg.norm(xy, axis=1).mean()) / 0.247
     low = -0.5 * height
-    arm_z, motor_top = 0.010 * s, 0.034 * s
+    arm_z = 0.010 * s
+    motor_top = 0.034 * s
     shell = [meshes.loft(_hull(0.120 * s, 0.062 * s, -0.022 * s, 0.034 * s))]
     hood = [meshes.loft(_hull(0.088 * s, 0.044 * s, 0.020 * s, 0.046 * s))]
     hood.append(meshes.cylinder(0.022 * s, 0.040 * s, 0.056 * s, (-0.030 * s, 0), sides=24))

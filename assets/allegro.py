@@ -58,12 +58,14 @@ class Link:
 
 
 _X, _Y, _Z = (-1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-_WIDE, _DEEP = 0.01375, 0.0098
+_WIDE = 0.01375
+_DEEP = 0.0098
 # Geometry and ranges: facts 3.2; the thumb's boxes from the maker's URDF (simlabrobotics/allegro_hand_ros). Masses: the facts
 # hold none of a single link, and boxes of 800 kg/m^3 make 0.715 kg together, where the maker states 1.08 kg. So the links
 # weigh what a later URDF gives them (as in Remiles45/mp_project bare.g: 12, 65, 36, 10 g; thumb 18, 12, 38, 39 g), the tips
 # are rubber of 800 kg/m^3, and the palm, with boards and flange, takes what is missing to 1.08 kg.
-HAND_KG, TIP_DENSITY = 1.08, 800.0
+HAND_KG = 1.08
+TIP_DENSITY = 800.0
 
 
 def _finger(pos: Vec, tilt: float) -> tuple[Link, ...]:
@@ -93,7 +95,8 @@ CHAINS: dict[str, tuple[Link, ...]] = {
 TIP_RADIUS = 0.012  # m, of the rubber capsules
 TIPS = {finger: (0.035, 0.008) if finger == "th" else (0.019, 0.010) for finger in FINGERS}
 """m, of each tip: middle of the capsule from the last joint, and half the length of its straight part."""
-PALM_HALF, PALM_CENTRE = (0.0204, 0.0565, 0.0475), (-0.0093, 0.0, -0.0475)
+PALM_HALF = (0.0204, 0.0565, 0.0475)
+PALM_CENTRE = (-0.0093, 0.0, -0.0475)
 FLANGE_TO_PALM = 0.095
 """m, from the mounting face to the fingers' roots, where the frame of `palm` is."""
 GRASP_POS: Vec = (0.06, 0.0, -0.01)
@@ -104,21 +107,33 @@ GRASP_QUAT: Quat = (0.5, 0.5, 0.5, 0.5)
 # The joint's damping is the motor's line of torque over speed, so that a servo at its limit ends at the maker's 6.283 rad/s;
 # the servo's own brings a stretched finger to 1.1 of critical damping. The rotor's inertia behind the gear is not published:
 # our choice. It keeps the last joint at 55 rad/s: 0.14 rad in a step of 2.5 ms.
-TORQUE, SPEED, DRY = 0.35, 6.283, 0.035
-KP, KD, ARMATURE = 3.0, 0.09, 0.001
+TORQUE = 0.35
+SPEED = 6.283
+DRY = 0.035
+KP = 3.0
+KD = 0.09
+ARMATURE = 0.001
 DAMPING = TORQUE / SPEED
 
-HAND_SOLREF, HAND_SOLMIX = (0.008, 1.0), 20.0
+HAND_SOLREF = (0.008, 1.0)
+HAND_SOLMIX = 20.0
 """s, 1; weight against what is touched. With MuJoCo's .02 s the hand dips 2.9 mm into what it closes around, and what it holds
 still moves by up to 6.7 mm in a second; with this, 1.7 mm and 2.8 mm (benchmarks/contacts.py, five objects). With .005 s it is
 0.8 mm, but a box that is held by its edges is dropped."""
 
 # The wrist stands for an arm: our choice. Force over damping is its highest speed, 1 m/s and 2.5 rad/s (the Panda can do 1.7
 # and 2.5, facts 3.1); the armature is what of the arm moves along.
-SLIDE, HINGE = 0.5, 3.15
+SLIDE = 0.5
+HINGE = 3.15
 """m and rad, ranges to both sides."""
-SLIDE_KP, SLIDE_FORCE, SLIDE_DAMPING, SLIDE_ARMATURE = 2000.0, 80.0, 80.0, 1.0
-HINGE_KP, HINGE_FORCE, HINGE_DAMPING, HINGE_ARMATURE = 80.0, 10.0, 4.0, 0.02
+SLIDE_KP = 2000.0
+SLIDE_FORCE = 80.0
+SLIDE_DAMPING = 80.0
+SLIDE_ARMATURE = 1.0
+HINGE_KP = 80.0
+HINGE_FORCE = 10.0
+HINGE_DAMPING = 4.0
+HINGE_ARMATURE = 0.02
 
 
 def allegro(wrist: bool = True, looks: bool = True, *, dry_friction: bool = False) -> mujoco.MjSpec:
@@ -166,7 +181,8 @@ def _add_finger(
         body = body.add_body(name=name, pos=list(link.pos), quat=list(link.quat))
         joint = body.add_joint(name=f"{finger}{i}", axis=list(link.axis), range=list(link.reach))
         joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-        joint.damping, joint.armature = [DAMPING, 0, 0], ARMATURE
+        joint.damping = [DAMPING, 0, 0]
+        joint.armature = ARMATURE
         joint.frictionloss = DRY if dry_friction else 0.0
         box = body.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=list(link.half), pos=list(link.centre))
         box.mass = link.kg
@@ -181,7 +197,10 @@ def _add_finger(
     tip = body.add_geom(name=f"{finger}_tip", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[TIP_RADIUS, half, 0])
     tip.mass = _tip_kg(finger)
     _touches(tip)
-    tip.condim, tip.priority, tip.friction, tip.solimp = 4, 1, list(PAD_FRICTION), list(PAD_SOLIMP)
+    tip.condim = 4
+    tip.priority = 1
+    tip.friction = list(PAD_FRICTION)
+    tip.solimp = list(PAD_SOLIMP)
     _touch(spec, body, finger, mujoco.mjtGeom.mjGEOM_CAPSULE, [TIP_RADIUS + 0.002, half, 0], [0, 0, 0])
 
 
@@ -194,10 +213,12 @@ def _add_wrist(spec: mujoco.MjSpec, palm: mujoco.MjsBody, load: float) -> None:
     palm.gravcomp = load
     for axis, name in zip("xyz", WRIST[:3], strict=True):
         slide = palm.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axes[axis], range=[-SLIDE, SLIDE])
-        slide.damping, slide.armature = [SLIDE_DAMPING, 0, 0], SLIDE_ARMATURE
+        slide.damping = [SLIDE_DAMPING, 0, 0]
+        slide.armature = SLIDE_ARMATURE
     for axis, name in (("z", "wrist_yaw"), ("y", "wrist_pitch"), ("x", "wrist_roll")):
         hinge = palm.add_joint(name=name, axis=axes[axis], pos=list(GRASP_POS), range=[-HINGE, HINGE])
-        hinge.damping, hinge.armature = [HINGE_DAMPING, 0, 0], HINGE_ARMATURE
+        hinge.damping = [HINGE_DAMPING, 0, 0]
+        hinge.armature = HINGE_ARMATURE
     for joint in palm.joints:
         joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
     for name in WRIST[:3]:
@@ -211,12 +232,16 @@ def _servo(spec: mujoco.MjSpec, joint: str, kp: float, kd: float, force: float, 
     servo = spec.add_actuator(name=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint)
     servo.set_to_position(kp=kp, kv=kd)
     servo.forcelimited = servo.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    servo.forcerange, servo.ctrlrange = [-force, force], list(reach)
+    servo.forcerange = [-force, force]
+    servo.ctrlrange = list(reach)
 
 
 def _touches(geom: mujoco.MjsGeom) -> None:
-    geom.contype, geom.conaffinity, geom.group = TOUCH_BIT, TOUCH_BIT | FIXTURE_BIT, COLLISION_GROUP
-    geom.solref, geom.solmix = list(HAND_SOLREF), HAND_SOLMIX
+    geom.contype = TOUCH_BIT
+    geom.conaffinity = TOUCH_BIT | FIXTURE_BIT
+    geom.group = COLLISION_GROUP
+    geom.solref = list(HAND_SOLREF)
+    geom.solmix = HAND_SOLMIX
     geom.rgba = [0.2, 0.5, 0.8, 0.4]
 
 
@@ -233,7 +258,9 @@ def _touch(
     )
 
 
-_BLACK, _GREY, _WHITE = (0.13, 0.13, 0.14, 1.0), (0.42, 0.44, 0.47, 1.0), (0.93, 0.93, 0.91, 1.0)
+_BLACK = (0.13, 0.13, 0.14, 1.0)
+_GREY = (0.42, 0.44, 0.47, 1.0)
+_WHITE = (0.93, 0.93, 0.91, 1.0)
 
 
 def _add_looks(spec: mujoco.MjSpec) -> None:

@@ -42,7 +42,9 @@ def add_looks(spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], arm: st
 
 def _airbot_play() -> list[Look]:
     """Joint axes along each link's z; the upper arm runs along x of link 2, the forearm along y of link 3."""
-    elbow, wrist, tool = 0.27009, 0.29015, 0.23645
+    elbow = 0.27009
+    wrist = 0.29015
+    tool = 0.23645
     return [
         Look("base", "foot", plate((0.085, 0.075), 0.0, 0.012, (-0.01, 0, 0)), _DARK),
         Look("base", "base", barrel((0, 0, 0.012), (0, 0, 0.075), 0.052), _WHITE),

@@ -29,7 +29,8 @@ Six = tuple[float, float, float, float, float, float]
 Floats = NDArray[np.float64]
 PI = np.pi
 COLLISION_GROUP = 3
-TOUCH_BIT, LINK_BIT = 1, 2
+TOUCH_BIT = 1
+LINK_BIT = 2
 FIXTURE_BIT = 4
 """Contype of furniture that only fingers and palm touch (assets.workshop): they have it in their conaffinity."""
 
@@ -134,7 +135,8 @@ def about_joint(kg: float, com: Sequence[float], inertia: Sequence[float]) -> Ma
 
 def principal(kg: float, com: Sequence[float], quat: Sequence[float], moments: Sequence[float]) -> Mass:
     """A mass (kg) given by principal moments [3] (kg m^2) and the quaternion (wxyz) of their axes, as in MuJoCo files."""
-    unit, axes = np.asarray(quat, float) / np.linalg.norm(quat), np.zeros(9)
+    unit = np.asarray(quat, float) / np.linalg.norm(quat)
+    axes = np.zeros(9)
     mujoco.mju_quat2Mat(axes, unit)
     turn = axes.reshape(3, 3)
     return Mass(kg, tuple(com), _six(turn @ np.diag(moments) @ turn.T))
@@ -307,19 +309,24 @@ def _arm(arm: ArmNumbers, visual: bool, collide: bool, dry_friction: bool) -> mu
 
 def _weigh(body: mujoco.MjsBody, mass: Mass) -> None:
     body.explicitinertial = True
-    body.mass, body.ipos, body.fullinertia = mass.kg, list(mass.com), list(mass.inertia)
+    body.mass = mass.kg
+    body.ipos = list(mass.com)
+    body.fullinertia = list(mass.inertia)
 
 
 def set_servo(
     actuator: mujoco.MjsActuator, kp: float, kd: float, force: float, reach: Sequence[float] | None = None
 ) -> None:
     """force = kp (control - length) - kd velocity, within +-force; controls are clipped to `reach` if it is given."""
-    actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
+    actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
+    actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE
     actuator.gainprm = [kp, *[0.0] * (len(actuator.gainprm) - 1)]
     actuator.biasprm = [0.0, -kp, -kd, *[0.0] * (len(actuator.biasprm) - 3)]
-    actuator.forcelimited, actuator.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
+    actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    actuator.forcerange = [-force, force]
     if reach is not None:
-        actuator.ctrllimited, actuator.ctrlrange = mujoco.mjtLimited.mjLIMITED_TRUE, list(reach)
+        actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
+        actuator.ctrlrange = list(reach)
 
 
 def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, collide: bool) -> list[mujoco.MjsBody]:
@@ -338,12 +345,15 @@ def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, colli
         _weigh(finger, grip.finger if side > 0 else grip.finger.mirrored_y())
         slide = finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, side, 0], range=[0, grip.stroke])
         slide.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-        slide.armature, slide.damping = FINGER_ARMATURE, [FINGER_DAMPING, 0, 0]
+        slide.armature = FINGER_ARMATURE
+        slide.damping = [FINGER_DAMPING, 0, 0]
         if collide:
             at = [-grip.pad_behind, side * grip.pad[1], 0]
             box = finger.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=list(grip.pad), pos=at)
             _touches(box)
-            box.condim, box.priority, box.friction = 4, 1, list(PAD_FRICTION)
+            box.condim = 4
+            box.priority = 1
+            box.friction = list(PAD_FRICTION)
             box.solimp = list(PAD_SOLIMP)
         fingers.append(finger)
     spec.add_exclude(name="fingers", bodyname1="finger_left", bodyname2="finger_right")
@@ -358,12 +368,16 @@ def couple_fingers(spec: mujoco.MjSpec) -> None:
         tendon.wrap_joint("finger_left", 1.0)
         tendon.wrap_joint("finger_right", right)
         if name == "rack":
-            tendon.stiffness, tendon.damping = [RACK_STIFFNESS, 0, 0], [RACK_DAMPING, 0, 0]
+            tendon.stiffness = [RACK_STIFFNESS, 0, 0]
+            tendon.damping = [RACK_DAMPING, 0, 0]
             tendon.springlength = [0.0, 0.0]
 
 
 def _touches(geom: mujoco.MjsGeom) -> None:
-    geom.contype, geom.conaffinity, geom.group, geom.mass = TOUCH_BIT, TOUCH_BIT | FIXTURE_BIT, COLLISION_GROUP, 0.0
+    geom.contype = TOUCH_BIT
+    geom.conaffinity = TOUCH_BIT | FIXTURE_BIT
+    geom.group = COLLISION_GROUP
+    geom.mass = 0.0
     geom.rgba = [0.2, 0.5, 0.8, 0.4]
 
 
@@ -372,5 +386,8 @@ def _add_limbs(bodies: Sequence[mujoco.MjsBody], arm: ArmNumbers) -> None:
         geom = bodies[link].add_geom(
             name=f"limb{link}", type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*start, *end], size=[radius, 0, 0]
         )
-        geom.contype, geom.conaffinity, geom.group, geom.mass = 0, LINK_BIT, COLLISION_GROUP, 0.0
+        geom.contype = 0
+        geom.conaffinity = LINK_BIT
+        geom.group = COLLISION_GROUP
+        geom.mass = 0.0
         geom.rgba = [0.8, 0.5, 0.2, 0.4]

@@ -37,14 +37,15 @@ HANDLE_RADIUS, HANDLE_HALF, STAND_OFF = 0.009, 0.06, 0.06  # m; the last from th
 DRAWER_DAMPING, DRAWER_FRICTION = 5.0, 2.0  # N s/m, N
 DRAWER_KG = 1.2
 
-GREEN, BLUE, RED = (0.28, 0.62, 0.35, 1.0), (0.22, 0.42, 0.68, 1.0), (0.80, 0.27, 0.20, 1.0)
-GREY, OAK, PINE, STEEL = (
-    (0.52, 0.55, 0.60, 1.0),
-    (0.55, 0.38, 0.24, 1.0),
-    (0.84, 0.68, 0.47, 1.0),
-    (0.45, 0.48, 0.52, 1.0),
-)
-_BOX, _CAPSULE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE
+GREEN = (0.28, 0.62, 0.35, 1.0)
+BLUE = (0.22, 0.42, 0.68, 1.0)
+RED = (0.80, 0.27, 0.20, 1.0)
+GREY = (0.52, 0.55, 0.60, 1.0)
+OAK = (0.55, 0.38, 0.24, 1.0)
+PINE = (0.84, 0.68, 0.47, 1.0)
+STEEL = (0.45, 0.48, 0.52, 1.0)
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
 
 
 def block(half: Three, mass: float, rgba: Rgba) -> mujoco.MjSpec:
@@ -87,7 +88,8 @@ def cabinet() -> mujoco.MjSpec:
     base = spec.worldbody.add_body(name="base")
     base.mocap = True
     front = HANDLE[0] + STAND_OFF  # x of the drawer's face
-    depth, middle = 0.21, front + 0.025 + 0.21
+    depth = 0.21
+    middle = front + 0.025 + 0.21
     for y in (-0.26, 0.26):
         _solid(base, (depth, 0.012, 0.32), (middle, y, 0.32), OAK)
     _solid(base, (0.01, 0.248, 0.32), (middle + depth - 0.01, 0.0, 0.32), OAK)
@@ -99,12 +101,14 @@ def cabinet() -> mujoco.MjSpec:
         name="slide", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[-1, 0, 0], range=[0.0, DRAWER_RANGE],
         limited=mujoco.mjtLimited.mjLIMITED_TRUE,
     )  # fmt: skip
-    slide.damping, slide.frictionloss = [DRAWER_DAMPING, 0, 0], DRAWER_FRICTION
+    slide.damping = [DRAWER_DAMPING, 0, 0]
+    slide.frictionloss = DRAWER_FRICTION
     _solid(drawer, (0.01, 0.245, 0.095), (0.01, 0.0, 0.01), PINE, 0.4 * DRAWER_KG)
     _solid(drawer, (0.19, 0.23, 0.006), (0.21, 0.0, -0.06), PINE, 0.2 * DRAWER_KG)
     for y in (-0.23, 0.23):
         _solid(drawer, (0.19, 0.006, 0.06), (0.21, y, 0.0), PINE, 0.2 * DRAWER_KG)
-    bar, post = (-STAND_OFF, HANDLE_HALF, 0.0), (0.0, HANDLE_HALF, 0.0)
+    bar = (-STAND_OFF, HANDLE_HALF, 0.0)
+    post = (0.0, HANDLE_HALF, 0.0)
     _bar(drawer, (bar[0], -bar[1], 0.0), bar)
     for sign in (-1.0, 1.0):
         _bar(drawer, (bar[0], sign * bar[1], 0.0), (post[0], sign * post[1], 0.0))
@@ -120,16 +124,22 @@ def _loose() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
 
 def _firm(geom: mujoco.MjsGeom, friction: float) -> None:
     """Contacts of a loose thing: its own priority, like the pads', so that the larger friction of the two counts there."""
-    geom.contype, geom.conaffinity, geom.priority = TOUCH_BIT, TOUCH_BIT, 1
+    geom.contype = TOUCH_BIT
+    geom.conaffinity = TOUCH_BIT
+    geom.priority = 1
     geom.friction = [friction, *FRICTION[1:]]
-    geom.solref, geom.solimp, geom.solmix = [CONTACT_TIME, 1.0], list(PAD_SOLIMP), 20.0
+    geom.solref = [CONTACT_TIME, 1.0]
+    geom.solimp = list(PAD_SOLIMP)
+    geom.solmix = 20.0
 
 
 def _solid(body: mujoco.MjsBody, half: Three, pos: Three, rgba: Rgba, mass: float = 0.0) -> None:
     geom = body.add_geom(type=_BOX, size=list(half), pos=list(pos), rgba=list(rgba), mass=mass)
-    geom.contype, geom.conaffinity = TOUCH_BIT | LINK_BIT, 0
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = 0
 
 
 def _bar(body: mujoco.MjsBody, start: Three, end: Three) -> None:
     geom = body.add_geom(type=_CAPSULE, size=[HANDLE_RADIUS, 0, 0], fromto=[*start, *end], rgba=list(STEEL), mass=0.05)
-    geom.contype, geom.conaffinity = TOUCH_BIT | LINK_BIT, 0
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = 0

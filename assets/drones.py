@@ -12,7 +12,8 @@ from rookery.assets import airframes, meshes
 from rookery.assets.geometry import add_visual_mesh
 
 LOOKS = {"crazyflie": airframes.crazyflie, "iris": airframes.iris}
-VISUAL_GROUP, COLLISION_GROUP = 2, 3
+VISUAL_GROUP = 2
+COLLISION_GROUP = 3
 RACKET_THICKNESS = 0.006  # m
 
 
@@ -67,7 +68,10 @@ def quadrotor_spec(
     base = spec.worldbody.add_body(name="base")
     base.add_freejoint(name="root")
     base.explicitinertial = True
-    base.mass, base.inertia, base.ipos, base.iquat = mass, list(inertia), [0, 0, 0], [1, 0, 0, 0]
+    base.mass = mass
+    base.inertia = list(inertia)
+    base.ipos = [0, 0, 0]
+    base.iquat = [1, 0, 0, 0]
     base.add_geom(
         name="collision",
         type=mujoco.mjtGeom.mjGEOM_CYLINDER,

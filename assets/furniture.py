@@ -18,7 +18,8 @@ from rookery.assets.scenery import Rgba, fixture
 
 Three = tuple[float, float, float]
 
-DAMPING, ARMATURE = 2.0, 0.001
+DAMPING = 2.0
+ARMATURE = 0.001
 """N m s/rad or N s/m, kg m^2 or kg: of all three joints. Nothing else holds them, and nothing pulls them."""
 HINGE: Three = (-0.185, -0.10, 0.0)  # m, of the door's axis from its origin
 DOOR_RANGE = 2.0  # rad
@@ -32,10 +33,16 @@ WINDOW_RANGE = 0.21  # m; Meta-World's is .2, of which .19 are asked for
 GRIP: Three = (-0.014, -0.095, 0.0)  # m, from the origin to the shut window's handle
 RECESS = 0.055  # m, see `window`
 
-OAK, PINE, STEEL = (0.55, 0.38, 0.24, 1.0), (0.84, 0.68, 0.47, 1.0), (0.45, 0.48, 0.52, 1.0)
-GLASS, PAINT, BLUE = (0.70, 0.84, 0.92, 0.35), (0.93, 0.93, 0.90, 1.0), (0.30, 0.44, 0.60, 1.0)
-_BOX, _CAPSULE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE
-_SLIDE, _HINGE = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+OAK = (0.55, 0.38, 0.24, 1.0)
+PINE = (0.84, 0.68, 0.47, 1.0)
+STEEL = (0.45, 0.48, 0.52, 1.0)
+GLASS = (0.70, 0.84, 0.92, 0.35)
+PAINT = (0.93, 0.93, 0.90, 1.0)
+BLUE = (0.30, 0.44, 0.60, 1.0)
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
+_SLIDE = mujoco.mjtJoint.mjJNT_SLIDE
+_HINGE = mujoco.mjtJoint.mjJNT_HINGE
 
 
 def door() -> mujoco.MjSpec:
@@ -98,9 +105,11 @@ def window(height: float) -> mujoco.MjSpec:
     if not height >= 0.1:
         raise ValueError(f"the middle of a window must be 0.1 m over the table or more, got {height} m.")
     spec, base = fixture()
-    y, top = RECESS, 0.151
+    y = RECESS
+    top = 0.151
     low = 0.05 - height  # top of the lower rail
-    middle, half = 0.5 * (top + low), 0.5 * (top - low)
+    middle = 0.5 * (top + low)
+    half = 0.5 * (top - low)
     for name, x in (("left", -0.226), ("right", 0.226)):
         _solid(base, name, (0.015, 0.03, half + 0.03), (x, y, middle), PAINT)
     _solid(base, "rail_top", (0.211, 0.03, 0.015), (0.0, y, top + 0.015), PAINT)
@@ -125,16 +134,20 @@ def window(height: float) -> mujoco.MjSpec:
 def _joint(body: mujoco.MjsBody, name: str, kind: mujoco.mjtJoint, axis: Three, reach: float) -> None:
     joint = body.add_joint(name=name, type=kind, axis=list(axis), range=[0.0, reach])
     joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-    joint.damping, joint.armature = [DAMPING, 0, 0], ARMATURE
+    joint.damping = [DAMPING, 0, 0]
+    joint.armature = ARMATURE
 
 
 def _solid(body: mujoco.MjsBody, name: str, half: Three, pos: Three, rgba: Rgba, mass: float = 0.0) -> None:
     """A box."""
     geom = body.add_geom(name=name, type=_BOX, size=list(half), pos=list(pos), rgba=list(rgba), mass=mass)
-    geom.contype, geom.conaffinity = TOUCH_BIT | LINK_BIT, 0
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = 0
 
 
 def _bar(body: mujoco.MjsBody, name: str, radius: float, start: Three, end: Three, mass: float) -> None:
     """A round bar of steel between the middles of its round ends."""
     geom = body.add_geom(name=name, type=_CAPSULE, size=[radius, 0, 0], fromto=[*start, *end], rgba=list(STEEL))
-    geom.contype, geom.conaffinity, geom.mass = TOUCH_BIT | LINK_BIT, 0, mass
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = 0
+    geom.mass = mass

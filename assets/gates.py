@@ -31,7 +31,8 @@ def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rg
         raise ValueError(f"a gate's opening, bar and depth must be positive, got {opening}, {bar} and {depth} m")
     spec = mujoco.MjSpec()
     body = spec.worldbody.add_body(name="gate")
-    middle, outer = 0.5 * (opening + bar), 0.5 * opening + bar
+    middle = 0.5 * (opening + bar)
+    outer = 0.5 * opening + bar
     boxes = {
         "top": ((0, 0, middle), (0.5 * depth, outer, 0.5 * bar)),
         "bottom": ((0, 0, -middle), (0.5 * depth, outer, 0.5 * bar)),

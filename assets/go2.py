@@ -103,7 +103,10 @@ def go2_spec(visual: bool = True, kp: float = KP, kd: float = KD, dry_friction: 
 
 def _inertia(body: mujoco.MjsBody, mass: float, com, diagonal, quat) -> None:  # type: ignore[no-untyped-def]
     body.explicitinertial = True
-    body.mass, body.ipos, body.inertia, body.iquat = mass, list(com), list(diagonal), list(quat)
+    body.mass = mass
+    body.ipos = list(com)
+    body.inertia = list(diagonal)
+    body.iquat = list(quat)
 
 
 def _collider(body: mujoco.MjsBody, name: str, shape: mujoco.mjtGeom, size, **more) -> mujoco.MjsGeom:  # type: ignore[no-untyped-def]
@@ -116,7 +119,8 @@ def _collider(body: mujoco.MjsBody, name: str, shape: mujoco.mjtGeom, size, **mo
 def _add_leg(
     spec: mujoco.MjSpec, base: mujoco.MjsBody, leg: str, kp: float, kd: float, dry_friction: bool, visual: bool
 ) -> None:
-    front, left = leg[0] == "F", leg[1] == "L"
+    front = leg[0] == "F"
+    left = leg[1] == "L"
     x, y = (1 if front else -1), (1 if left else -1)
     hip = base.add_body(name=f"{leg}_hip", pos=[x * HIP[0], y * HIP[1], 0.0])
     quat = {"FL": (0.497014, 0.499245, 0.505462, 0.498237), "FR": (0.498237, 0.505462, 0.499245, 0.497014),
@@ -141,7 +145,8 @@ def _add_leg(
     foot = _collider(
         calf, f"{leg}_foot", mujoco.mjtGeom.mjGEOM_SPHERE, (FOOT_RADIUS, 0, 0), pos=(-0.002, 0, -CALF_LENGTH)
     )
-    foot.friction, foot.priority = [0.8, 0.02, 0.01], 1
+    foot.friction = [0.8, 0.02, 0.01]
+    foot.priority = 1
     foot.solimp = [0.9, 0.98, 0.002, 0.5, 2.0]  # firm: Menagerie's soft foot sinks in by 17 mm
     calf.add_site(name=f"{leg}_foot", pos=[-0.002, 0.0, -CALF_LENGTH], size=[0.005, 0.005, 0.005], group=5)
     if visual:

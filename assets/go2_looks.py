@@ -10,12 +10,10 @@ import trimesh
 
 from rookery.assets.meshes import loft, tube
 
-LIGHT, DARK, BLACK, GLASS = (
-    (0.86, 0.87, 0.88, 1.0),
-    (0.22, 0.23, 0.25, 1.0),
-    (0.07, 0.07, 0.08, 1.0),
-    (0.10, 0.20, 0.30, 1.0),
-)
+LIGHT = (0.86, 0.87, 0.88, 1.0)
+DARK = (0.22, 0.23, 0.25, 1.0)
+BLACK = (0.07, 0.07, 0.08, 1.0)
+GLASS = (0.10, 0.20, 0.30, 1.0)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def loft(rings: ArrayLike) -> trimesh.Trimesh:
     for i in range(s - 1):
         a, b = i * p, (i + 1) * p
         faces += [np.stack([a + j, a + k, b + k], 1), np.stack([a + j, b + k, b + j], 1)]
-    first, last = s * p, s * p + 1
+    first = s * p
+    last = s * p + 1
     faces.append(np.stack([np.full(p, first), k, j], 1))
     faces.append(np.stack([np.full(p, last), (s - 1) * p + j, (s - 1) * p + k], 1))
     return trimesh.Trimesh(vertices, np.concatenate(faces), process=False)
@@ -121,7 +122,9 @@ def cylinder(radius: float, bottom: float, top: float, xy: Sequence[float], side
 
 def join(parts: Iterable[trimesh.Trimesh]) -> trimesh.Trimesh:
     """One mesh of several closed ones, vertices untouched."""
-    vertices, faces, at = [], [], 0
+    vertices = []
+    faces = []
+    at = 0
     for part in parts:
         vertices.append(part.vertices)
         faces.append(part.faces + at)

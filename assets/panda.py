@@ -74,7 +74,9 @@ GRIP_FORCE = 20.0  # N, on each finger: the hand's force is a setting of up to 7
 FINGER_SPEED = 0.2  # m/s
 # Such that the drive's force limit moves a free finger at that speed. N/m, N s/m and kg are our choice: stiff, not bouncing.
 FINGER_DAMPING = GRIP_FORCE / FINGER_SPEED
-GRIP_KP, GRIP_KD, FINGER_ARMATURE = 3000.0, 60.0, 0.3
+GRIP_KP = 3000.0
+GRIP_KD = 60.0
+FINGER_ARMATURE = 0.3
 
 HAND_SOLREF = (0.005, 1.0)
 """s, 1: stiffer than MuJoCo's 0.02, with which what is carried about fast slips by 2 mm before it is held (with this, 0.7 mm)
@@ -117,7 +119,10 @@ def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = Tru
         geom = bodies[link].add_geom(
             name=f"limb{link}", type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*start, *end], size=[radius, 0, 0]
         )
-        geom.contype, geom.conaffinity, geom.group, geom.mass = 0, LINK_BIT, COLLISION_GROUP, 0.0
+        geom.contype = 0
+        geom.conaffinity = LINK_BIT
+        geom.group = COLLISION_GROUP
+        geom.mass = 0.0
     if hand:
         bodies += _add_hand(spec, bodies[-1])
     if visual:
@@ -127,22 +132,27 @@ def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = Tru
 
 def _weigh(body: mujoco.MjsBody, mass: Mass) -> None:
     body.explicitinertial = True
-    body.mass, body.ipos, body.fullinertia = mass.kg, list(mass.com), list(mass.inertia)
+    body.mass = mass.kg
+    body.ipos = list(mass.com)
+    body.fullinertia = list(mass.inertia)
     body.gravcomp = 1.0
 
 
 def _add_joint(spec: mujoco.MjSpec, body: mujoco.MjsBody, i: int, drive: str) -> None:
     joint = body.add_joint(name=JOINTS[i], axis=[0, 0, 1], range=[LOWER[i], UPPER[i]])
     joint.limited = joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    joint.armature, joint.damping = ARMATURE, [DAMPING, 0, 0]
-    joint.actfrcrange, joint.actgravcomp = [-TORQUE[i], TORQUE[i]], True
+    joint.armature = ARMATURE
+    joint.damping = [DAMPING, 0, 0]
+    joint.actfrcrange = [-TORQUE[i], TORQUE[i]]
+    joint.actgravcomp = True
     act = spec.add_actuator(name=JOINTS[i], trntype=mujoco.mjtTrn.mjTRN_JOINT, target=JOINTS[i])
     if drive == "position":
         # without a range: to follow a moving reference without lag, kd/kp times its velocity is added to the control
         set_servo(act, KP[i], KD[i], TORQUE[i])
     else:
         act.set_to_motor()
-        act.forcelimited, act.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-TORQUE[i], TORQUE[i]]
+        act.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+        act.forcerange = [-TORQUE[i], TORQUE[i]]
 
 
 def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBody]:
@@ -158,13 +168,17 @@ def _add_hand(spec: mujoco.MjSpec, flange: mujoco.MjsBody) -> list[mujoco.MjsBod
         _weigh(finger, _FINGER)
         slide = finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, side, 0], range=[0, STROKE])
         slide.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-        slide.armature, slide.damping = FINGER_ARMATURE, [FINGER_DAMPING, 0, 0]
+        slide.armature = FINGER_ARMATURE
+        slide.damping = [FINGER_DAMPING, 0, 0]
         # the pad's face is at the tool's centre when the hand is closed; the finger behind it stands back
         pad = finger.add_geom(
             name=f"{name}_pad", type=_BOX, size=[0.0105, 0.004, 0.0095], pos=[0, side * 0.004, 0.0445]
         )
         _touching(pad)
-        pad.condim, pad.priority, pad.friction, pad.solimp = 4, 1, list(PAD_FRICTION), list(PAD_SOLIMP)
+        pad.condim = 4
+        pad.priority = 1
+        pad.friction = list(PAD_FRICTION)
+        pad.solimp = list(PAD_SOLIMP)
         _touching(finger.add_geom(name=name, type=_BOX, size=[0.0105, 0.007, 0.0175], pos=[0, side * 0.0125, 0.0175]))
         fingers.append(finger)
     spec.add_exclude(name="fingers", bodyname1="left_finger", bodyname2="right_finger")
@@ -178,6 +192,9 @@ _BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 
 def _touching(geom: mujoco.MjsGeom) -> None:
-    geom.contype, geom.conaffinity, geom.group, geom.mass = TOUCH_BIT, TOUCH_BIT | FIXTURE_BIT, COLLISION_GROUP, 0.0
+    geom.contype = TOUCH_BIT
+    geom.conaffinity = TOUCH_BIT | FIXTURE_BIT
+    geom.group = COLLISION_GROUP
+    geom.mass = 0.0
     geom.solref = list(HAND_SOLREF)
     geom.rgba = [0.2, 0.5, 0.8, 0.4]

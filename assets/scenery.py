@@ -60,7 +60,10 @@ def table(
     """
     spec = mujoco.MjSpec()
     top = spec.worldbody.add_geom(name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
-    top.friction, top.contype, top.conaffinity, top.group = list(FRICTION), 3, 1, 3
+    top.friction = list(FRICTION)
+    top.contype = 3
+    top.conaffinity = 1
+    top.group = 3
     if not visual:
         return spec
     x, y = centre
@@ -95,7 +98,8 @@ def _add_floor_look(spec: mujoco.MjSpec, tile: float) -> None:
         height=1024,
     )
     material = spec.add_material(name="ground", texuniform=True, texrepeat=[0.5 / tile, 0.5 / tile])
-    material.specular, material.shininess = 0.1, 0.1
+    material.specular = 0.1
+    material.shininess = 0.1
     textures = material.textures
     textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "ground"
     material.textures = textures
@@ -123,10 +127,13 @@ def add_sky(spec: mujoco.MjSpec) -> None:
         specular=[0.35, 0.35, 0.35],
     )
     head = spec.visual.headlight
-    head.ambient, head.diffuse, head.specular = [0.42, 0.43, 0.45], [0.28, 0.28, 0.28], [0.05, 0.05, 0.05]
+    head.ambient = [0.42, 0.43, 0.45]
+    head.diffuse = [0.28, 0.28, 0.28]
+    head.specular = [0.05, 0.05, 0.05]
     spec.visual.rgba.haze = [0.85, 0.90, 0.94, 1.0]
     spec.visual.quality.shadowsize = 1024
-    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1920, 1440
+    spec.visual.global_.offwidth = 1920
+    spec.visual.global_.offheight = 1440
 
 
 def ball(
@@ -213,7 +220,8 @@ def bounce(restitution: float, contact_time: float = 0.02) -> tuple[float, float
     """
     if not 0 < restitution < 1:
         raise ValueError(f"restitution must lie between 0 and 1, got {restitution}")
-    low, high = 0.0, 1000.0
+    low = 0.0
+    high = 1000.0
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _restitution(middle) > restitution else (low, middle)

@@ -30,12 +30,17 @@ BUTTON_KG, BUTTON_ARMATURE, BUTTON_DAMPING = 0.01, 0.001, 1.0  # kg, kg, N s/m: 
 BUTTON_STIFFNESS, BUTTON_REST = 0.5, 0.5  # N/m, m: a quarter of a newton, of which the cap's weight is a third
 
 BLOCK_HALF = (0.096, 0.1, 0.1)  # m
-HOLE_HALF, HOLE_Z = 0.03, 0.13
+HOLE_HALF = 0.03
+HOLE_Z = 0.13
 """m, of the square hole through the block along x, and its middle over the table."""
 
-RED, WOOD, PAINT = (0.80, 0.20, 0.17, 1.0), (0.76, 0.60, 0.42, 1.0), (0.88, 0.70, 0.20, 1.0)
-STEEL, BLUE = (0.60, 0.62, 0.65, 1.0), (0.22, 0.42, 0.68, 1.0)
-_BOX, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
+RED = (0.80, 0.20, 0.17, 1.0)
+WOOD = (0.76, 0.60, 0.42, 1.0)
+PAINT = (0.88, 0.70, 0.20, 1.0)
+STEEL = (0.60, 0.62, 0.65, 1.0)
+BLUE = (0.22, 0.42, 0.68, 1.0)
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
 
 
 def plinth(height: float) -> mujoco.MjSpec:
@@ -67,10 +72,14 @@ def button() -> mujoco.MjSpec:
         name="slide", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, 0, 1], range=[-BUTTON_TRAVEL, 0.0],
         limited=mujoco.mjtLimited.mjLIMITED_TRUE,
     )  # fmt: skip
-    slide.armature, slide.springref = BUTTON_ARMATURE, BUTTON_REST
-    slide.damping, slide.stiffness = [BUTTON_DAMPING, 0, 0], [BUTTON_STIFFNESS, 0, 0]
+    slide.armature = BUTTON_ARMATURE
+    slide.springref = BUTTON_REST
+    slide.damping = [BUTTON_DAMPING, 0, 0]
+    slide.stiffness = [BUTTON_STIFFNESS, 0, 0]
     face = cap.add_geom(name="cap", type=_CYLINDER, size=[0.043, 0.011, 0.0], pos=[0, 0, 0.183], rgba=list(RED))
-    face.contype, face.conaffinity, face.mass = TOUCH_BIT, TOUCH_BIT, BUTTON_KG
+    face.contype = TOUCH_BIT
+    face.conaffinity = TOUCH_BIT
+    face.mass = BUTTON_KG
     # it never leaves its hole, and what is under the cap is not reached
     for name, radius, half, z in (("neck", 0.026, 0.008, 0.166), ("rod", 0.021, 0.039, 0.128)):
         _looks(cap, name, _CYLINDER, (radius, half, 0.0), (0.0, 0.0, z), STEEL)
@@ -82,7 +91,9 @@ def block() -> mujoco.MjSpec:
     """A block on the table with a hole along x, twice as wide as the peg is thick: geoms `floor`, `roof`, `left`, `right`."""
     spec, base = fixture()
     x, y, _ = BLOCK_HALF
-    low, high, top = HOLE_Z - HOLE_HALF, HOLE_Z + HOLE_HALF, 2.0 * BLOCK_HALF[2]
+    low = HOLE_Z - HOLE_HALF
+    high = HOLE_Z + HOLE_HALF
+    top = 2.0 * BLOCK_HALF[2]
     _wall(base, "floor", (x, y, 0.5 * low), (0.0, 0.0, 0.5 * low), BLUE)
     _wall(base, "roof", (x, y, 0.5 * (top - high)), (0.0, 0.0, 0.5 * (top + high)), BLUE)
     side = 0.5 * (y - HOLE_HALF)
@@ -97,7 +108,8 @@ def loose(name: str, shape: mujoco.mjtGeom, size: tuple[float, float, float], ma
     base = spec.worldbody.add_body(name="base")
     base.add_freejoint(name="root")
     geom = base.add_geom(name=name, type=shape, size=list(size), mass=mass, rgba=list(rgba), friction=list(FRICTION))
-    geom.contype, geom.conaffinity = TOUCH_BIT, TOUCH_BIT
+    geom.contype = TOUCH_BIT
+    geom.conaffinity = TOUCH_BIT
     return spec
 
 
@@ -105,7 +117,9 @@ def _wall(
     body: mujoco.MjsBody, name: str, half: tuple[float, float, float], pos: tuple[float, float, float], rgba: Rgba
 ) -> None:
     geom = body.add_geom(name=name, type=_BOX, size=list(half), pos=list(pos), rgba=list(rgba))
-    geom.contype, geom.conaffinity, geom.friction = TOUCH_BIT | LINK_BIT, TOUCH_BIT, list(FRICTION)
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = TOUCH_BIT
+    geom.friction = list(FRICTION)
 
 
 def _looks(

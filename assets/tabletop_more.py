@@ -13,7 +13,8 @@ from rookery.assets.furniture import ARMATURE, DAMPING, Three
 from rookery.assets.scenery import FRICTION, Rgba, fixture, table
 from rookery.assets.tabletop import loose
 
-CUBE_HALF, CUBE_KG = 0.02, 0.05
+CUBE_HALF = 0.02
+CUBE_KG = 0.05
 """m, kg. Meta-World's weighs .1 (sweep) or .01 with an inertia of 1e5 kg m^2 (sweep-into, shelf-place); this one is of wood."""
 BALL_RADIUS, BALL_KG = 0.03, 0.1  # m, kg
 ROLLING = 0.002  # m, friction against rolling, so that a ball comes to rest
@@ -22,7 +23,8 @@ HOLE_HALF = 0.08  # m
 RING: Three = (0.0, -0.083, 0.25)  # m, from the foot of the pole to the middle of the hoop
 BOARD_TOP = 0.33
 """m, of the backboard. Meta-World's ends at .36, where the palm is when the ball is over the hoop."""
-SHELF_Z, SHELF_WALL = 0.25, 0.31
+SHELF_Z = 0.25
+SHELF_WALL = 0.31
 """m, upper sides of the shelf's board, and of its sides and back. Meta-World's has walls and a roof up to .66, between which
 the wrist has no room."""
 SHELF_BACK = 0.08  # m, from the shelf's origin to the inner side of its back
@@ -33,9 +35,15 @@ LEVER_BAR = 0.11
 the Panda's fingers close around the bar."""
 BAR_RADIUS = 0.012  # m
 
-RED, WOOD, ORANGE = (0.80, 0.20, 0.17, 1.0), (0.76, 0.60, 0.42, 1.0), (0.88, 0.45, 0.12, 1.0)
-STEEL, WHITE, BLUE = (0.60, 0.62, 0.65, 1.0), (0.92, 0.92, 0.90, 1.0), (0.22, 0.42, 0.68, 1.0)
-_BOX, _CAPSULE, _SPHERE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_SPHERE
+RED = (0.80, 0.20, 0.17, 1.0)
+WOOD = (0.76, 0.60, 0.42, 1.0)
+ORANGE = (0.88, 0.45, 0.12, 1.0)
+STEEL = (0.60, 0.62, 0.65, 1.0)
+WHITE = (0.92, 0.92, 0.90, 1.0)
+BLUE = (0.22, 0.42, 0.68, 1.0)
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
+_SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
 
 
 def cube() -> mujoco.MjSpec:
@@ -47,7 +55,8 @@ def ball() -> mujoco.MjSpec:
     """A ball 6 cm wide, in the place of the puck: geom `puck`."""
     spec = loose("puck", _SPHERE, (BALL_RADIUS, 0.0, 0.0), BALL_KG, ORANGE)
     geom = spec.geom("puck")
-    geom.condim, geom.friction = 6, [*FRICTION[:2], ROLLING]
+    geom.condim = 6
+    geom.friction = [*FRICTION[:2], ROLLING]
     return spec
 
 
@@ -59,10 +68,14 @@ def holed_table() -> mujoco.MjSpec:
     """
     spec = table()
     x, y, z = HOLE
-    wide, deep = 0.8, 0.05
-    near, far, back = y - HOLE_HALF, y + HOLE_HALF, 1.0
+    wide = 0.8
+    deep = 0.05
+    near = y - HOLE_HALF
+    far = y + HOLE_HALF
+    back = 1.0
     front = spec.geom("table")
-    front.type, front.size = _BOX, [wide, 0.5 * (near + 0.1), deep]
+    front.type = _BOX
+    front.size = [wide, 0.5 * (near + 0.1), deep]
     front.pos = [0.0, 0.5 * (near - 0.1), -deep]
     side = 0.5 * (wide - HOLE_HALF)
     parts = {
@@ -73,7 +86,10 @@ def holed_table() -> mujoco.MjSpec:
     }
     for name, (half, pos) in parts.items():
         part = spec.worldbody.add_geom(name=name, type=_BOX, size=list(half), pos=list(pos))
-        part.friction, part.contype, part.conaffinity, part.group = [0.01, *FRICTION[1:]], 3, 1, 3
+        part.friction = [0.01, *FRICTION[1:]]
+        part.contype = 3
+        part.conaffinity = 1
+        part.group = 3
     # its look is a slab, of which only a frame around the hole may be left
     slab = next(g for g in spec.worldbody.geoms if g.type == _BOX and g.contype == 0)
     rgba = list(slab.rgba)
@@ -126,7 +142,8 @@ def lever() -> mujoco.MjSpec:
     axle = base.add_body(name="lever", pos=list(LEVER_AXIS))
     hinge = axle.add_joint(name="hinge", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[-1, 0, 0], range=[0.0, LEVER_RANGE])
     hinge.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-    hinge.damping, hinge.armature = [DAMPING, 0, 0], ARMATURE
+    hinge.damping = [DAMPING, 0, 0]
+    hinge.armature = ARMATURE
     end = (0.0, -LEVER_RADIUS, 0.0)
     _bar(axle, "axle", 0.016, (-0.06, 0.0, 0.0), (0.0, 0.0, 0.0), STEEL, mass=0.05)
     _bar(axle, "rod", BAR_RADIUS, (0.0, 0.0, 0.0), end, STEEL, mass=0.06)
@@ -153,4 +170,6 @@ def _bar(
 
 def _touching(geom: mujoco.MjsGeom) -> None:
     """Meets fingers, loose things, the table and the arm's links, but not other fixtures' parts."""
-    geom.contype, geom.conaffinity, geom.friction = TOUCH_BIT | LINK_BIT, 0, list(FRICTION)
+    geom.contype = TOUCH_BIT | LINK_BIT
+    geom.conaffinity = 0
+    geom.friction = list(FRICTION)

@@ -143,7 +143,8 @@ def _rough(n: int, cell: float, amplitude: float, shape: TileShape, rng: np.rand
     # drawn values that reach into the platform or the rim are left out, so that both are flat
     away = np.abs(np.arange(count) * stride - 0.5 * n)
     r = np.maximum(away[:, None], away[None])
-    inner, outer = 0.5 * shape.platform_m / cell + stride, 0.5 * n - shape.rim_m / cell - stride
+    inner = 0.5 * shape.platform_m / cell + stride
+    outer = 0.5 * n - shape.rim_m / cell - stride
     noise[(r < inner - 1e-6) | (r > outer + 1e-6)] = 0.0
     at, part = np.divmod(np.arange(n + 1), stride)
     share = part / stride
@@ -160,7 +161,8 @@ def _slope(n: int, cell: float, slope: float, shape: TileShape) -> NDArray[np.fl
 def _stairs(n: int, cell: float, height: float, shape: TileShape) -> NDArray[np.float64]:
     """A pyramid of steps. A step's edge is a node of the step; its riser falls to the next node."""
     width = round(shape.step_width_m / cell)
-    platform, foot = 0.5 * shape.platform_m / cell, 0.5 * n - shape.rim_m / cell
+    platform = 0.5 * shape.platform_m / cell
+    foot = 0.5 * n - shape.rim_m / cell
     count = math.floor((foot - platform) / width + 1e-9)
     level = count - np.ceil((_distance(n) - platform) / width - 1e-9)
     return np.asarray(height * np.clip(level, 0, count))
@@ -238,7 +240,8 @@ def check_config(config: TerrainConfig) -> None:
     if c.border_m < 0 or min(c.friction) < 0:
         raise ValueError(f"a terrain's border and friction cannot be negative, got {c.border_m} m and {c.friction}.")
     check_shape(c.shape, c.tile_m, c.cell_m)
-    n, border = _cells("tile", c.tile_m, c.cell_m), _cells("border", c.border_m, c.cell_m) if c.border_m else 0
+    n = _cells("tile", c.tile_m, c.cell_m)
+    border = _cells("border", c.border_m, c.cell_m) if c.border_m else 0
     nodes = (c.rows * n + 2 * border + 1) * (c.columns * n + 2 * border + 1)
     if nodes > MAX_NODES:
         raise ValueError(
@@ -293,7 +296,8 @@ class Terrain:
         """
         spec = mujoco.MjSpec()
         rows, columns = self.heights.shape
-        low, high = float(self.heights.min()), float(self.heights.max())
+        low = float(self.heights.min())
+        high = float(self.heights.max())
         rise = max(high - low, 1e-3)
         half = [0.5 * (rows - 1) * self.cell_m, 0.5 * (columns - 1) * self.cell_m]
         # MuJoCo's rows run along y, and it stretches what it is given to [0, 1], so that the rise must fit
@@ -302,7 +306,9 @@ class Terrain:
             userdata=((self.heights.T - low) / rise).ravel(),
         )  # fmt: skip
         floor = spec.worldbody.add_geom(name="ground", type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname="ground", group=3)
-        floor.pos, floor.friction, floor.rgba = [0.0, 0.0, low], list(self.config.friction), [0.62, 0.66, 0.70, 1.0]
+        floor.pos = [0.0, 0.0, low]
+        floor.friction = list(self.config.friction)
+        floor.rgba = [0.62, 0.66, 0.70, 1.0]
         if visual:
             add_looks(spec, self._faces)
             add_sky(spec)
@@ -312,7 +318,8 @@ class Terrain:
     @cached_property
     def _faces(self) -> dict[str, NDArray[np.float64]]:
         """What is drawn, see `faces_of`."""
-        c, (rows, columns) = self.config, self.heights.shape
+        c = self.config
+        rows, columns = self.heights.shape
         n, b = round(c.tile_m / c.cell_m), round(c.border_m / c.cell_m)
         blocks: list[Block] = [
             (self.kinds[j], slice(b + i * n, b + (i + 1) * n + 1), slice(b + j * n, b + (j + 1) * n + 1))
@@ -335,7 +342,8 @@ def build(config: TerrainConfig | None = None) -> Terrain:
     """
     c = config or TerrainConfig()
     check_config(c)
-    n, border = round(c.tile_m / c.cell_m), round(c.border_m / c.cell_m)
+    n = round(c.tile_m / c.cell_m)
+    border = round(c.border_m / c.cell_m)
     table = np.zeros((c.rows * n + 2 * border + 1, c.columns * n + 2 * border + 1), np.float32)
     centres = np.zeros((c.rows, c.columns, 3))
     origin = (-0.5 * (table.shape[0] - 1) * c.cell_m, -0.5 * (table.shape[1] - 1) * c.cell_m)

@@ -68,7 +68,8 @@ def _thins(z: NDArray[np.float32], k: int) -> bool:
 
 def _merge(z: Floats) -> tuple[NDArray[np.intp], ...]:
     """First and last nodes (x0, x1, y0, y1), each [Q], of rectangles that lie in one plane."""
-    along_x, along_y = z[1:, :-1] - z[:-1, :-1], z[:-1, 1:] - z[:-1, :-1]
+    along_x = z[1:, :-1] - z[:-1, :-1]
+    along_y = z[:-1, 1:] - z[:-1, :-1]
     plane = np.abs(z[1:, 1:] - z[:-1, 1:] - along_x) < 1e-5
     # what two neighbours must share; cells that are no plane share nothing
     key = np.rint(np.stack((along_x, along_y)) / 1e-4).astype(np.int64)

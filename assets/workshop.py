@@ -19,7 +19,9 @@ PARKED = (0.0, 0.0, -5.0)
 """m, where fixtures stay that an episode does not need: below the ground, which they do not touch."""
 ALOFT = 30.0
 """m, how high loose things hang meanwhile, without weight."""
-BALL_KG, BOX_KG, CRATE_KG = 0.08, 0.15, 1.0
+BALL_KG = 0.08
+BOX_KG = 0.15
+CRATE_KG = 1.0
 ROLLING = 0.003  # m, rolling friction of the ball, of soft rubber on carpet
 CRATE_FRICTION = 0.4
 BAR_HALF = 0.06  # m, half the length of a handle
@@ -28,9 +30,15 @@ DRAWER_REACH = 0.30  # m, how far a drawer comes out
 DOOR_OPEN = 1.6  # rad
 LEVER_END = 0.75  # rad
 LATCH_PLAY = 0.01  # rad, of a latched door
-RED, WOOD, STEEL, WHITE = (0.85, 0.25, 0.2, 1), (0.72, 0.55, 0.36, 1), (0.55, 0.58, 0.62, 1), (0.93, 0.94, 0.92, 1)
-_BOX, _CAPSULE, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_CYLINDER
-_SLIDE, _HINGE = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+RED = (0.85, 0.25, 0.2, 1)
+WOOD = (0.72, 0.55, 0.36, 1)
+STEEL = (0.55, 0.58, 0.62, 1)
+WHITE = (0.93, 0.94, 0.92, 1)
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
+_CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
+_SLIDE = mujoco.mjtJoint.mjJNT_SLIDE
+_HINGE = mujoco.mjtJoint.mjJNT_HINGE
 
 
 def ball(radius: float) -> mujoco.MjSpec:
@@ -125,7 +133,8 @@ def _joint(
 ) -> mujoco.MjsJoint:  # fmt: skip
     joint = body.add_joint(name=name, type=kind, axis=list(axis), range=list(reach))
     joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
-    joint.damping, joint.stiffness = [damping, 0, 0], [stiffness, 0, 0]
+    joint.damping = [damping, 0, 0]
+    joint.stiffness = [stiffness, 0, 0]
     return joint
 
 

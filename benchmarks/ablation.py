@@ -24,11 +24,12 @@ import torch
 from machine import machine
 
 import rookery
-from rookery.policies.evaluate import act_with, evaluate
+from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.runs import open_run
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
-TASK, REACH = "go2arm-loco-manipulation", "go2arm-reach"
+TASK = "go2arm-loco-manipulation"
+REACH = "go2arm-reach"
 PPO = {"initial_std": 0.1, "learning_rate": 2e-4, "minibatches": 8}
 WARMUP = 8  # updates in which only the critic learns
 LIBRARY: dict[str, tuple[str, dict[str, object]]] = {
@@ -82,7 +83,9 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=512)
     parser.add_argument("--out", type=Path, default=Path("runs/ablation"))
     args = parser.parse_args()
-    seeds, out, n = range(args.seeds), args.out, args.episodes
+    seeds = range(args.seeds)
+    out = args.out
+    n = args.episodes
     head = "| {} | steps | success | position, cm | orientation, rad | fell |\n|---|---|---|---|---|---|"
 
     def as_library_task(run: Path, name: str) -> Path:

@@ -18,20 +18,23 @@ from machine import machine
 from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.cameras import KINDS, Cameras
 from rookery.sim.engines import make_world
 from rookery.sim.scene import Scene
+from rookery.sim.sensors.cameras import KINDS, Cameras
 
-DRONES, OBSTACLES = 8, 20
+DRONES = 8
+OBSTACLES = 20
 _GEOM = mujoco.mjtGeom
 SHAPES = (_GEOM.mjGEOM_BOX, _GEOM.mjGEOM_CYLINDER, _GEOM.mjGEOM_CAPSULE, _GEOM.mjGEOM_SPHERE)
 
 
 def forest() -> mujoco.MjSpec:
     """A ground with 20 posts, blocks and balls, on a ring around the drones."""
-    spec, rng = ground(), np.random.default_rng(0)
+    spec = ground()
+    rng = np.random.default_rng(0)
     for i in range(OBSTACLES):
-        angle, away = 2 * np.pi * i / OBSTACLES, rng.uniform(3.0, 9.0)
+        angle = 2 * np.pi * i / OBSTACLES
+        away = rng.uniform(3.0, 9.0)
         spec.worldbody.add_geom(
             name=f"obstacle_{i}",
             type=SHAPES[i % len(SHAPES)],
@@ -73,12 +76,15 @@ def main() -> None:
     print("|---|---|---|---|", flush=True)
     for kind in KINDS:
         cameras = Cameras(world, [f"{name}/onboard" for name in names], args.width, args.height, kind)
-        count, spent, worked = 0, 0.0, 0.0
+        count = 0
+        spent = 0.0
+        worked = 0.0
         cameras.read()  # compiles
         while spent < args.seconds:
             bodies.set_state(None, poses[count % len(poses)])
             world.forward()
-            begin, before = time.perf_counter(), time.process_time()
+            begin = time.perf_counter()
+            before = time.process_time()
             cameras.read()
             spent += time.perf_counter() - begin
             worked += time.process_time() - before

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import rookery
 from rookery.assets.panda import JOINTS, KD, KP, TORQUE
 from rookery.robots.manipulators.panda import ACCELERATION, KINDS, SPEED, TORQUE_RATE
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 
 Floats = NDArray[np.float64]
 TEN = (
@@ -66,7 +66,9 @@ class Tape:
     def __post_init__(self) -> None:
         world: Any = self.env.world
         self.model: mujoco.MjModel = world.model
-        m, self.batch, self.data = self.model, world.batch, mujoco.MjData(world.model)
+        m = self.model
+        self.batch = world.batch
+        self.data = mujoco.MjData(world.model)
         robots = {int(m.body_rootid[m.jnt_bodyid[j]]) for j in m.actuator_trnid[m.actuator_trntype == 0, 0]}
         moves = m.body_dofnum[m.body_weldid] > 0
         self.kind = np.where(np.isin(m.body_rootid, list(robots)), 1, np.where(moves, 3, 0))
@@ -80,26 +82,35 @@ class Tape:
         """Before each physics step: copies of the state, and the contacts in it."""
         for name, kept in (("qpos", self.q), ("qvel", self.v), ("ctrl", self.control)):
             kept.append(self.batch.bind(name).copy())
-        n, hands = self.env.num_envs, len(self.hands)
-        depth, pair, holder = np.full((n, 3), np.nan), np.zeros((n, 3, 2), np.int64), np.full(n, -1)
-        place, grip = np.zeros((n, hands, 3)), np.zeros((n, hands, 3, 4))
-        drive, gravity = np.zeros((n, self.model.nv)), np.zeros((n, self.model.nv))
-        data, root = self.data, self.model.body_rootid
+        n = self.env.num_envs
+        hands = len(self.hands)
+        depth = np.full((n, 3), np.nan)
+        pair = np.zeros((n, 3, 2), np.int64)
+        holder = np.full(n, -1)
+        place = np.zeros((n, hands, 3))
+        grip = np.zeros((n, hands, 3, 4))
+        drive = np.zeros((n, self.model.nv))
+        gravity = np.zeros((n, self.model.nv))
+        data = self.data
+        root = self.model.body_rootid
         for i in range(n):
             self.batch.get_data(i, data)
             for stage in (mujoco.mj_fwdPosition, mujoco.mj_fwdVelocity, mujoco.mj_fwdActuation):
                 stage(self.model, data)
             gravity[i] = data.qfrc_gravcomp
             drive[i] = data.qfrc_actuator - gravity[i]
-            bodies, dist = self.model.geom_bodyid[data.contact.geom].reshape(-1, 2), data.contact.dist
+            bodies = self.model.geom_bodyid[data.contact.geom].reshape(-1, 2)
+            dist = data.contact.dist
             total = self.kind[bodies].sum(1)
             for c, number in enumerate(CLASSES.values()):
                 of = np.flatnonzero((total == number) | ((number == 3) & (total == 6)))
                 if len(of):
                     worst = of[dist[of].argmin()]
-                    depth[i, c], pair[i, c] = max(-dist[worst], 0.0), data.contact.geom[worst]
+                    depth[i, c] = max(-dist[worst], 0.0)
+                    pair[i, c] = data.contact.geom[worst]
             touched = (bodies == self.thing).any(1)
-            on, aloft = bodies[touched & (total == 4)], (total[touched] == 4).all()
+            on = bodies[touched & (total == 4)]
+            aloft = (total[touched] == 4).all()
             height = data.xpos[self.thing, 2]
             self.low[i] = height if np.isnan(self.low[i]) else self.low[i]
             for h, site in enumerate(self.hands):
@@ -122,7 +133,8 @@ class Tape:
 def play(env: VecEnv) -> tuple[Tape, NDArray[np.int64]]:
     """One episode of the script in each copy but its last control step; also [N] physics steps until success."""
     obs, _ = env.reset()
-    act, tape = env.task.baseline(), Tape(env)
+    act = env.task.controller()
+    tape = Tape(env)
     assert act is not None
     for _ in range(env.max_episode_steps - 1):
         obs, *_ = env.step(act(obs))
@@ -158,7 +170,9 @@ def depths(tape: Tape, done: NDArray[np.int64]) -> list[str]:
     """A cell for each class of contacts."""
     m, dt = tape.model, tape.env.world.dt
     names = [m.geom(i).name or m.body(m.geom_bodyid[i]).name for i in range(m.ngeom)]
-    depth, pair, cells = np.array(tape.depth), np.array(tape.pair), []
+    depth = np.array(tape.depth)
+    pair = np.array(tape.pair)
+    cells = []
     late = np.arange(len(depth))[:, None] >= done + AFTER_S / dt
     depth[late] = np.nan
     for c in range(len(CLASSES)):
@@ -174,7 +188,9 @@ def depths(tape: Tape, done: NDArray[np.int64]) -> list[str]:
 
 def slips(tape: Tape) -> list[str]:
     """Of the longest time that a hand held the thing in each copy: how long, and how far it got; medians and maxima."""
-    holder, grip, dt = np.array(tape.holder), np.array(tape.grip), tape.env.world.dt
+    holder = np.array(tape.holder)
+    grip = np.array(tape.grip)
+    dt = tape.env.world.dt
     figures = []
     for i in range(holder.shape[1]):
         cuts = [0, *(np.flatnonzero(np.diff(holder[:, i])) + 1), len(holder)]
@@ -201,7 +217,8 @@ def jitters(tape: Tape) -> list[str]:
     """Of the first arm in the last second: the tool's largest way from its mean, rms accelerations, reversals of a joint."""
     dt = tape.env.world.dt
     last = slice(-round(LAST_S / dt), None)
-    place, v = np.array(tape.place)[last, :, 0], np.array(tape.v)[last, :, :7]
+    place = np.array(tape.place)[last, :, 0]
+    v = np.array(tape.v)[last, :, :7]
     moves = np.linalg.norm(place - place.mean(0), axis=2).max(0)
     tool = np.linalg.norm(np.diff(place, 2, axis=0), axis=2) / dt**2
     joint = np.diff(v, axis=0) / dt
@@ -232,9 +249,12 @@ def limits(starts: int, seed: int) -> None:
 def wander(env: VecEnv, how: str, seed: int) -> Tape:
     """Random actions for an episode but its last step: corners held for 1 to 20 control steps, or normal ones of 0.5."""
     env.reset()
-    tape, rng, task = Tape(env), np.random.default_rng(seed), env.task
+    tape = Tape(env)
+    rng = np.random.default_rng(seed)
+    task = env.task
     shape = (env.num_envs, 1, task.groups()["arm"].action.size)
-    action, left = np.zeros(shape), np.zeros(env.num_envs, int)
+    action = np.zeros(shape)
+    left = np.zeros(env.num_envs, int)
     for _ in range(env.max_episode_steps - 1):
         if how == "corners":
             left, new = np.where(left > 0, left - 1, rng.integers(0, 20, env.num_envs)), left == 0
@@ -281,7 +301,8 @@ def torques(tape: Tape) -> Floats:
     )
     if tape.model.actuator_biastype[0] != mujoco.mjtBias.mjBIAS_AFFINE:
         return drive[:-1]
-    most, end = np.array(TORQUE), np.array(KP) * (control[:-1] - q[1:]) - np.array(KD) * v[1:]
+    most = np.array(TORQUE)
+    end = np.array(KP) * (control[:-1] - q[1:]) - np.array(KD) * v[1:]
     begin = np.array(KP) * (control - q) - np.array(KD) * v
     free = (np.abs(begin) < most) & (np.abs(drive + gravity) < most - 1e-9)
     return np.where(free[:-1], end, drive[:-1])

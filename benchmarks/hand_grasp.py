@@ -17,8 +17,8 @@ from machine import machine
 from torch import Tensor
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.rotations import matrix
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.manipulation.hand_poses import SAMPLERS
 
 OBJECTS = ("bleach_cleanser", "power_drill", "potted_meat_can", "mustard_bottle", "sugar_box")
@@ -34,13 +34,15 @@ def main() -> None:
     print(machine())
     print("\n| object | sampler | success | seconds | dip, mm | slip, mm | shake, mm/s |")
     print("|---|---|---|---|---|---|---|")
-    won, all_of_them = 0.0, 0
+    won = 0.0
+    all_of_them = 0
     for name in args.objects:
         for sampler in SAMPLERS:
             env = rookery.make("hand-grasp", args.starts, seed=args.seed, config={"object": name, "sampler": sampler})
             figures = grasp(env)
             good = figures.pop("success") > 0
-            won, all_of_them = won + float(good.sum()), all_of_them + args.starts
+            won = won + float(good.sum())
+            all_of_them = all_of_them + args.starts
             cells = [f"{v[good].mean():.1f} ({v[good].max():.1f})" if good.any() else "-" for v in figures.values()]
             print(f"| {name} | {sampler} | {good.float().mean():.2f} | " + " | ".join(cells) + " |", flush=True)
     print(f"\noverall {won / all_of_them:.2f} of {all_of_them} starts")
@@ -49,9 +51,12 @@ def main() -> None:
 def grasp(env: VecEnv) -> dict[str, Tensor]:
     """Figures [N] of one episode in each world, the last control step left out."""
     obs, _ = env.reset()
-    act, task = env.task.baseline(), env.task
+    act = env.task.controller()
+    task = env.task
     hold = round(HELD_S / env.control_dt)
-    places, speed, dip = [], torch.zeros(env.num_envs), torch.zeros(env.num_envs)
+    places = []
+    speed = torch.zeros(env.num_envs)
+    dip = torch.zeros(env.num_envs)
     for step in range(1, env.max_episode_steps):
         obs, *_ = env.step(act(obs))
         if step < env.max_episode_steps - hold:
@@ -71,7 +76,8 @@ def grasp(env: VecEnv) -> dict[str, Tensor]:
 
 def depth(env: VecEnv) -> Tensor:
     """[N] m: of the deepest contact between hand and object."""
-    model, out = env.world.model, torch.zeros(env.num_envs)
+    model = env.world.model
+    out = torch.zeros(env.num_envs)
     thing = model.body("thing/object").id
     data = mujoco.MjData(model)
     for i in range(env.num_envs):

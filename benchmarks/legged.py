@@ -26,7 +26,8 @@ from rookery.robots.quadrupeds.go2 import HOME_LEGS, add_go2
 from rookery.sim.scene import Scene
 from rookery.tasks.locomanip.base import GRIP
 
-WORLDS, CALL = 256, 4
+WORLDS = 256
+CALL = 4
 
 
 def model(integrator: str, grip: float, dry: bool) -> mujoco.MjModel:
@@ -59,7 +60,8 @@ class Case:
     """One model in a batch, its arm and legs told to move a little."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.model = name, MODELS[name]()
+        self.name = name
+        self.model = MODELS[name]()
         self.batch = Batch(self.model, WORLDS, 1)
         arm = find_arm("airbot_play")
         assert arm is not None
@@ -73,7 +75,8 @@ class Case:
         self.rng, self.rates = np.random.default_rng(0), []  # type: ignore[var-annotated]
 
     def slice(self, seconds: float) -> None:
-        steps, start = 0, time.perf_counter()
+        steps = 0
+        start = time.perf_counter()
         while time.perf_counter() - start < seconds:
             self.control[:] = self.home + 0.1 * self.rng.standard_normal(self.control.shape)
             self.batch.step(nstep=CALL)

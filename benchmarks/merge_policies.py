@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 import rookery
-from rookery.policies.merge import side_by_side
-from rookery.policies.store import save_policy
+from rookery.policies.fuse import side_by_side
+from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 from rookery.sim2real.contract import build_contract
 

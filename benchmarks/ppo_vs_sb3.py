@@ -24,7 +24,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 
-from rookery.policies.ppo import PPO, PPOConfig
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.sim.specs import ActionSpec, Group, Term
 
 
@@ -34,7 +34,8 @@ class SB3Wrapper(TheirVecEnv):
     def __init__(self, env: Any) -> None:
         self.env = env
         self.name, group = next(iter(env.groups.items()))
-        size, act = group.observation_size, group.action.size
+        size = group.observation_size
+        act = group.action.size
         super().__init__(
             env.num_envs,
             gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32),
@@ -76,10 +77,15 @@ class SB3Wrapper(TheirVecEnv):
 class RandomEnv:
     """Random numbers with the interface of a VecEnv: no physics, no episodes."""
 
-    device, max_episode_steps, state_size, active, task_id = "cpu", 1000, 0, None, "random"
+    device = "cpu"
+    max_episode_steps = 1000
+    state_size = 0
+    active = None
+    task_id = "random"
 
     def __init__(self, num_envs: int, obs: int = 22, act: int = 4) -> None:
-        self.num_envs, self.task = num_envs, SimpleNamespace(causes=())
+        self.num_envs = num_envs
+        self.task = SimpleNamespace(causes=())
         action = ActionSpec("x", tuple(map(str, range(act))), (-1.0,) * act, (1.0,) * act, ("1",) * act, (0.0,) * act)
         self.groups = {"agent": Group(1, (Term("x", obs),), action)}
         self._obs = [{"agent": torch.randn(num_envs, 1, obs)} for _ in range(8)]
@@ -161,7 +167,8 @@ class Ours:
         times = self.run(n)
         for owner, name in timed.values():
             delattr(owner, name)  # the class's own shows again
-        collect, total = sum(c for c, _ in times), sum(c + u for c, u in times)
+        collect = sum(c for c, _ in times)
+        total = sum(c + u for c, u in times)
         shares = {k: spent[k] for k in ("environment", "values, advantages", "networks, losses", "optimiser")}
         shares["acting and storing"] = collect - spent["environment"]
         shares["threads waiting for each other"] = spent["learning"] - spent["networks, losses"] - spent["optimiser"]
@@ -199,7 +206,8 @@ def theirs(env: Any, config: PPOConfig) -> Any:
 
 def compare(task: str, num_envs: int, seconds: float, config: PPOConfig) -> dict[str, Any]:
     """Run both by turns for about `seconds` each; medians over iterations."""
-    mine, run_theirs = Ours(_make(task, num_envs), config), theirs(_make(task, num_envs), config)
+    mine = Ours(_make(task, num_envs), config)
+    run_theirs = theirs(_make(task, num_envs), config)
     times: dict[str, list[tuple[float, float]]] = {"rookery": [], "sb3": []}
     mine.run(3), run_theirs(2)
     end = time.perf_counter() + 2.0 * seconds

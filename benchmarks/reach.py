@@ -34,7 +34,8 @@ def main() -> None:
         config = {**contract["task_config"], "resample_s": 1e6}
         env = rookery.make("go2arm-reach", args.episodes, seed=1, config=config)
         obs, _ = env.reset()
-        reached, done = torch.zeros(args.episodes), torch.zeros(args.episodes, dtype=torch.bool)
+        reached = torch.zeros(args.episodes)
+        done = torch.zeros(args.episodes, dtype=torch.bool)
         figures: dict[str, torch.Tensor] = {}
         for _ in range(env.max_episode_steps):
             env.task.command.zero_()

@@ -28,7 +28,8 @@ from pathlib import Path
 
 from peers.slices import Rates, Slice, Worker, alternate, serve, timed
 
-WORLDS, STEPS = 1024, (4, 10, 50)
+WORLDS = 1024
+STEPS = (4, 10, 50)
 FLIGHT = 100  # physics steps after which worlds go back: drones that nobody steers would soon lie on the ground
 KINDS = ("rotor_thrust", "ctbr", "attitude")
 SWARMS = ("swarm", "swarm-pybullet")
@@ -58,8 +59,8 @@ def engine(what: str, k: int) -> Slice:
     import torch
 
     from rookery.robots.drones.drone import Drones
-    from rookery.sim.rotor.effects import PRESETS
-    from rookery.sim.rotor.world import RotorWorld
+    from rookery.sim.engines.rotor.effects import PRESETS
+    from rookery.sim.engines.rotor.world import RotorWorld
     from rookery.tasks.drones.hover import Hover, HoverConfig
 
     lag_and_drag = replace(PRESETS["none"], gyroscopic=True, body_drag=True, rotor_drag=True)
@@ -156,7 +157,8 @@ def main() -> int:
     if not args.json:
         print(machine(), flush=True)
         print("| case | threads | drone steps/s, median | best |\n|---|---|---|---|", flush=True)
-    workers, failed = [worker(t) for t in args.threads], 0
+    workers = [worker(t) for t in args.threads]
+    failed = 0
     for case in [c for name in args.cases for c in GROUPS.get(name, (name,))]:
         try:
             found = alternate([(w, case) for w in workers], args.seconds, args.rounds)

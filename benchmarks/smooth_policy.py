@@ -1,4 +1,4 @@
-"""A policy with low-passed actions from one without, as one plain network (see rookery.policies.smooth).
+"""A policy with low-passed actions from one without, as one plain network (see rookery.policies.low_pass).
 
 python benchmarks/smooth_policy.py runs/chatters --share 0.6 --actions joint1 joint2 joint3 --out runs/smooth
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rookery.policies.smooth import smoothed
-from rookery.policies.store import save_policy
+from rookery.policies.low_pass import smoothed
+from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"

@@ -1,5 +1,5 @@
 """The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a clip to [-1, 1].
-Where it was trained with a predictor (see policies/predictor.py), that is a part of it.
+Where it was trained with a predictor (see policies/nn/state_estimator.py), that is a part of it.
 
 This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic, without optimiser.
 """
@@ -54,9 +54,13 @@ class Policy(nn.Module):
         targets: int = 0,
     ) -> None:
         super().__init__()
-        self.observation_size, self.action_size = observation_size, action_size
-        self.hidden, self.activation, self.obs_clip = tuple(hidden), activation, float(obs_clip)
-        self.sees, self.targets = observation_size if sees is None else sees, targets
+        self.observation_size = observation_size
+        self.action_size = action_size
+        self.hidden = tuple(hidden)
+        self.activation = activation
+        self.obs_clip = float(obs_clip)
+        self.sees = observation_size if sees is None else sees
+        self.targets = targets
         self.predictor_hidden = tuple(predictor) if targets else ()
         self.layers = _linears(self.sees + targets, *hidden, action_size)
         self.register_buffer("mean", torch.zeros(observation_size))

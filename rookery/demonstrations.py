@@ -15,9 +15,9 @@ from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
 
 if TYPE_CHECKING:
-    from rookery.policies.demonstrations.dataset import Dataset
-    from rookery.policies.demonstrations.recorder import Recorded
-    from rookery.sim.vec_env import VecEnv
+    from rookery.policies.datasets.dataset import Dataset
+    from rookery.policies.datasets.recorder import Recorded
+    from rookery.sim.envs.vec_env import VecEnv
     from rookery.training import Settings
 
 
@@ -48,17 +48,17 @@ def record(
         controller: "policy" or "pid", the task's classical controller; by default that one for a task's name.
         config, engine, seed, randomize, fixed: as in `rookery.make`; a file of ranges is not taken, since the recording
             could not be made again without it.
-        only_success, progress: as in `rookery.policies.demonstrations.recorder.record`.
-        camera: of the videos, see `rookery.sim.render.Renderer`; None makes none.
+        only_success, progress: as in `rookery.policies.datasets.recorder.record`.
+        camera: of the videos, see `rookery.sim.rendering.renderer.Renderer`; None makes none.
         size: width and height of the videos in pixels, even.
 
     Raises:
         RookeryError: a name or value that does not exist or fit, a task without such a controller, or a folder that cannot
             be written.
     """
-    from rookery.policies.demonstrations import recorder
-    from rookery.policies.demonstrations.video import Filming
-    from rookery.policies.demonstrations.writer import Writer
+    from rookery.policies.datasets import recorder
+    from rookery.policies.datasets.video import Filming
+    from rookery.policies.datasets.writer import Writer
     from rookery.sim2real.contract import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
@@ -129,13 +129,15 @@ def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: P
     Raises:
         RookeryError: the demonstrations are of another task, config or control period.
     """
-    from rookery.policies.demonstrations.clone import CloneConfig, clone
-    from rookery.policies.demonstrations.dataset import Dataset
-    from rookery.policies.store import save_policy
+    from rookery.policies.datasets.dataset import Dataset
+    from rookery.policies.imitation.behavior_cloning import CloneConfig, clone
+    from rookery.policies.training.store import save_policy
     from rookery.training import contract_of, ppo_config
     from rookery.training import make_env as training_env
 
-    ppo, data, start = ppo_config(settings), Dataset(folder), time.perf_counter()
+    ppo = ppo_config(settings)
+    data = Dataset(folder)
+    start = time.perf_counter()
     env = training_env(dataclasses.replace(settings, num_envs=1), "none")
     contract = contract_of(settings, env)
     env.close()

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rookery.sim.adapters.gymnasium_env import SingleEnv
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
-NAMESPACE, VERSION = "rookery", "v0"
+NAMESPACE = "rookery"
+VERSION = "v0"
 
 
 def register() -> None:

@@ -11,17 +11,17 @@ from typing import Any
 
 from torch import Tensor
 
-from rookery.policies.distill import DistillConfig, Teacher, distill
-from rookery.policies.store import save_policy
+from rookery.policies.imitation.dagger import DistillConfig, Teacher, distill
+from rookery.policies.training.store import save_policy
 from rookery.runs import new_run, write_json
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.teacher import RunTeacher
 from rookery.training import Settings, contract_of, make_env, ppo_config
 
 
 def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = None) -> dict[str, Any]:
-    """Learn from the task's own classical controller (`Task.baseline`), or from a stored policy, by DAgger.
+    """Learn from the task's own classical controller (`Task.controller`), or from a stored policy, by DAgger.
 
     The student's network is as wide as PPO's settings say, so that `--init` can go on from it; of those settings it also
     takes `steps` in an iteration, `learning_rate` and `seed`.
@@ -48,7 +48,9 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
         iterations=iterations, steps=ppo.steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
         activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
     )  # fmt: skip
-    contract, rows, start = contract_of(settings, env), [], time.perf_counter()
+    contract = contract_of(settings, env)
+    rows = []
+    start = time.perf_counter()
 
     def progress(row: dict[str, float]) -> None:
         rows.append(row)
@@ -74,7 +76,7 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
 
 def _controller(env: VecEnv) -> Teacher:
     """The task's classical controller as a teacher."""
-    controller = env.task.baseline()
+    controller = env.task.controller()
     if controller is None:
         raise RookeryError(
             f"{env.task_id} has no classical controller to imitate: name a policy by --teacher, or train it with "

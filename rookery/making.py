@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from rookery.runs import merge
-from rookery.sim import randomization
 from rookery.sim.config import from_dict, to_dict
 from rookery.sim.engines import make_world
+from rookery.sim.envs.concat_env import ConcatEnv, part_seed
+from rookery.sim.envs.scalarize import LinearScalarization
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.mixed_env import MixedEnv, part_seed
-from rookery.sim.randomization import Range
-from rookery.sim.scalarize import LinearScalarization
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.randomization import ranges as randomization
+from rookery.sim.randomization.ranges import Range
 from rookery.tasks.registry import TaskEntry, find
 
 TASKS_OF_SET = "tasks"
@@ -36,17 +36,17 @@ def make(
 
     Args:
         task: registered name, such as "drone-hover" (see `rookery.list_tasks`). A set of tasks, such as "MT10", gives a
-            MixedEnv: the worlds are divided evenly among its tasks, the first ones getting one more where that leaves some.
+            ConcatEnv: the worlds are divided evenly among its tasks, the first ones getting one more where that leaves some.
         num_envs: N, number of worlds.
         engine: "rotor", "mujoco" or "pybullet"; None takes the first that the task names.
         device: where tensors live; "cpu".
         seed: seed of all random streams.
-        randomize: "none", "default" or the path of a TOML file (see rookery.sim.randomization).
+        randomize: "none", "default" or the path of a TOML file (see rookery.sim.randomization.ranges).
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``; they override `randomize`.
         config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
             its tasks; ``{"push": {"episode_s": 3.0}}`` in one, and ``{"tasks": ["push"]}`` leaves the others out.
         weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
-            number (see rookery.sim.scalarize); None leaves a vector reward as it is.
+            number (see rookery.sim.envs.scalarize); None leaves a vector reward as it is.
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -58,7 +58,7 @@ def make(
         return mixed if weights is None else LinearScalarization(mixed, weights)
     built = entry.load()(from_dict(entry.load().Config, config or {}))
     world = make_world(entry.engines[0] if engine is None else entry.check(engine), built.scene(), num_envs, device)
-    own = built.spreads if randomize == "default" else None
+    own = built.default_randomization if randomize == "default" else None
     ranges = randomization.load(randomize) if own is None else dict(own)
     preset = set(ranges) - set(fixed or {}) if randomize == "default" else set()
     ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
@@ -66,7 +66,7 @@ def make(
     return env if weights is None else LinearScalarization(env, weights)
 
 
-def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any], **options: Any) -> MixedEnv:
+def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any], **options: Any) -> ConcatEnv:
     """The environment of a set: each member is made as it would be alone, from `part_seed` of its name."""
     members = members_of(entry, config)
     if isinstance(num_envs, int) and num_envs < len(members):
@@ -74,7 +74,8 @@ def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any]
             f"{entry.id} has {len(members)} tasks and needs a world for each, got num_envs {num_envs}: give at least "
             f"{len(members)}, or fewer tasks with the config value {TASKS_OF_SET}, such as {TASKS_OF_SET}={members[0]}."
         )
-    values, parts = by_member(entry, config), []
+    values = by_member(entry, config)
+    parts = []
     for i, name in enumerate(members):
         share = num_envs // len(members) + (i < num_envs % len(members)) if isinstance(num_envs, int) else num_envs
         try:
@@ -83,7 +84,7 @@ def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any]
             for _, env in parts:
                 env.close()
             raise RookeryError(f"{name} of {entry.id}: {e}") from e
-    return MixedEnv(parts, entry.one_hot, names=entry.members, task_id=entry.id)
+    return ConcatEnv(parts, entry.one_hot, names=entry.members, task_id=entry.id)
 
 
 def members_of(entry: TaskEntry, config: dict[str, Any]) -> tuple[str, ...]:

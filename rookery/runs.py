@@ -13,9 +13,9 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import TASKS, find
 
 if TYPE_CHECKING:
-    from rookery.policies.evaluate import Act
     from rookery.policies.policy import Policy
-    from rookery.sim.vec_env import VecEnv
+    from rookery.policies.training.evaluate import Act
+    from rookery.sim.envs.vec_env import VecEnv
 
 LATEST = "latest"
 """Link beside the runs of a task to the one begun last."""
@@ -58,7 +58,7 @@ def open_run(run: Path) -> tuple[dict[str, Policy], dict[str, Any]]:
     Raises:
         RookeryError: the folder is missing, incomplete, damaged or of a newer version.
     """
-    from rookery.policies.store import load_policy
+    from rookery.policies.training.store import load_policy
     from rookery.sim2real.contract import validate_contract
 
     policies, contract = load_policy(find_run(run))
@@ -136,7 +136,7 @@ def open_env(
         RookeryError: as `open_run` and `make_env`; or there is no such controller.
     """
     from rookery import make
-    from rookery.policies.evaluate import act_with
+    from rookery.policies.training.evaluate import act_with
 
     if controller not in ("policy", "pid"):
         raise unknown("controller", controller, ["policy", "pid"])
@@ -149,7 +149,7 @@ def open_env(
         env = make_env(contract, num_envs, config, task=task, **options)
         if controller == "policy":
             return env, act_with(policies, env)
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     if pilot is None:
         env.close()
         raise RookeryError(
@@ -197,7 +197,8 @@ def new_run(task: str, out: Path | None) -> Path:
 
 def _free(folder: Path) -> Path:
     """`folder`, or the first of ``folder-2``, ... that is not there, for runs begun in the same second."""
-    candidate, i = folder, 1
+    candidate = folder
+    i = 1
     while candidate.exists():
         i += 1
         candidate = folder.with_name(f"{folder.name}-{i}")
@@ -210,7 +211,7 @@ def write_json(file: Path, value: Any) -> None:
     Raises:
         RookeryError: the place cannot be written or the disk is full.
     """
-    from rookery.policies.store import replace, unwritable
+    from rookery.policies.training.store import replace, unwritable
 
     try:
         replace(file, (json.dumps(value, indent=2) + "\n").encode())

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from rookery.runs import open_run
 from rookery.sim.config import from_dict
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 
 class RunTeacher:
-    """A `rookery.policies.distill.Teacher`.
+    """A `rookery.policies.imitation.dagger.Teacher`.
 
     Args:
         run: run or zoo folder of the teacher, or a task's name for the zoo's policy.
@@ -42,14 +42,16 @@ class RunTeacher:
             raise RookeryError(
                 f"{run} has policies {list(policies)}, and the student is {self.group!r}: take such a run."
             )
-        self.policy, theirs = policies[self.group].to(env.device).eval(), contract["groups"][self.group]
+        self.policy = policies[self.group].to(env.device).eval()
+        theirs = contract["groups"][self.group]
         ours = {"kind": spec.action.kind, "names": list(spec.action.names)}
         if any(theirs["action"][k] != ours[k] for k in ours) or not _close(theirs["action"], spec.action):
             raise RookeryError(
                 f"{run} acts by {theirs['action']['kind']!r}, and the student by {spec.action.kind!r}, or within other limits: "
                 "give the student the teacher's --action and --config."
             )
-        self.terms, self.targets = theirs["observation"], theirs.get("targets", [])
+        self.terms = theirs["observation"]
+        self.targets = theirs.get("targets", [])
         self.history = max(int(t["history"]) for t in self.terms)
         self.config = from_dict(type(env.task.cfg), contract["task_config"])
         self.frames: Tensor | None = None
@@ -83,14 +85,15 @@ class RunTeacher:
 
     def _seen(self, env: VecEnv) -> dict[str, dict[str, Tensor]]:
         with _as_configured(env.task, self.config):
-            truth = (env.task.truth() or {}).get(self.group, {}) if self.targets else {}
+            truth = (env.task.privileged_targets() or {}).get(self.group, {}) if self.targets else {}
             return {"sees": env.task.observe().get(self.group, {}), "is told": truth}
 
 
 @contextmanager
 def _as_configured(task: Any, config: Any) -> Iterator[None]:
     """Within this, a task shows its worlds as another config of it would."""
-    own, task.cfg = task.cfg, config
+    own = task.cfg
+    task.cfg = config
     try:
         yield
     finally:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rookery.policies import checkpoint
-from rookery.policies.config import PPOConfig
-from rookery.policies.logging import Terminal
-from rookery.policies.ppo import PPO, Interrupted
-from rookery.policies.warm_start import warm_start
+from rookery.policies.algorithms.ppo import PPO, Interrupted
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training import checkpoint
+from rookery.policies.training.logging import Terminal
+from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.registry import find
 
 DEFAULT_STEPS = 5_000_000
@@ -36,7 +36,7 @@ class Settings:
         practice: config values of the training episodes alone, such as a shorter `episode_s`, which shows more starts;
             the contract, and with it every evaluation, keeps `config`.
         ppo: PPOConfig values.
-        init: run or zoo folder of the policy to start from (see rookery.policies.warm_start); "" starts afresh.
+        init: run or zoo folder of the policy to start from (see rookery.policies.training.warm_start); "" starts afresh.
     """
 
     task: str
@@ -83,7 +83,9 @@ class Training:
     """
 
     def __init__(self, settings: Settings, folder: Path, ppo: PPO) -> None:
-        self.settings, self.folder, self.ppo = settings, folder, ppo
+        self.settings = settings
+        self.folder = folder
+        self.ppo = ppo
 
     def run(self, limit_s: float | None = None) -> dict[str, Any]:
         """Train to the end, to Ctrl-C, or until a wall time is over; in each case everything is saved.
@@ -95,7 +97,8 @@ class Training:
             run, task, steps, seconds, success (of the latest episodes, with exploration), stopped ("steps", "success",
             "time" or "interrupt") and interrupted.
         """
-        ppo, total = self.ppo, self.settings.steps
+        ppo = self.ppo
+        total = self.settings.steps
         terminal = Terminal(ppo.steps, total)
         provenance = ppo.extra["contract"]["provenance"]
 

@@ -51,7 +51,8 @@ class Streams(Buffers):
 
     def __init__(self, num_envs: int, seed: int, device: torch.device | str = "cpu") -> None:
         super().__init__()
-        self.num_envs, self.device = num_envs, torch.device(device)
+        self.num_envs = num_envs
+        self.device = torch.device(device)
         self.buffer("key", num_envs, dtype=torch.int64, device=str(device))
         self.buffer("counter", num_envs, dtype=torch.int64, device=str(device))
         self._steps: dict[int, Tensor] = {}
@@ -91,7 +92,8 @@ class Draw:
     """Draws from some worlds' streams; every method gives float32 [n, *shape] unless it says otherwise."""
 
     def __init__(self, streams: Streams, ids: Tensor | None) -> None:
-        self._streams, self._ids = streams, ids
+        self._streams = streams
+        self._ids = ids
         self.n = streams.num_envs if ids is None else len(ids)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:

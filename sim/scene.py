@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import mujoco
 
 from rookery.assets.geometry import without_looks
+from rookery.sim.engines.contact_sensors import add_sensors
+from rookery.sim.engines.rotor.effects import PRESETS, Effects
+from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.rotor.effects import PRESETS, Effects
-from rookery.sim.rotor.parameters import DroneParameters
-from rookery.sim.touches import add_sensors
 
 SpecFactory = Callable[[], mujoco.MjSpec]
 
@@ -44,7 +44,9 @@ class Scene:
     def __init__(self, base: SpecFactory | None = None, *, dt: float = 0.002, integrator: str = "implicitfast") -> None:
         if dt <= 0:
             raise RookeryError(f"the physics step must be positive, got {dt} s.")
-        self.base, self.dt, self.integrator = base, float(dt), integrator
+        self.base = base
+        self.dt = float(dt)
+        self.integrator = integrator
         self.placements: list[Placement] = []
         self.inertia: dict[str, tuple[float, float, float]] = {}
         """Principal moments (kg m^2) written after compiling, by body name: some published airframes break the triangle

@@ -82,9 +82,9 @@ class Group:
         action: the control mode.
         history: H, frames of these terms that an observation holds, one a control step, the newest one last. An
             episode's first frame stands for those before it.
-        targets: what a predictor learns to say from the observation (see rookery.policies.predictor); the task gives
-            the true values in `Task.truth`. Their scale and clip count, not their noise, bias and delay.
-        future: names of the targets that somebody may tell the agent; in the worlds of `Task.given_future` the truth
+        targets: what a predictor learns to say from the observation (see rookery.policies.nn.state_estimator); the task gives
+            the true values in `Task.privileged_targets`. Their scale and clip count, not their noise, bias and delay.
+        future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
     """
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
-from rookery.sim.parameters import Parameter
 from rookery.sim.random import Streams
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group
 from rookery.sim.world import World
@@ -43,7 +43,7 @@ class Task(Buffers, abc.ABC):
     causes: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
-    spreads: ClassVar[dict[str, Range] | None] = None
+    default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
     camera: Any = "chase"
     """What films are taken from, see Renderer: a name, or (eye, target) in m."""
@@ -101,12 +101,12 @@ class Task(Buffers, abc.ABC):
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
         return None
 
-    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a predictor learns
         to say. Groups without targets are left out; None when no group has any."""
         return None
 
-    def given_future(self) -> Tensor | None:
+    def reveal_future_mask(self) -> Tensor | None:
         """[N] bool: the worlds in which the agents are told the truth of their group's `future` targets, so that nothing
         needs to be predicted; None when they never are."""
         return None
@@ -132,12 +132,12 @@ class Task(Buffers, abc.ABC):
     def metrics(self) -> dict[str, Tensor]:
         """The episode so far, each [N] float32; "success" (0 or 1) and the domain's own figures. Read when it ends."""
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
         """A classical controller as a function from observations to actions, where the task has one. It may read the
         true state."""
         return None
 
-    def story(self, i: int) -> list[str]:
+    def event_log(self, i: int) -> list[str]:
         """What happened of late in world i, as readable lines, where the task keeps a log."""
         return []
 

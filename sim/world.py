@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from rookery.sim.rotor.views import Multirotors
+    from rookery.sim.engines.rotor.views import Multirotors
 
 Ids = Tensor | None
 """World indices, int64 [n], sorted and unique; None means all worlds."""
@@ -179,7 +179,7 @@ class World(abc.ABC):
 
     rotor_lag: bool = True
     """Whether the scene's effects give rotors their lag. Of other effects, gusts and the battery's sag are inside the engine
-    `rotor` alone; on others the air acts from outside (see rookery.sim.air), the wind by its mean."""
+    `rotor` alone; on others the air acts from outside (see rookery.sim.engines.air), the wind by its mean."""
 
     inner_loops: tuple[Callable[[int], None], ...] = ()
     """Called in turn with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the

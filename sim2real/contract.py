@@ -104,7 +104,8 @@ def with_networks(contract: Mapping[str, Any], policies: Mapping[str, Any]) -> d
             "export the policies together with the contract they were trained with."
         )
     for name, policy in policies.items():
-        network, group = _plain(policy.network()), out["groups"][name]
+        network = _plain(policy.network())
+        group = out["groups"][name]
         if group["network"] is not None:
             written, given = ({"groups": {name: {"network": n}}} for n in (group["network"], network))
             _refuse_differences(written, given, "the policy")
@@ -134,7 +135,8 @@ def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
     for line in () if isinstance(target, Mapping) else ("control_dt", "task_id"):
         if hasattr(target, line):
             # Put in front: the first difference is shown, and a wrong task explains every other one.
-            mine, other = {line: contract[line], **mine}, {line: getattr(target, line), **other}
+            mine = {line: contract[line], **mine}
+            other = {line: getattr(target, line), **other}
     _refuse_differences(mine, other, "the environment" if groups is not target else "the robot")
 
 
@@ -192,7 +194,9 @@ def read_contract(path: Path | str) -> dict[str, Any]:
 
 
 def _group(group: Group, actuators: Sequence[str], safety: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
-    before, slices, places = group.observation_size - group.frame_size, group.slices(), group.target_slices()
+    before = group.observation_size - group.frame_size
+    slices = group.slices()
+    places = group.target_slices()
     more: dict[str, Any] = {"frames": FRAMES} if group.history > 1 else {}
     if group.targets:
         more |= {"targets": [_place(t, places[t.name].start) for t in group.targets], "future": list(group.future)}

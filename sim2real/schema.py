@@ -264,14 +264,17 @@ def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
 
 def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
     """The rules that bind several lines of one group together."""
-    terms, outputs = group["observation"], _check_action(group["action"], f"{line}.action")
-    frame, history = _check_terms(terms, f"{line}.observation"), terms[0]["history"]
+    terms = group["observation"]
+    outputs = _check_action(group["action"], f"{line}.action")
+    frame = _check_terms(terms, f"{line}.observation")
+    history = terms[0]["history"]
     for i, term in enumerate(terms):
         if term["history"] != history:
             raise fault(f"{line}.observation[{i}].history", term["history"], f"{history}, as that of the first term")
     if (history > 1) != ("frames" in group):
         raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
-    inputs, network = frame * history, group["network"]
+    inputs = frame * history
+    network = group["network"]
     targets = _check_targets(group, line)
     if network is None and networks:
         raise fault(f"{line}.network", None, "the network's sizes and activation")
@@ -307,9 +310,11 @@ def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: 
 
 def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
     """Terms have different names and stand one after the other. Returns their length together."""
-    at, seen = 0, set()
+    at = 0
+    seen = set()
     for i, term in enumerate(terms):
-        here, place = f"{line}[{i}]", [at, at + term["size"]]
+        here = f"{line}[{i}]"
+        place = [at, at + term["size"]]
         if term["slice"] != place:
             raise fault(f"{here}.slice", term["slice"], f"{place} (terms stand one after the other)")
         if term["name"] in seen:

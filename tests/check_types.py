@@ -50,7 +50,8 @@ def main() -> int:
         text=True,
         check=False,
     )
-    seen, others = set(), []
+    seen = set()
+    others = []
     for line in done.stdout.splitlines():
         found = re.match(rf"(.+)/{re.escape(PROOF)}:3: error: .*\[assignment\]", line)
         if found:

@@ -62,7 +62,8 @@ def run_bash(text: str, folder: Path, log: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
 def test_page_works(page, tmp_path):
-    folder, log = tmp_path / "here", tmp_path / "log"
+    folder = tmp_path / "here"
+    log = tmp_path / "log"
     folder.mkdir()
     for language, text in pieces(page):
         log.write_text("")

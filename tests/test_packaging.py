@@ -40,7 +40,8 @@ def tracked_files() -> list[Path]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built from a copy of what git knows, so that nothing left over gets in."""
-    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    copy = tmp_path_factory.mktemp("source")
+    out = tmp_path_factory.mktemp("wheel")
     for file in [*tracked_files(), *(ROOT / n for n in ("pyproject.toml", "README.md", "LICENSE"))]:
         target = copy / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,8 @@ def clip(triangles: Floats, height: Floats) -> tuple[Floats, Floats]:
     Returns:
         Triangles, and the directed edges [E, 2, 3] m that they got along the plane.
     """
-    kept, edges = np.empty((2 * len(triangles), 3, 3)), np.empty((len(triangles), 2, 3))
+    kept = np.empty((2 * len(triangles), 3, 3))
+    edges = np.empty((len(triangles), 2, 3))
     n = m = 0
     ab, ac = np.empty(3), np.empty(3)
     for t in range(len(triangles)):
@@ -66,7 +67,9 @@ def clip(triangles: Floats, height: Floats) -> tuple[Floats, Floats]:
 @compiled
 def _put(out: Floats, a: Floats, b: Floats, c: Floats) -> None:
     for k in range(3):
-        out[0, k], out[1, k], out[2, k] = a[k], b[k], c[k]
+        out[0, k] = a[k]
+        out[1, k] = b[k]
+        out[2, k] = c[k]
 
 
 @compiled
@@ -123,7 +126,9 @@ def corners(planes: Floats, normal: Floats, offset: float, skin: Floats) -> Floa
 @compiled
 def surrounds(skin: Floats, point: Floats) -> bool:
     """Whether a closed skin is around a point [3]: its solid angle there is 4 pi and not 0 (Van Oosterom, Strackee 1983)."""
-    half, at, length = 0.0, np.empty((3, 3)), np.empty(3)
+    half = 0.0
+    at = np.empty((3, 3))
+    length = np.empty(3)
     for t in range(len(skin)):
         for i in range(3):
             for k in range(3):

@@ -66,7 +66,8 @@ def decompose(
     if gap > POOR * whole.volume:
         others, other_gap = _cut_up(whole, first, max_parts, tolerance * whole.volume, UNEVEN[1])
         if other_gap < gap:
-            parts, gap = others, other_gap
+            parts = others
+            gap = other_gap
     return parts, gap / whole.volume
 
 
@@ -74,7 +75,8 @@ def _cut_up(
     whole: _Piece, first: trimesh.Trimesh, max_parts: int, enough: float, uneven: float
 ) -> tuple[list[trimesh.Trimesh], float]:
     """Hulls of the pieces, always cutting the one whose hull fills too much most, and the m^3 that all fill too much."""
-    pieces, gaps = [(whole, first)], [float(first.volume) - whole.volume]
+    pieces = [(whole, first)]
+    gaps = [float(first.volume) - whole.volume]
     final: set[int] = set()
     while len(pieces) < max_parts and sum(gaps) > enough and len(final) < len(pieces):
         worst = max((i for i in range(len(pieces)) if i not in final), key=lambda i: gaps[i])
@@ -132,7 +134,8 @@ def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
         if k >= 3 and np.abs(axis).max() > 0.999:
             continue
         heights = piece.points @ axis
-        low, high = heights.min(), heights.max()
+        low = heights.min()
+        high = heights.max()
         levels = [low + (high - low) * (i + 1) / (LEVELS + 1) for i in range(LEVELS)]
         flat = np.abs(cross @ axis) > 0.999 * area
         heights_of = centres @ axis

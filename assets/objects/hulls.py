@@ -37,7 +37,8 @@ def hulls(clouds: Sequence[Floats]) -> list[trimesh.Trimesh | None]:
         points = np.unique(np.round(cloud, 9), axis=0)
         if len(points) < 4 or _is_flat(points):
             continue
-        centre, extent = points.mean(0), float(np.ptp(points, axis=0).max())
+        centre = points.mean(0)
+        extent = float(np.ptp(points, axis=0).max())
         asset = spec.add_mesh(name=str(i))
         asset.uservert = ((points - centre) / extent).ravel()  # of size one: MuJoCo refuses tiny volumes
         asset.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
@@ -48,7 +49,8 @@ def hulls(clouds: Sequence[Floats]) -> list[trimesh.Trimesh | None]:
         return found
     model = spec.compile()
     for k, (i, points) in enumerate(placed):
-        first, count = model.mesh_faceadr[k], model.mesh_facenum[k]
+        first = model.mesh_faceadr[k]
+        count = model.mesh_facenum[k]
         faces = model.mesh_face[first : first + count]  # of a mesh without faces MuJoCo makes those of its hull
         used, faces = np.unique(faces, return_inverse=True)
         found[i] = trimesh.Trimesh(points[used], faces.reshape(-1, 3), process=False)

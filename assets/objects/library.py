@@ -67,7 +67,10 @@ def carton(name: str, number: str, size: tuple[float, float, float], mass: float
 
 def tomato_soup_can() -> ObjectModel:
     """A can with two rims: it collides as a cylinder."""
-    r, h, rim, inset = 0.033, 0.101, 0.003, 0.0004
+    r = 0.033
+    h = 0.101
+    rim = 0.003
+    inset = 0.0004
     profile = [
         (0, 0),
         (r, 0),
@@ -121,7 +124,10 @@ def mug() -> ObjectModel:
 
     Diameter and reach of the handle are the scan's; wall, bottom and the handle's shape are our own.
     """
-    r, h, wall, bottom = 0.0465, 0.082, 0.0045, 0.006
+    r = 0.0465
+    h = 0.082
+    wall = 0.0045
+    bottom = 0.006
     profile = [(0, 0), (r, 0), (r, h), (r - wall, h), (r - wall, bottom), (0, bottom)]
     angle = np.linspace(-0.44 * np.pi, 0.44 * np.pi, 6)
     x, z = r - 0.0065 + 0.0282 * np.cos(angle), 0.5 * h + 0.028 * np.sin(angle)
@@ -137,8 +143,14 @@ def mug() -> ObjectModel:
 
 def bowl() -> ObjectModel:
     """A round bowl: two rows of wall segments on a flat foot, which alone touches the table."""
-    r, h, foot, wall, bottom = 0.0795, 0.053, 0.036, 0.004, 0.006
-    low_in, mid_out, mid_in = (foot - 0.004, bottom), (0.066, 0.026), (0.062, 0.028)
+    r = 0.0795
+    h = 0.053
+    foot = 0.036
+    wall = 0.004
+    bottom = 0.006
+    low_in = (foot - 0.004, bottom)
+    mid_out = (0.066, 0.026)
+    mid_in = (0.062, 0.028)
     outer = [(foot, 0.0), (foot, bottom), mid_out, (r, h)]
     solids = [
         *ring([low_in, (foot, bottom), mid_out, mid_in], 16),
@@ -152,7 +164,9 @@ def bowl() -> ObjectModel:
 
 def banana() -> ObjectModel:
     """A bent, tapered bar that lies on its side."""
-    reach, bend, turn = 0.5 * 0.190, 0.125, 0.5 * 1.68
+    reach = 0.5 * 0.190
+    bend = 0.125
+    turn = 0.5 * 1.68
     angle = np.linspace(-turn, turn, 9)
     radius = 0.018 * np.array([0.35, 0.72, 0.92, 1.0, 1.0, 1.0, 0.92, 0.72, 0.35])
     # Each ring's lowest point is on the table: a bend that touched it in the middle only would tip over.
@@ -169,7 +183,8 @@ def power_drill() -> ObjectModel:
 
     Length and mass are published (35 x 46 x 184 mm, which leaves the handle out); height and width are the scan's.
     """
-    top, radius = 0.187 - 0.023, 0.023
+    top = 0.187 - 0.023
+    radius = 0.023
     barrel = parts.cylinder(radius, 0.134, (-0.015, 0, top), (1, 0, 0))
     chuck = [ellipse_at((x, 0, top), r) for x, r in ((0.052, 0.021), (0.085, 0.017), (0.102, 0.008))]
     grip = outlines([(0.038, 0.024, 0.0165, 3.0), (0.150, 0.021, 0.0165, 3.0)])
@@ -213,7 +228,8 @@ def bar(path: Floats, wide: Floats, thick: Floats, up: tuple[float, float, float
 
 def around(points: list[tuple[float, float]], start: float = 0.0, stop: float = 2 * np.pi) -> Floats:
     """Points (r, z) m turned about z between two angles, at the angles of the `lathe`'s sides: [V, 3] m."""
-    first, last = round(start / (2 * np.pi) * _SIDES), round(stop / (2 * np.pi) * _SIDES)
+    first = round(start / (2 * np.pi) * _SIDES)
+    last = round(stop / (2 * np.pi) * _SIDES)
     angle = 2 * np.pi * np.arange(first, last + 1) / _SIDES
     return np.concatenate([np.column_stack([r * np.cos(angle), r * np.sin(angle), 0 * angle + z]) for r, z in points])
 

@@ -56,7 +56,8 @@ def load_object(
         ValueError: a file that is missing, unreadable, empty, open, not finite, far too large or of an unknown format, or
             a mass, density or scale that is not above zero.
     """
-    path, report = Path(path), Report()
+    path = Path(path)
+    report = Report()
     _check_numbers(scale, mass, density, max_faces, max_parts, open)
     mesh = _to_metres(_read(path, report), path, scale, report)
     if len(mesh.faces) > max_faces:

@@ -75,12 +75,16 @@ class ObjectModel:
         body.add_freejoint(name="free")
         body.add_site(name="centre", size=[0.004] * 3, group=4)
         body.explicitinertial = True
-        body.mass, body.ipos, body.fullinertia = self.mass, list(self.com), list(self.inertia)
+        body.mass = self.mass
+        body.ipos = list(self.com)
+        body.fullinertia = list(self.inertia)
         slide, twist, roll = friction
         for i, part in enumerate(self.parts):
             geom = _add_part(spec, body, f"part{i}", part)
             geom.contype = geom.conaffinity = TOUCH_BIT
-            geom.group, geom.mass, geom.rgba = COLLISION_GROUP, 0.0, [*self.color[:3], 0.5]
+            geom.group = COLLISION_GROUP
+            geom.mass = 0.0
+            geom.rgba = [*self.color[:3], 0.5]
             geom.condim = 6 if self.rolls else 4
             geom.friction = [slide, twist, max(roll, ROLLING) if self.rolls else roll]
         if visual:
@@ -135,7 +139,8 @@ def inertia_of(mesh: trimesh.Trimesh, mass: float) -> Mass:
 def _add_part(spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, part: Part) -> mujoco.MjsGeom:
     if part.kind == "mesh":
         asset = spec.add_mesh(name=name)
-        asset.uservert, asset.userface = part.mesh.vertices.ravel(), part.mesh.faces.ravel()
+        asset.uservert = part.mesh.vertices.ravel()
+        asset.userface = part.mesh.faces.ravel()
         asset.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
         return body.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name)
     shape = getattr(mujoco.mjtGeom, f"mjGEOM_{part.kind.upper()}")

@@ -69,7 +69,8 @@ def sphere(radius: float, centre: Sequence[float] = (0.0, 0.0, 0.0)) -> Part:
 
 def cylinder(radius: float, length: float, centre: Sequence[float], axis: Sequence[float] = (0.0, 0.0, 1.0)) -> Part:
     """A cylinder of `length` m around `centre` [3] m along the unit vector `axis` [3]."""
-    mesh, quat = trimesh.creation.cylinder(radius=radius, height=length, sections=_SIDES), np.zeros(4)
+    mesh = trimesh.creation.cylinder(radius=radius, height=length, sections=_SIDES)
+    quat = np.zeros(4)
     mujoco.mju_quatZ2Vec(quat, np.asarray(axis, float))
     turn = trimesh.transformations.quaternion_matrix(quat)
     mesh.apply_transform(turn).apply_translation(centre)

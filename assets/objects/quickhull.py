@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from rookery.assets.objects.cuts import Floats, compiled, triple
 
 Ints = NDArray[np.int64]
-_GRID, _SHAKE = 1e-6, 1e-5
+_GRID = 1e-6
+_SHAKE = 1e-5
 """Of its extent: a hull's points are first put on a grid, so that nearly equal points become equal, and then moved, so that no
 four lie in a plane and no three in a line. The moves follow from the coordinates, so equal points stay equal."""
 _OUTSIDE = 1e-8
@@ -31,17 +32,28 @@ def hull_volume(points: Floats) -> float:
         return 0.0
     # of each face: corners, neighbours across the edges 0-1, 1-2 and 2-0, plane, and the first of a chain of points outside
     room = 4 * len(at) + 16
-    corner, beside = np.empty((room, 3), np.int64), np.empty((room, 3), np.int64)
-    plane, chain, alive = np.empty((room, 4)), np.full(room, -1), np.zeros(room, np.bool_)
-    then, begins, seen = np.full(len(at), -1), np.full(len(at), -1), np.full(room, -1)
-    sees, rim = np.empty(room, np.int64), np.empty((room, 3), np.int64)
+    corner = np.empty((room, 3), np.int64)
+    beside = np.empty((room, 3), np.int64)
+    plane = np.empty((room, 4))
+    chain = np.full(room, -1)
+    alive = np.zeros(room, np.bool_)
+    then = np.full(len(at), -1)
+    begins = np.full(len(at), -1)
+    seen = np.full(room, -1)
+    sees = np.empty(room, np.int64)
+    rim = np.empty((room, 3), np.int64)
     free, todo = np.arange(room), np.empty(8 * room, np.int64)  # two stacks
     for f, (i, j, k) in enumerate(((a, b, c), (a, d, b), (b, d, c), (c, d, a))):
-        corner[f, 0], corner[f, 1], corner[f, 2] = i, j, k
-        todo[f], alive[f] = f, True
+        corner[f, 0] = i
+        corner[f, 1] = j
+        corner[f, 2] = k
+        todo[f] = f
+        alive[f] = True
         _span(at, i, j, k, plane[f])
     for f, (i, j, k) in enumerate(((1, 2, 3), (3, 2, 0), (1, 3, 0), (2, 1, 0))):
-        beside[f, 0], beside[f, 1], beside[f, 2] = i, j, k
+        beside[f, 0] = i
+        beside[f, 1] = j
+        beside[f, 2] = k
     for p in range(len(at)):
         _hang(at, p, plane, chain, then, todo[:4])
     used = waiting = 4  # of the stack of free faces the first `used` are taken
@@ -57,20 +69,31 @@ def hull_volume(points: Floats) -> float:
         fresh = free[used : used + edges].copy()
         for i in range(edges):
             f, a, b, g = fresh[i], rim[i, 0], rim[i, 1], rim[i, 2]
-            corner[f, 0], corner[f, 1], corner[f, 2] = a, b, top
-            beside[f, 0], beside[f, 2], chain[f], alive[f], seen[f] = g, -1, -1, True, -1
+            corner[f, 0] = a
+            corner[f, 1] = b
+            corner[f, 2] = top
+            beside[f, 0] = g
+            beside[f, 2] = -1
+            chain[f] = -1
+            alive[f] = True
+            seen[f] = -1
             beside[g, 0 if corner[g, 0] == b else 1 if corner[g, 1] == b else 2] = f
             _span(at, a, b, top, plane[f])
-            begins[a], todo[waiting + i] = f, f
+            begins[a] = f
+            todo[waiting + i] = f
         for f in fresh:
             g = begins[corner[f, 1]]
             if g < 0 or corner[g, 2] != top or beside[g, 2] >= 0:
                 return np.nan  # the rim is no loop
-            beside[f, 1], beside[g, 2] = g, f
-        used, waiting = used + edges - number, waiting + edges
+            beside[f, 1] = g
+            beside[g, 2] = f
+        used = used + edges - number
+        waiting = waiting + edges
         for i in range(number):
             g = sees[i]
-            p, alive[g], free[used + i] = chain[g], False, g
+            p = chain[g]
+            alive[g] = False
+            free[used + i] = g
             while p >= 0:
                 following = then[p]
                 if p != top:
@@ -95,7 +118,8 @@ def _shake(points: Floats, at: Floats) -> float:
     for k in range(3):
         low = high = points[0, k]
         for i in range(len(points)):
-            low, high = min(low, points[i, k]), max(high, points[i, k])
+            low = min(low, points[i, k])
+            high = max(high, points[i, k])
         extent = max(extent, high - low)
         for i in range(len(points)):
             at[i, k] = points[i, k] - low
@@ -116,20 +140,26 @@ def _first_four(at: Floats) -> tuple[int, int, int, int]:
     for p in range(len(at)):
         if at[p, 0] < at[a, 0]:
             a = p
-    plane, longest, widest, highest = np.empty(4), 0.0, 0.0, 0.0
+    plane = np.empty(4)
+    longest = 0.0
+    widest = 0.0
+    highest = 0.0
     for p in range(len(at)):
         far = (at[p, 0] - at[a, 0]) ** 2 + (at[p, 1] - at[a, 1]) ** 2 + (at[p, 2] - at[a, 2]) ** 2
         if far > longest:
-            b, longest = p, far
+            b = p
+            longest = far
     for p in range(len(at)):
         wide = _span(at, a, b, p, plane)
         if wide > widest:
-            c, widest = p, wide
+            c = p
+            widest = wide
     _span(at, a, b, c, plane)
     for p in range(len(at)):
         high = _over(plane, at[p])
         if abs(high) > abs(highest):
-            d, highest = p, high
+            d = p
+            highest = high
     if abs(highest) <= 3.0 * _SHAKE:
         return -1, -1, -1, -1
     return (a, b, c, d) if highest < 0.0 else (a, c, b, d)
@@ -143,7 +173,9 @@ def _span(at: Floats, i: int, j: int, k: int, plane: Floats) -> float:
     y = (b[2] - a[2]) * (c[0] - a[0]) - (b[0] - a[0]) * (c[2] - a[2])
     z = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
     size = np.sqrt(x * x + y * y + z * z) + 1e-300
-    plane[0], plane[1], plane[2] = x / size, y / size, z / size
+    plane[0] = x / size
+    plane[1] = y / size
+    plane[2] = z / size
     plane[3] = (x * a[0] + y * a[1] + z * a[2]) / size
     return size
 
@@ -158,17 +190,20 @@ def _hang(at: Floats, p: int, plane: Floats, chain: Ints, then: Ints, faces: Int
     """Put a point on the chain of the first of `faces` that it is outside of."""
     for f in faces:
         if _over(plane[f], at[p]) > _OUTSIDE:
-            then[p], chain[f] = chain[f], p
+            then[p] = chain[f]
+            chain[f] = p
             return
 
 
 @compiled
 def _farthest(at: Floats, plane: Floats, p: int, then: Ints) -> int:
-    top, highest = p, 0.0
+    top = p
+    highest = 0.0
     while p >= 0:
         over = _over(plane, at[p])
         if over > highest:
-            top, highest = p, over
+            top = p
+            highest = over
         p = then[p]
     return top
 
@@ -179,17 +214,22 @@ def _look(
 ) -> tuple[int, int]:
     """Find the faces `sees` that a point outside face `f` sees, and the `rim` around them: edges and the faces beyond."""
     i = edges = 0
-    sees[0], seen[f], number = f, turn, 1
+    sees[0] = f
+    seen[f] = turn
+    number = 1
     while i < number:
         for k in range(3):
             g = beside[sees[i], k]
             if seen[g] == turn:
                 continue
             if _over(plane[g], point) > _OUTSIDE:
-                sees[number], seen[g] = g, turn
+                sees[number] = g
+                seen[g] = turn
                 number += 1
             elif edges < len(rim):
-                rim[edges, 0], rim[edges, 1], rim[edges, 2] = corner[sees[i], k], corner[sees[i], (k + 1) % 3], g
+                rim[edges, 0] = corner[sees[i], k]
+                rim[edges, 1] = corner[sees[i], (k + 1) % 3]
+                rim[edges, 2] = g
                 edges += 1
         i += 1
     return number, edges

@@ -12,9 +12,11 @@ SMALL_HOLE = 0.3  # of the bounding box's diagonal: the longest rim that is fill
 
 def open_edges(mesh: trimesh.Trimesh) -> Ints:
     """Directed edges [E, 2] of faces without a face that runs them the other way: none in a closed mesh."""
-    faces, n = np.asarray(mesh.faces, np.int64), len(mesh.vertices)
+    faces = np.asarray(mesh.faces, np.int64)
+    n = len(mesh.vertices)
     edges = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    there, back = edges[:, 0] * n + edges[:, 1], edges[:, 1] * n + edges[:, 0]
+    there = edges[:, 0] * n + edges[:, 1]
+    back = edges[:, 1] * n + edges[:, 0]
     keys, where = np.unique(np.concatenate([there, back]), return_inverse=True)
     net = np.bincount(where[: len(there)], minlength=len(keys)) - np.bincount(where[len(there) :], minlength=len(keys))
     lone = np.repeat(keys, np.maximum(net, 0))
@@ -26,11 +28,14 @@ def fill_small_holes(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, int]:
     following: dict[int, list[int]] = {}
     for a, b in open_edges(mesh).tolist():
         following.setdefault(a, []).append(b)  # where two holes meet in a vertex, two rims start there
-    vertices, faces, filled = list(mesh.vertices), [np.asarray(mesh.faces)], 0
+    vertices = list(mesh.vertices)
+    faces = [np.asarray(mesh.faces)]
+    filled = 0
     longest = SMALL_HOLE * float(np.linalg.norm(mesh.extents))
     while following:
         start = next(iter(following))
-        rim, then = [start], _step(following, start)
+        rim = [start]
+        then = _step(following, start)
         while then != start and then in following:
             rim.append(then)
             then = _step(following, then)

@@ -25,7 +25,9 @@ from crazyflow.sim import Sim  # noqa: E402
 from crazyflow.sim.sharding import world_mesh  # noqa: E402
 from slices import Slice, alone, timed  # noqa: E402
 
-WORLDS, FREQUENCY, CALLS = 1024, 500, 10
+WORLDS = 1024
+FREQUENCY = 500
+CALLS = 10
 MODES = {
     "rotor_vel": (Dynamics.first_principles, Control.rotor_vel),
     "body_rate": (Dynamics.first_principles, Control.body_rate),

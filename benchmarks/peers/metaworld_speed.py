@@ -39,13 +39,16 @@ MT10 = (
     "reach-v3", "push-v3", "pick-place-v3", "door-open-v3", "drawer-open-v3", "drawer-close-v3", "button-press-topdown-v3",
     "peg-insert-side-v3", "window-open-v3", "window-close-v3",
 )  # fmt: skip
-ENVIRONMENTS, ACTIONS = ("class", "gym.make"), ("random", "expert")
+ENVIRONMENTS = ("class", "gym.make")
+ACTIONS = ("random", "expert")
 
 
 def bare(name: str) -> tuple[Any, Callable[[], Any]]:
     """A task's class without wrappers, and what begins an episode: one of its 50 goals in turn, then a reset."""
     benchmark = metaworld.MT1(name, seed=0)
-    env, tasks, count = benchmark.train_classes[name](), benchmark.train_tasks, 0
+    env = benchmark.train_classes[name]()
+    tasks = benchmark.train_tasks
+    count = 0
 
     def reset() -> Any:
         nonlocal count
@@ -66,13 +69,16 @@ class Case:
     """One task with one kind of environment and of actions; `run` plays on from where it stopped."""
 
     def __init__(self, task: str, environment: str, actions: str) -> None:
-        self.task, self.environment, self.actions = task, environment, actions
+        self.task = task
+        self.environment = environment
+        self.actions = actions
         begin = time.process_time()
         self._env, self._reset = (bare if environment == "class" else wrapped)(task)
         self.construct_s = time.process_time() - begin
         self._expert = ENV_POLICY_MAP[task]() if actions == "expert" else None
         self._random = np.random.default_rng(0).uniform(-1, 1, (500, 4)).astype(np.float32)
-        self._obs, self._count = self._reset(), 0
+        self._obs = self._reset()
+        self._count = 0
         self.step_rates: list[float] = []
         self.rates: list[float] = []
         self.resets: list[float] = []
@@ -81,7 +87,9 @@ class Case:
 
     def run(self, seconds: float) -> None:
         """Play for about so many seconds and note the rates."""
-        inside, steps, begin = 0.0, 0, time.process_time()
+        inside = 0.0
+        steps = 0
+        begin = time.process_time()
         while time.process_time() - begin < seconds:
             if self._expert is None:
                 action = self._random[self._count]
@@ -90,12 +98,14 @@ class Case:
             before = time.process_time()
             self._obs, _, _, truncated, info = self._env.step(action)
             inside += time.process_time() - before
-            self._count, steps = self._count + 1, steps + 1
+            self._count = self._count + 1
+            steps = steps + 1
             success = bool(info["success"]) and self._expert is not None
             if success or truncated:
                 self.lengths.append(self._count)
                 self.successes.append(success)
-                before, self._count = time.process_time(), 0
+                before = time.process_time()
+                self._count = 0
                 self._obs = self._reset()
                 self.resets.append(time.process_time() - before)
         self.step_rates.append(steps / inside)
@@ -121,7 +131,8 @@ def vector(seconds: float) -> dict[str, Any]:
     begin = time.process_time()
     envs.reset()
     reset = time.process_time() - begin
-    actions, steps = np.random.default_rng(0).uniform(-1, 1, (500, 10, 4)).astype(np.float32), 0
+    actions = np.random.default_rng(0).uniform(-1, 1, (500, 10, 4)).astype(np.float32)
+    steps = 0
     begin = time.process_time()
     while time.process_time() - begin < seconds and steps < 499:  # within one episode: no reset falls in
         envs.step(actions[steps])

@@ -56,8 +56,10 @@ def environment(peer: str, venvs: Path, folder: Path | None) -> Path:
         venvs: where environments are.
         folder: copy of the peer's repository, for one that is not on the package index.
     """
-    venv, stem = venvs / f".venv-{peer}", peer.replace("-", "_")
-    python, done = venv / "bin" / "python", venv / ".installed"
+    venv = venvs / f".venv-{peer}"
+    stem = peer.replace("-", "_")
+    python = venv / "bin" / "python"
+    done = venv / ".installed"
     requirements = (HERE / f"{stem}.txt").read_text()
     wanted = requirements + (f"{folder}\n" if folder else "")
     if done.exists() and done.read_text() == wanted:

@@ -33,7 +33,8 @@ def timed(drones: int, prepare: Callable[[], None], run: Callable[[], int]) -> S
     """
 
     def rate(seconds: float) -> float:
-        spent, steps = 0.0, 0
+        spent = 0.0
+        steps = 0
         while True:
             prepare()
             start = time.perf_counter()

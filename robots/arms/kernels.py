@@ -49,5 +49,10 @@ def tool(q, turns, offsets, axes, pos, quat):  # type: ignore[no-untyped-def]  #
                 c, s = math.cos(half), math.sin(half)
                 w, x, y, z = times(w, x, y, z, c, s * axes[j, 0], s * axes[j, 1], s * axes[j, 2])
         short = (1.0 if w >= 0.0 else -1.0) / math.sqrt(w * w + x * x + y * y + z * z)
-        pos[n, 0], pos[n, 1], pos[n, 2] = px, py, pz
-        quat[n, 0], quat[n, 1], quat[n, 2], quat[n, 3] = short * w, short * x, short * y, short * z
+        pos[n, 0] = px
+        pos[n, 1] = py
+        pos[n, 2] = pz
+        quat[n, 0] = short * w
+        quat[n, 1] = short * x
+        quat[n, 2] = short * y
+        quat[n, 3] = short * z

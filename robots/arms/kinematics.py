@@ -91,7 +91,8 @@ class Kinematics:
         self._constants = (quat_of_matrix(self._turn), self._offset, self._axes)
         cross = as_tensor([_cross(a) for a in chain.axes])
         self._cross, self._cross2 = cross, cross @ cross  # [J, 3, 3]
-        self.lower, self.upper = as_tensor(chain.limits[:, 0]), as_tensor(chain.limits[:, 1])
+        self.lower = as_tensor(chain.limits[:, 0])
+        self.upper = as_tensor(chain.limits[:, 1])
         # more starts for `solve`, the same for all worlds, so that a world's answer does not depend on its neighbours
         share = torch.quasirandom.SobolEngine(len(joints), scramble=True, seed=1).draw(64).to(self.lower)
         self._starts = self.lower + (0.1 + 0.8 * share) * (self.upper - self.lower)
@@ -119,8 +120,10 @@ class Kinematics:
         s, c = q.sin()[..., None, None], (1 - q.cos())[..., None, None]
         eye = torch.eye(3, device=q.device)
         moved = self._turn[:-1] @ (eye + s * self._cross + c * self._cross2)  # [N, J, 3, 3]
-        turn, pos = moved[:, 0], self._offset[0].expand(len(q), 3)
-        origins, axes = [pos], [(turn @ self._axes[0])]
+        turn = moved[:, 0]
+        pos = self._offset[0].expand(len(q), 3)
+        origins = [pos]
+        axes = [(turn @ self._axes[0])]
         for i in range(1, len(self._axes)):
             pos = pos + turn @ self._offset[i]
             turn = torch.bmm(turn, moved[:, i])
@@ -155,7 +158,8 @@ class Kinematics:
         square = torch.as_tensor(damping, dtype=q.dtype, device=q.device).square().expand(len(q))
         change = _least_squares(jacobian, error, square)
         # limits leave room for the change; where there is none, the joint is out, and the rest is solved anew
-        low, high = self.lower - q, self.upper - q
+        low = self.lower - q
+        high = self.upper - q
         stuck = ((low > -1e-6) & (change < 0)) | ((high < 1e-6) & (change > 0))
         change = _least_squares(jacobian.masked_fill(stuck[:, None], 0.0), error, square)
         return change.clamp(-max_step, max_step).clamp(low.clamp(max=0), high.clamp(min=0))
@@ -247,7 +251,8 @@ def _chain(model: mujoco.MjModel, joints: Sequence[str], base: str, tip: str) ->
     ids = [_id(model, mujoco.mjtObj.mjOBJ_JOINT, "joint", name) for name in joints]
     first = _id(model, mujoco.mjtObj.mjOBJ_BODY, "body", base)
     site = _id(model, mujoco.mjtObj.mjOBJ_SITE, "site", tip)
-    path, body = [], int(model.site_bodyid[site])
+    path = []
+    body = int(model.site_bodyid[site])
     while body not in (first, 0):
         path.append(body)
         body = int(model.body_parentid[body])
@@ -257,7 +262,10 @@ def _chain(model: mujoco.MjModel, joints: Sequence[str], base: str, tip: str) ->
         raise RookeryError(
             f"from body {base!r} to site {tip!r} the joints are {there}, not {list(joints)}: name those."
         )
-    turns, offsets, turn, offset = [], [], np.eye(3), np.zeros(3)
+    turns = []
+    offsets = []
+    turn = np.eye(3)
+    offset = np.zeros(3)
     for body in reversed(path):
         offset = offset + turn @ model.body_pos[body]
         turn = turn @ _matrix(model.body_quat[body])
@@ -266,7 +274,8 @@ def _chain(model: mujoco.MjModel, joints: Sequence[str], base: str, tip: str) ->
                 raise RookeryError(f"joint {model.joint(joint).name!r} is not a hinge at its body's origin.")
             turns.append(turn)
             offsets.append(offset)
-            turn, offset = np.eye(3), np.zeros(3)
+            turn = np.eye(3)
+            offset = np.zeros(3)
     offsets.append(offset + turn @ model.site_pos[site])
     turns.append(turn @ _matrix(model.site_quat[site]))
     limits = np.where(model.jnt_limited[ids][:, None] > 0, model.jnt_range[ids], [-math.pi, math.pi])

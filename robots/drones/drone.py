@@ -11,10 +11,10 @@ from torch import Tensor
 from rookery.robots.drones import kernels
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
 from rookery.sim.buffers import Buffers
+from rookery.sim.engines.rotor.layout import type_row
+from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.errors import unknown
-from rookery.sim.parameters import Parameter
-from rookery.sim.rotor.layout import type_row
-from rookery.sim.rotor.parameters import GRAVITY, DroneParameters
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
@@ -36,8 +36,11 @@ def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
     thrust = 4 * drone.max_thrust
     share = 2 * hover / thrust - 1  # the action at which the thrust carries the weight
     wx, wy, wz = drone.max_rate
-    tilt, v = drone.max_tilt, drone.max_velocity
-    rad, rads, ms = "rad", "rad/s", "m/s"
+    tilt = drone.max_tilt
+    v = drone.max_velocity
+    rad = "rad"
+    rads = "rad/s"
+    ms = "m/s"
     if kind == "rotor_thrust":
         rotors = tuple(f"rotor_{i}_thrust" for i in (1, 2, 3, 4))
         return ActionSpec(kind, rotors, (0.0,) * 4, (drone.max_thrust,) * 4, ("N",) * 4, (share,) * 4)
@@ -88,11 +91,16 @@ class Drones(Buffers):
         self, world: World, names: Sequence[str], drone: DroneParameters, kind: str, integrated_yaw: bool = False
     ) -> None:
         super().__init__()
-        self.world, self.drone, self.names, self.integrated_yaw = world, drone, tuple(names), integrated_yaw
-        self.spec, self.level = action_spec(drone, kind), LEVELS[kind]
+        self.world = world
+        self.drone = drone
+        self.names = tuple(names)
+        self.integrated_yaw = integrated_yaw
+        self.spec = action_spec(drone, kind)
+        self.level = LEVELS[kind]
         self.constants = np.array(type_row(drone, integrated_yaw))
         self.bodies = world.bodies([f"{n}/base" for n in names])
-        low, high = torch.tensor(self.spec.low), torch.tensor(self.spec.high)
+        low = torch.tensor(self.spec.low)
+        high = torch.tensor(self.spec.high)
         self._half = (high - low) / 2
         self._mid = low + self._half
         self.native = world.multirotors(names)
@@ -183,8 +191,10 @@ class Drones(Buffers):
 
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds, as factors on the nominal value."""
-        w, bases = self.world, [f"{n}/base" for n in self.names]
-        mass, inertia = w.params.nominal("mass", bases), w.params.nominal("inertia", bases)
+        w = self.world
+        bases = [f"{n}/base" for n in self.names]
+        mass = w.params.nominal("mass", bases)
+        inertia = w.params.nominal("inertia", bases)
 
         def write_mass(ids: Tensor, v: Tensor) -> None:
             w.params.set("mass", bases, mass * v[:, None], ids)
@@ -202,7 +212,8 @@ class Drones(Buffers):
 
             return write
 
-        thrust, torque = rotor("thrust", kernels.THRUST_SCALE), rotor("torque", kernels.TORQUE_SCALE)
+        thrust = rotor("thrust", kernels.THRUST_SCALE)
+        torque = rotor("torque", kernels.TORQUE_SCALE)
         lag = rotor("lag", kernels.TAU_UP, kernels.TAU_DOWN)
         out = {
             "mass": Parameter("mass of each drone", "1", 1.0, 0.1, 3.0, write_mass),

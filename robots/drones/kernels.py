@@ -1,7 +1,7 @@
 """Loops of the onboard controller and the rotors over all drones, for engines that do not have them inside.
 
 The `rotor` engine runs both in its own kernel; on others `Drones` calls these between physics steps, or ahead for the K
-steps of a control step where nothing depends on the state. What they compute is in rookery.sim.rotor.cascade.
+steps of a control step where nothing depends on the state. What they compute is in rookery.sim.engines.rotor.cascade.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -13,17 +13,31 @@ import math
 import numpy as np
 from numba import njit
 
-from rookery.sim.rotor import layout as at
-from rookery.sim.rotor.cascade import ATTITUDE, FAST, MEMORY, MOTORS, POSITION, RATES, VELOCITY, clip, follow, scalar
-from rookery.sim.rotor.cascade import cascade as _cascade
-from rookery.sim.rotor.cascade import speed_for_thrust as _speed_for_thrust
+from rookery.sim.engines.rotor import layout as at
+from rookery.sim.engines.rotor.cascade import (
+    ATTITUDE,
+    FAST,
+    MEMORY,
+    MOTORS,
+    POSITION,
+    RATES,
+    VELOCITY,
+    clip,
+    follow,
+    scalar,
+)
+from rookery.sim.engines.rotor.cascade import cascade as _cascade
+from rookery.sim.engines.rotor.cascade import speed_for_thrust as _speed_for_thrust
 
 __all__ = ["ATTITUDE", "MEMORY_SIZE", "MOTORS", "POSITION", "RATES", "VELOCITY", "cascade", "fly", "rotor_schedule"]
 
 MEMORY_SIZE = MEMORY
 
 # columns of a drone's rotor parameters: factors on the thrust and torque curves, and the lags in s
-THRUST_SCALE, TORQUE_SCALE, TAU_UP, TAU_DOWN = 0, 1, 2, 3
+THRUST_SCALE = 0
+TORQUE_SCALE = 1
+TAU_UP = 2
+TAU_DOWN = 3
 
 _loop = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
 
@@ -53,7 +67,7 @@ def cascade(level, to, state, setpoint, memory, constants, dt):
     """Take the setpoints of all drones from one level to another.
 
     Args:
-        level, to: levels of the cascade, see rookery.sim.rotor.cascade.
+        level, to: levels of the cascade, see rookery.sim.engines.rotor.cascade.
         state: [D, 13], see Bodies.state; D counts drones in all worlds.
         setpoint: [D, 4], overwritten.
         memory: [D, MEMORY_SIZE] integrals and previous values, zero at the start of an episode.
@@ -82,7 +96,8 @@ def fly(level, state, setpoint, memory, constants, dt, u, rotor, out):
         for i in range(4):
             sp[i] = setpoint[d, i]
         _cascade(level, MOTORS, x, 13 * d, m, MEMORY * d, sp, 0, 1, constants, dt)
-        up, down = _decay(dt, rotor[d, TAU_UP]), _decay(dt, rotor[d, TAU_DOWN])
+        up = _decay(dt, rotor[d, TAU_UP])
+        down = _decay(dt, rotor[d, TAU_DOWN])
         _rotors(u[d], sp, rotor[d], constants, up, down, out[d])
 
 
@@ -102,7 +117,8 @@ def rotor_schedule(thrust, dt, constants, u, rotor, out):
     c0, c1, c2 = constants[at.THRUST_CURVE], constants[at.THRUST_CURVE + 1], constants[at.THRUST_CURVE + 2]
     for n in range(out.shape[0]):
         for a in range(out.shape[2]):
-            up, down = _decay(dt, rotor[n, a, TAU_UP]), _decay(dt, rotor[n, a, TAU_DOWN])
+            up = _decay(dt, rotor[n, a, TAU_UP])
+            down = _decay(dt, rotor[n, a, TAU_DOWN])
             for k in range(out.shape[1]):
                 if k < thrust.shape[1]:
                     for m in range(4):

@@ -25,7 +25,8 @@ class Pilot(Buffers):
 
     def __init__(self, drones: Drones, control_dt: float) -> None:
         super().__init__()
-        self.drones, self.control_dt = drones, control_dt
+        self.drones = drones
+        self.control_dt = control_dt
         n, a = drones.rotor_speed.shape[:2]
         self.buffer("memory", n, a, MEMORY_SIZE)
 

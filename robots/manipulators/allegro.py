@@ -100,7 +100,8 @@ class AllegroHand(Buffers):
             raise RookeryError(f"control_dt must be positive, got {control_dt} s.")
         self.world = world
         self.joint_names = tuple(f"{name}/{j}" for j in (*JOINTS, *(WRIST if wrist else ())))
-        self.joints, self.actuators = world.joints(self.joint_names), world.actuators(self.joint_names)
+        self.joints = world.joints(self.joint_names)
+        self.actuators = world.actuators(self.joint_names)
         self.grasp = world.bodies([f"{name}/grasp"])
         self.tips = world.bodies([f"{name}/{finger}_tip" for finger in CHAINS])
         self._touch = [world.sensors(f"{name}/{sensor}") for sensor in TOUCH]
@@ -115,7 +116,9 @@ class AllegroHand(Buffers):
         self.buffer("target", world.num_envs, len(self.joint_names)).copy_(self.home)
 
     def _spec(self, kind: str, count: int) -> ActionSpec:
-        low, high, home = self.lower[:count], self.upper[:count], self.home[:count]
+        low = self.lower[:count]
+        high = self.upper[:count]
+        home = self.home[:count]
         neutral = (2.0 * (home - low) / (high - low) - 1.0).tolist()
         names = tuple(n.split("/")[-1] for n in self.joint_names[:count])
         units = tuple("m" if n in WRIST[:3] else "rad" for n in names)
@@ -129,7 +132,8 @@ class AllegroHand(Buffers):
     def normalised(self, targets: Tensor) -> Tensor:
         """The actions for joint targets [..., 16 or J] rad (m), clipped to [-1, 1]."""
         j = targets.shape[-1]
-        low, high = self.lower[:j], self.upper[:j]
+        low = self.lower[:j]
+        high = self.upper[:j]
         return (2.0 * (targets - low) / (high - low) - 1.0).clamp(-1.0, 1.0)
 
     def command(self, targets: Tensor) -> None:

@@ -93,8 +93,12 @@ def _jacobian(pos, origins, spins, jac):  # type: ignore[no-untyped-def]  # prag
     for n in range(JOINTS):
         rx, ry, rz = pos[0] - origins[n, 0], pos[1] - origins[n, 1], pos[2] - origins[n, 2]
         ax, ay, az = spins[n, 0], spins[n, 1], spins[n, 2]
-        jac[0, n], jac[1, n], jac[2, n] = ay * rz - az * ry, az * rx - ax * rz, ax * ry - ay * rx
-        jac[3, n], jac[4, n], jac[5, n] = ax, ay, az
+        jac[0, n] = ay * rz - az * ry
+        jac[1, n] = az * rx - ax * rz
+        jac[2, n] = ax * ry - ay * rx
+        jac[3, n] = ax
+        jac[4, n] = ay
+        jac[5, n] = az
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -169,9 +173,14 @@ def track_pose(  # type: ignore[no-untyped-def]
         most: rad, largest change of a joint in a round. rounds: of iteration.
     """
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        turn, pos = np.empty((3, 3)), np.empty(3)
-        origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
-        error, a, pull = np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
+        jac = np.empty((6, JOINTS))
+        error = np.empty(6)
+        a = np.empty((6, 6))
+        pull = np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             for _ in range(rounds):
                 approach(
@@ -214,9 +223,15 @@ def impedance(  # type: ignore[no-untyped-def]
         torque: [7] N m, limits. rate: N m, largest change since `last` [N, 7], which is in and out. out: [N, >= 7].
     """
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        turn, pos = np.empty((3, 3)), np.empty(3)
-        origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
-        error, felt, a, pull = np.empty(6), np.empty(6), np.empty((6, 6)), np.empty(JOINTS)
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
+        jac = np.empty((6, JOINTS))
+        error = np.empty(6)
+        felt = np.empty(6)
+        a = np.empty((6, 6))
+        pull = np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
             _jacobian(pos, origins, spins, jac)
@@ -250,8 +265,10 @@ def impedance(  # type: ignore[no-untyped-def]
 def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= 7] rad."""
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        place, matrix = np.empty(3), np.empty((3, 3))
-        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        place = np.empty(3)
+        matrix = np.empty((3, 3))
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
             for i in range(3):
@@ -273,8 +290,10 @@ def see(  # type: ignore[no-untyped-def]
         angles, speeds: [N, 7]. opening: [N] m.
     """
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        place, matrix = np.empty(3), np.empty((3, 3))
-        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        place = np.empty(3)
+        matrix = np.empty((3, 3))
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
             for i in range(3):
@@ -282,7 +301,8 @@ def see(  # type: ignore[no-untyped-def]
                 for j in range(3):
                     exact_turn[world, i, j] = turn[world, i, j] = matrix[i, j]
             for n in range(JOINTS):
-                angles[world, n], speeds[world, n] = q[world, n], v[world, n]
+                angles[world, n] = q[world, n]
+                speeds[world, n] = v[world, n]
             opening[world] = q[world, JOINTS] + q[world, JOINTS + 1]
 
 

@@ -23,7 +23,7 @@ from rookery.robots.manipulators.references import follow, links_of
 from rookery.robots.manipulators.tool_drive import drive_tools, move_goals
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter, scaled, sliding
+from rookery.sim.randomization.parameters import Parameter, scaled, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -53,7 +53,8 @@ LEASH = 0.06
 """m, likewise of the tool itself: what is blocked is not wound up."""
 SPRING_LEASH = 0.05  # m, likewise of "impedance"
 LEASH_TURN = 0.4  # rad, likewise of a pose's turn
-IK_DAMPING, POSTURE = 0.03, 0.04
+IK_DAMPING = 0.03
+POSTURE = 0.04
 """Of the least squares (m and rad), share of the way home in a control step."""
 STIFFNESS = (400.0, 400.0, 400.0, 20.0, 20.0, 20.0)
 """N/m and N m/rad of "impedance". The damping is 2 sqrt(stiffness) in the same units, that of Franka's example for a unit mass,
@@ -115,7 +116,9 @@ class Panda(Buffers):
         super().__init__()
         if action not in KINDS:
             raise unknown("action", action, KINDS)
-        self.world, self.name, self.action = world, name, action
+        self.world = world
+        self.name = name
+        self.action = action
         self.steps = round(control_dt / world.dt)
         self.control_dt = control_dt
         n = world.num_envs
@@ -146,9 +149,13 @@ class Panda(Buffers):
         self.buffer("goal_turn", n, 3, 3, dtype=torch.float64)
         self.buffer("torque", n, 7, dtype=torch.float64)
         self.buffer("grip", n)  # m, opening that is asked for
-        self.pos, self.vel, self.opening = torch.zeros(n, 7), torch.zeros(n, 7), torch.zeros(n)
-        self._tool, self._turn = torch.zeros(n, 3, dtype=torch.float64), torch.zeros(n, 3, 3, dtype=torch.float64)
-        self.tool, self.turn = torch.zeros(n, 3), torch.zeros(n, 3, 3)
+        self.pos = torch.zeros(n, 7)
+        self.vel = torch.zeros(n, 7)
+        self.opening = torch.zeros(n)
+        self._tool = torch.zeros(n, 3, dtype=torch.float64)
+        self._turn = torch.zeros(n, 3, 3, dtype=torch.float64)
+        self.tool = torch.zeros(n, 3)
+        self.turn = torch.zeros(n, 3, 3)
         self._rows = torch.zeros(n, self.steps, 8, dtype=torch.float64)
         self._stiffness = np.array(STIFFNESS)
         self._damping = 3.0 * np.sqrt(self._stiffness)
@@ -163,7 +170,9 @@ class Panda(Buffers):
         if self.action in ("cartesian", "pose", "impedance"):
             d = 3 if self.action == "cartesian" else 6
             high = [STEP] * 3 + [TURN] * (d - 3)
-            names, units, low = [f"tool_{a}" for a in axes[:d]], ["m"] * 3 + ["rad"] * (d - 3), [-h for h in high]
+            names = [f"tool_{a}" for a in axes[:d]]
+            units = ["m"] * 3 + ["rad"] * (d - 3)
+            low = [-h for h in high]
         else:
             names = list(JOINTS)
             table: dict[str, tuple[Any, Any, str]] = {
@@ -172,7 +181,9 @@ class Panda(Buffers):
                 "joint_torque": ([-t for t in TORQUE], TORQUE, "N m"),
             }
             a, b, unit = table[self.action]
-            low, high, units = [float(v) for v in a], [float(v) for v in b], [unit] * 7
+            low = [float(v) for v in a]
+            high = [float(v) for v in b]
+            units = [unit] * 7
         neutral = [0.0] * len(names)
         if self.action == "joint_position":
             neutral = [float(2 * (h - lo) / (hi - lo) - 1) for h, lo, hi in zip(self.home, low, high, strict=True)]
@@ -216,7 +227,8 @@ class Panda(Buffers):
         self._rows[:, :, 7] = self.grip[:, None]
 
     def _joint_position(self, a: Tensor) -> None:
-        low, high = torch.from_numpy(self._lower), torch.from_numpy(self._upper)
+        low = torch.from_numpy(self._lower)
+        high = torch.from_numpy(self._upper)
         self.joint_goal.copy_(low + 0.5 * (a + 1.0) * (high - low))
         self._send(self.joint_goal, together=True)
 
@@ -275,10 +287,15 @@ class Panda(Buffers):
         self.torque[ids] = 0.0
         self.grip[ids] = opening
         pos, turn = self._place(joints.double())
-        self.goal[ids], self.goal_turn[ids] = pos, turn
-        self._tool[ids], self._turn[ids] = pos, turn
-        self.pos[ids], self.vel[ids], self.opening[ids] = full[:, :7], 0.0, opening
-        self.tool[ids], self.turn[ids] = pos.float(), turn.float()
+        self.goal[ids] = pos
+        self.goal_turn[ids] = turn
+        self._tool[ids] = pos
+        self._turn[ids] = turn
+        self.pos[ids] = full[:, :7]
+        self.vel[ids] = 0.0
+        self.opening[ids] = opening
+        self.tool[ids] = pos.float()
+        self.turn[ids] = turn.float()
         control = torch.cat((self.reference[:, 0].float(), self.grip[:, None]), 1)
         if self.action in ("joint_torque", "impedance"):
             control[:, :7] = 0.0
@@ -286,7 +303,8 @@ class Panda(Buffers):
 
     def _place(self, q: Tensor) -> tuple[Tensor, Tensor]:
         """Tool's places [n, 3] m and matrices [n, 3, 3] in the world at joint angles [n, 7] rad, all float64."""
-        pos, turn = q.new_zeros(len(q), 3), q.new_zeros(len(q), 3, 3)
+        pos = q.new_zeros(len(q), 3)
+        turn = q.new_zeros(len(q), 3, 3)
         tools(q.contiguous().numpy(), *self._chain, pos.numpy(), turn.numpy())
         return pos, turn
 

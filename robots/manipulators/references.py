@@ -23,13 +23,17 @@ BANDWIDTH = 30.0
 """1/s, with which a reference goes to its goal where no limit is in the way."""
 SETTLING = 4.0
 """Times BANDWIDTH: with which the speed wanted is approached. With 4, unlimited motion does not overshoot."""
-BRAKE, EASE, CATCH = 0.8, 0.6, 0.8
+BRAKE = 0.8
+EASE = 0.6
+CATCH = 0.8
 """Shares of the acceleration and of the jerk that braking counts on, and of the jerk with which a speed is caught up with."""
 LATE = 0.8
 """Of the time that the acceleration takes to change, by which braking begins earlier: 0.5 were it all at constant speed."""
 KEEN = 1.2
 """Braking counts on what it will be worth at the speed wanted, in the ratio of the speeds; above 1, sooner."""
-TOP, BEYOND, GUARD = 0.97, 0.03, 100.0
+TOP = 0.97
+BEYOND = 0.03
+GUARD = 100.0
 """Share of the top speed that is asked for; rad beyond the ends, and 1/s, where and how hard a joint is stopped whatever the
 others do: at its limit of speed or position, which sharing one factor with others could take it across."""
 
@@ -50,7 +54,9 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
         n = owner.setdefault(body, owner.get(int(model.body_parentid[body]), -1))
         if n >= 0:
             groups[n].append(body)
-    out, turn, place = np.zeros((len(joints), 10)), np.eye(3), np.zeros(3)
+    out = np.zeros((len(joints), 10))
+    turn = np.eye(3)
+    place = np.zeros(3)
     for n, bodies in enumerate(groups):
         place = place + turn @ offsets[n]
         turn = turn @ turns[n]
@@ -58,7 +64,8 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
         centre = kg @ data.xipos[bodies] / kg.sum()
         inertia = np.zeros((3, 3))
         for body in bodies:
-            axes, away = data.ximat[body].reshape(3, 3), data.xipos[body] - centre
+            axes = data.ximat[body].reshape(3, 3)
+            away = data.xipos[body] - centre
             inertia += axes @ np.diag(model.body_inertia[body]) @ axes.T
             inertia += model.body_mass[body] * (away @ away * np.eye(3) - np.outer(away, away))
         inertia = turn.T @ inertia @ turn
@@ -96,18 +103,23 @@ def mass_matrix(  # type: ignore[no-untyped-def]
             turn[i, 1] = b + s * v + k * (w * x - u * z)
             turn[i, 2] = c + s * w + k * (u * y - v * x)
         sx, sy, sz = momenta[n, 0], momenta[n, 1], momenta[n, 2]
-        momenta[n, 3], momenta[n, 4], momenta[n, 5] = (
-            pos[1] * sz - pos[2] * sy, pos[2] * sx - pos[0] * sz, pos[0] * sy - pos[1] * sx
-        )  # fmt: skip
+        momenta[n, 3] = pos[1] * sz - pos[2] * sy
+        momenta[n, 4] = pos[2] * sx - pos[0] * sz
+        momenta[n, 5] = pos[0] * sy - pos[1] * sx
         m = links[n, 0]
         cx = pos[0] + turn[0, 0] * links[n, 1] + turn[0, 1] * links[n, 2] + turn[0, 2] * links[n, 3]
         cy = pos[1] + turn[1, 0] * links[n, 1] + turn[1, 1] * links[n, 2] + turn[1, 2] * links[n, 3]
         cz = pos[2] + turn[2, 0] * links[n, 1] + turn[2, 1] * links[n, 2] + turn[2, 2] * links[n, 3]
-        composite[n, 0], composite[n, 1], composite[n, 2], composite[n, 3] = m, m * cx, m * cy, m * cz
+        composite[n, 0] = m
+        composite[n, 1] = m * cx
+        composite[n, 2] = m * cy
+        composite[n, 3] = m * cz
         composite[n, 4] = m * (cy * cy + cz * cz)
         composite[n, 5] = m * (cx * cx + cz * cz)
         composite[n, 6] = m * (cx * cx + cy * cy)
-        composite[n, 7], composite[n, 8], composite[n, 9] = -m * cx * cy, -m * cx * cz, -m * cy * cz
+        composite[n, 7] = -m * cx * cy
+        composite[n, 8] = -m * cx * cz
+        composite[n, 9] = -m * cy * cz
         xx, yy, zz, xy, xz, yz = links[n, 4], links[n, 5], links[n, 6], links[n, 7], links[n, 8], links[n, 9]
         for i in range(3):
             a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
@@ -187,9 +199,11 @@ def _advance(  # type: ignore[no-untyped-def]
     for i in range(JOINTS):
         new = a[i] + error[i]
         # the guard
-        up, down = high[i] + BEYOND - q[i], q[i] - low[i] + BEYOND
+        up = high[i] + BEYOND - q[i]
+        down = q[i] - low[i] + BEYOND
         room = 2.0 * acceleration[i]
-        most, least = speed[i], -speed[i]
+        most = speed[i]
+        least = -speed[i]
         if room * up < v[i] * abs(v[i]) or up <= 0.0:
             most = math.sqrt(0.8 * room * max(up, 0.0))
         if room * down < -v[i] * abs(v[i]) or down <= 0.0:
@@ -212,13 +226,17 @@ def _advance(  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy", inline="always")
 def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[no-untyped-def]  # pragma: no cover
     """What is missing of the speed wanted on the way to a goal, and how that speed changes, [14] both."""
-    tight, bent = _share(way, slowly), _share(way, gently)
-    square, along, slowing = 1e-12, 0.0, 0.0
+    tight = _share(way, slowly)
+    bent = _share(way, gently)
+    square = 1e-12
+    along = 0.0
+    slowing = 0.0
     for n in range(JOINTS):
         square += way[n] * way[n]
         along += way[n] * v[n]
         slowing -= way[n] * a[n]
-    along, slowing = max(along, 0.0) / square, max(slowing, 0.0) / square
+    along = max(along, 0.0) / square
+    slowing = max(slowing, 0.0) / square
     pace, decay = _pace(tight, bent)
     if pace > BANDWIDTH:
         pace = decay = BANDWIDTH
@@ -228,7 +246,8 @@ def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[
         pace *= left
     top = 1.0 / max(_share(way, quickly), 1e-12)
     if pace > top:
-        pace, decay = top, 0.0
+        pace = top
+        decay = 0.0
     decay *= min(pace, KEEN * along)  # what is far slower than that does not brake yet
     for i in range(2 * JOINTS):
         push[i] = -decay * way[i]
@@ -264,7 +283,9 @@ def references(  # type: ignore[no-untyped-def]
 ):  # fmt: skip  # pragma: no cover - compiled
     """The rows of `follow` in one world, whose mass matrix is known; from `q` on, scratch."""
     for n in range(JOINTS):
-        q[n], v[n], a[n] = ref[world, 0, n], ref[world, 1, n], ref[world, 2, n]
+        q[n] = ref[world, 0, n]
+        v[n] = ref[world, 1, n]
+        a[n] = ref[world, 2, n]
         way[n] = goal[world, n] - q[n]
     _torques(mass, armature, v)
     _torques(mass, armature, a)
@@ -288,15 +309,21 @@ def references(  # type: ignore[no-untyped-def]
             for i in range(2 * JOINTS):
                 way[i] -= v[i] * dt
     for n in range(JOINTS):
-        ref[world, 0, n], ref[world, 1, n], ref[world, 2, n] = q[n], v[n], a[n]
+        ref[world, 0, n] = q[n]
+        ref[world, 1, n] = v[n]
+        ref[world, 2, n] = a[n]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def shares(limits, rate):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """[14] each, of motions and of the torques that they take: 1 / limit of the speed, acceleration and jerk."""
-    quickly, slowly, gently = 1.0 / (TOP * limits[2]), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
-    slowly[:JOINTS], slowly[JOINTS:] = 1.0 / limits[3], 1.0 / limits[5]
-    gently[:JOINTS], gently[JOINTS:] = 1.0 / limits[4], 1.0 / rate
+    quickly = 1.0 / (TOP * limits[2])
+    slowly = np.empty(2 * JOINTS)
+    gently = np.empty(2 * JOINTS)
+    slowly[:JOINTS] = 1.0 / limits[3]
+    slowly[JOINTS:] = 1.0 / limits[5]
+    gently[:JOINTS] = 1.0 / limits[4]
+    gently[JOINTS:] = 1.0 / rate
     return quickly, slowly, gently
 
 
@@ -319,14 +346,26 @@ def follow(  # type: ignore[no-untyped-def]
         lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
         dt: s. grip: [N] m. rows: [N, K, 8], results; the opening of the gripper is last.
     """
-    low, high, speed, acceleration, jerk = limits[0], limits[1], limits[2], limits[3], limits[4]
+    low = limits[0]
+    high = limits[1]
+    speed = limits[2]
+    acceleration = limits[3]
+    jerk = limits[4]
     quickly, slowly, gently = shares(limits, rate)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        turn, pos, momenta, composite = np.empty((3, 3)), np.empty(3), np.empty((JOINTS, 6)), np.empty((JOINTS, 10))
-        mass, q = np.empty((JOINTS, JOINTS)), np.empty(JOINTS)
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        momenta = np.empty((JOINTS, 6))
+        composite = np.empty((JOINTS, 10))
+        mass = np.empty((JOINTS, JOINTS))
+        q = np.empty(JOINTS)
         # of each vector, its torques follow in places 7 to 13
-        way, v, a, error = np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
-        push, column = np.empty(2 * JOINTS), np.empty(JOINTS)
+        way = np.empty(2 * JOINTS)
+        v = np.empty(2 * JOINTS)
+        a = np.empty(2 * JOINTS)
+        error = np.empty(2 * JOINTS)
+        push = np.empty(2 * JOINTS)
+        column = np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
             references(

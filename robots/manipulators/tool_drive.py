@@ -18,9 +18,11 @@ def _move(goal, step, world, pos, tool, leash, slack, low, high):  # type: ignor
     """Move one goal, see `move_goals`; pos: [3] m, of the reference's tool."""
     part = 1.0
     for i in range(3):
-        ahead, s = goal[world, i] - pos[i], step[world, i]
+        ahead = goal[world, i] - pos[i]
+        s = step[world, i]
         if s < 0.0:
-            ahead, s = -ahead, -s
+            ahead = -ahead
+            s = -s
         if ahead + part * s > leash:
             part = max(leash - ahead, 0.0) / s
     for i in range(3):
@@ -43,8 +45,10 @@ def move_goals(  # type: ignore[no-untyped-def]
         turns, offsets, axes: the chain. low, high: [3] m, the goal's box.
     """
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        turn, pos = np.empty((3, 3)), np.empty(3)
-        origins, spins = np.empty((JOINTS, 3)), np.empty((JOINTS, 3))
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             walk(ref[:, 0], world, turns, offsets, axes, turn, pos, origins, spins)
             _move(goal, step, world, pos, tool, leash, slack, low, high)
@@ -63,20 +67,31 @@ def drive_tools(  # type: ignore[no-untyped-def]
         box: [2, 3] m, the goal's. joint_goal: [N, 7] rad, in and out. home, damping, posture, most: see `track_pose`.
         limits, rate, links, armature, lead, dt, grip, rows: see `follow`. turns, offsets, axes: the chain.
     """
-    low, high, speed, acceleration, jerk = limits[0], limits[1], limits[2], limits[3], limits[4]
+    low = limits[0]
+    high = limits[1]
+    speed = limits[2]
+    acceleration = limits[3]
+    jerk = limits[4]
     quickly, slowly, gently = shares(limits, rate)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        turn, pos, tip = np.empty((3, 3)), np.empty(3), np.empty(3)
-        momenta, composite, mass = np.empty((JOINTS, 6)), np.empty((JOINTS, 10)), np.empty((JOINTS, JOINTS))
-        origins, spins, jac = np.empty((JOINTS, 3)), np.empty((JOINTS, 3)), np.empty((6, JOINTS))
-        off, square, pull, q, column = (
-            np.empty(6),
-            np.empty((6, 6)),
-            np.empty(JOINTS),
-            np.empty(JOINTS),
-            np.empty(JOINTS),
-        )
-        way, v, a, error = np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS), np.empty(2 * JOINTS)
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        tip = np.empty(3)
+        momenta = np.empty((JOINTS, 6))
+        composite = np.empty((JOINTS, 10))
+        mass = np.empty((JOINTS, JOINTS))
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
+        jac = np.empty((6, JOINTS))
+        off = np.empty(6)
+        square = np.empty((6, 6))
+        pull = np.empty(JOINTS)
+        q = np.empty(JOINTS)
+        column = np.empty(JOINTS)
+        way = np.empty(2 * JOINTS)
+        v = np.empty(2 * JOINTS)
+        a = np.empty(2 * JOINTS)
+        error = np.empty(2 * JOINTS)
         push = np.empty(2 * JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)

@@ -25,7 +25,8 @@ def stand_up(start: Tensor, time: Tensor) -> Tensor:
         start: [N, 12] rad, where the legs were at time 0.
         time: [N] s since then; both moves are smooth, and after them the targets stay at home.
     """
-    folded, home = torch.tensor(FOLDED), torch.tensor(HOME_LEGS)
+    folded = torch.tensor(FOLDED)
+    home = torch.tensor(HOME_LEGS)
     first = _smooth(time / RISE_S[0])[:, None]
     second = _smooth((time - RISE_S[0]) / RISE_S[1])[:, None]
     down = start + first * (folded - start)
@@ -54,7 +55,9 @@ class Trot:
     LEVEL = 0.5  # share of the measured tilt that the legs' lengths take back
 
     def __init__(self, robot: Go2, gait_hz: float = 2.0, swing_height: float = 0.06) -> None:
-        self.robot, self.gait_hz, self.swing_height = robot, gait_hz, swing_height
+        self.robot = robot
+        self.gait_hz = gait_hz
+        self.swing_height = swing_height
         self._offset = np.array([0.0, 0.5, 0.5, 0.0])
         self._mass = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
 

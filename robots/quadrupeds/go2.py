@@ -13,8 +13,8 @@ from rookery.assets.drones import VISUAL_GROUP
 from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, PARTS, RANGES, TRUNK_TOP, go2_spec
 from rookery.robots.quadrupeds.kernels import feet
 from rookery.sim.buffers import Buffers
-from rookery.sim.mujoco_world import MujocoWorld
-from rookery.sim.parameters import Parameter, Write, scaled, sliding
+from rookery.sim.engines.mujoco.world import MujocoWorld
+from rookery.sim.randomization.parameters import Parameter, Write, scaled, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 HOME_LEGS: tuple[float, ...] = tuple(angle for leg in LEGS for angle in HOME_LEG[leg])
 STAND_HEIGHT = 0.29
 """m, of the trunk's frame over flat ground at home, the servos carrying the weight (tested)."""
-TRUNK_NAME, ARM_NAME = "go2", "arm"
+TRUNK_NAME = "go2"
+ARM_NAME = "arm"
 SOFT_LIMIT = 0.95
 """Share of a joint's range that targets may use."""
 LEG_SWING = {"hip": 0.4, "thigh": 0.8, "calf": 0.8}
@@ -87,22 +88,27 @@ class Go2(Buffers):
 
     def __init__(self, world: World, arm: ArmModel | None = None) -> None:
         super().__init__()
-        self.world, self.arm = world, arm
+        self.world = world
+        self.arm = arm
         n = world.num_envs
         self.leg_names = tuple(f"{TRUNK_NAME}/{j}" for j in JOINTS)
         arm_names = () if arm is None else tuple(f"{ARM_NAME}/{j}" for j in arm.joints)
         self.joint_names = self.leg_names + arm_names
         self.base = world.bodies([f"{TRUNK_NAME}/base"])
-        self.joints, self.actuators = world.joints(self.joint_names), world.actuators(self.joint_names)
+        self.joints = world.joints(self.joint_names)
+        self.actuators = world.actuators(self.joint_names)
         self.gripper = None if arm is None else world.actuators([f"{ARM_NAME}/gripper"])
         limits = np.array([RANGES[_range_of(j)] for j in JOINTS])
         swing = np.array([LEG_SWING[j.split("_")[1]] for j in JOINTS])
         home = np.array(HOME_LEGS)
         if arm is not None:
             limits = np.concatenate((limits, np.stack((arm.lower, arm.upper), axis=1)))
-            home, swing = np.concatenate((home, arm.ready)), np.concatenate((swing, ARM_SWING))
-        middle, half = limits.mean(1), 0.5 * SOFT_LIMIT * (limits[:, 1] - limits[:, 0])
-        low, high = np.maximum(home - swing, middle - half), np.minimum(home + swing, middle + half)
+            home = np.concatenate((home, arm.ready))
+            swing = np.concatenate((swing, ARM_SWING))
+        middle = limits.mean(1)
+        half = 0.5 * SOFT_LIMIT * (limits[:, 1] - limits[:, 0])
+        low = np.maximum(home - swing, middle - half)
+        high = np.minimum(home + swing, middle + half)
         self.limits = torch.tensor(np.stack((middle - half, middle + half)), dtype=torch.float32)
         self.home = torch.tensor(home, dtype=torch.float32)
         self.legs = _spec("leg_position", self.leg_names, low[:12], high[:12], home[:12])
@@ -113,9 +119,11 @@ class Go2(Buffers):
         j = len(self.joint_names)
         self.buffer("target", n, j)
         self.buffer("force", n, j)
-        self.pos, self.vel = torch.zeros(n, j), torch.zeros(n, j)
+        self.pos = torch.zeros(n, j)
+        self.vel = torch.zeros(n, j)
         self.rotation = torch.zeros(n, 9)
-        self.foot_pos, self.foot_vel = torch.zeros(n, 4, 3), torch.zeros(n, 4, 3)
+        self.foot_pos = torch.zeros(n, 4, 3)
+        self.foot_vel = torch.zeros(n, 4, 3)
         self.target.copy_(self.home)
 
     target: Tensor
@@ -180,12 +188,15 @@ class Go2(Buffers):
 
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds (facts 7.1)."""
-        p, base = self.world.params, [f"{TRUNK_NAME}/base"]
+        p = self.world.params
+        base = [f"{TRUNK_NAME}/base"]
         legs = self.leg_names
         links = [f"{TRUNK_NAME}/{leg}_{part}" for leg in LEGS for part in PARTS]
         feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
-        trunk_mass, com = p.nominal("mass", base), p.nominal("com", base)
-        gain, limits = p.nominal("gain", legs), scaled(p, legs, "force_range")
+        trunk_mass = p.nominal("mass", base)
+        com = p.nominal("com", base)
+        gain = p.nominal("gain", legs)
+        limits = scaled(p, legs, "force_range")
 
         def payload(ids: Tensor, v: Tensor) -> None:
             p.set("mass", base, trunk_mass + v[:, None], ids)
@@ -235,7 +246,8 @@ class Go2(Buffers):
         return out
 
     def _arm_parameters(self) -> dict[str, Parameter]:
-        p, hand = self.world.params, [f"{ARM_NAME}/{HAND}"]
+        p = self.world.params
+        hand = [f"{ARM_NAME}/{HAND}"]
         mass = p.nominal("mass", hand)
 
         def held(ids: Tensor, v: Tensor) -> None:

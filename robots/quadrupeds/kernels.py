@@ -25,9 +25,15 @@ def feet(base, q, dq, rotation, pos, vel):  # type: ignore[no-untyped-def]  # pr
     for n in prange(base.shape[0]):
         w, x, y, z = base[n, 3], base[n, 4], base[n, 5], base[n, 6]
         r = rotation[n]
-        r[0], r[1], r[2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
-        r[3], r[4], r[5] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
-        r[6], r[7], r[8] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
+        r[0] = 1 - 2 * (y * y + z * z)
+        r[1] = 2 * (x * y - w * z)
+        r[2] = 2 * (x * z + w * y)
+        r[3] = 2 * (x * y + w * z)
+        r[4] = 1 - 2 * (x * x + z * z)
+        r[5] = 2 * (y * z - w * x)
+        r[6] = 2 * (x * z - w * y)
+        r[7] = 2 * (y * z + w * x)
+        r[8] = 1 - 2 * (x * x + y * y)
         wx, wy, wz = base[n, 10], base[n, 11], base[n, 12]
         for leg in range(4):
             front = 1.0 if leg < 2 else -1.0
@@ -68,7 +74,8 @@ def leg_angles(foot: np.ndarray, leg: int) -> np.ndarray:
     Returns:
         [..., 3] rad, hip, thigh and calf, the knee backwards. Points out of reach give the nearest stretched leg.
     """
-    front, left = (1.0 if leg < 2 else -1.0), (1.0 if leg % 2 == 0 else -1.0)
+    front = 1.0 if leg < 2 else -1.0
+    left = 1.0 if leg % 2 == 0 else -1.0
     p = np.asarray(foot, dtype=float) - np.array([front * HIP[0], left * HIP[1], 0.0])
     side = left * HIP_OFFSET
     depth = np.sqrt(np.maximum(p[..., 1] ** 2 + p[..., 2] ** 2 - side**2, 1e-9))

@@ -32,7 +32,7 @@ from rookery.sim.errors import unknown
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.vec_env import VecEnv
+    from rookery.sim.envs.vec_env import VecEnv
     from rookery.sim.world import World
 
 EXAMPLES = """
@@ -143,7 +143,8 @@ def _random_actions(env: VecEnv) -> list[dict[str, Tensor]]:
 
 def _env_slice(env: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> float:
     """Control steps per second of the environment."""
-    start, steps = time.perf_counter(), 0
+    start = time.perf_counter()
+    steps = 0
     while True:
         env.step(actions[steps % len(actions)])
         steps += 1
@@ -154,8 +155,10 @@ def _env_slice(env: VecEnv, actions: list[dict[str, Tensor]], seconds: float) ->
 
 def _raw_slice(env: VecEnv, raw: World, seconds: float) -> float:
     """Control steps per second of the engine alone; going back to the environment's states is not timed."""
-    snapshot, k = env.world.snapshot(), env.task.physics_steps
-    elapsed, steps = 0.0, 0
+    snapshot = env.world.snapshot()
+    k = env.task.physics_steps
+    elapsed = 0.0
+    steps = 0
     while elapsed < seconds:
         raw.restore(snapshot)
         start = time.perf_counter()

@@ -48,7 +48,9 @@ class Story:
     """Says what is being done, and remembers how long it took."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.begin, self.chapter = console, time.perf_counter(), 0
+        self.console = console
+        self.begin = time.perf_counter()
+        self.chapter = 0
 
     def tell(self, what: str) -> None:
         """Begin a chapter."""
@@ -79,7 +81,7 @@ def run(args: Args) -> int:
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     story.tell("filming")
     from rookery.runs import open_env, open_run
-    from rookery.sim.film import contact_sheet, film
+    from rookery.sim.rendering.video import contact_sheet, film
 
     env, act = open_env(folder, 1, seed=args.seed)
     made = film(env, act, folder / "film.mp4", seconds=args.film_s, seed=args.seed)

@@ -12,7 +12,7 @@ from rookery.cli.options import Config, Engine, Json, Seed, numbers, positive, p
 from rookery.sim.errors import RookeryError, unknown
 
 if TYPE_CHECKING:
-    from rookery.policies.demonstrations.dataset import Dataset
+    from rookery.policies.datasets.dataset import Dataset
 
 EXAMPLES = """
   rookery demos record drone-hover --episodes 100 --only-success --out demos
@@ -147,7 +147,7 @@ def _record(args: Args, what: Path) -> int:
 
 
 def _info(args: Args, what: Path) -> int:
-    from rookery.policies.demonstrations.dataset import Dataset
+    from rookery.policies.datasets.dataset import Dataset
 
     found = _described(Dataset(what))
     if args.json:
@@ -190,9 +190,9 @@ def _described(data: Dataset) -> dict[str, Any]:
 
 def _replay(args: Args, what: Path) -> int:
     from rookery.demonstrations import recorded_env
-    from rookery.policies.demonstrations.dataset import Dataset
-    from rookery.policies.demonstrations.replay import player, replay
-    from rookery.sim.film import film
+    from rookery.policies.datasets.dataset import Dataset
+    from rookery.policies.datasets.replay import player, replay
+    from rookery.sim.rendering.video import film
 
     if args.film is not None:
         writable(args.film, "--film")
@@ -210,7 +210,8 @@ def _replay(args: Args, what: Path) -> int:
         results = replay(env, data, None if args.episode is None else [args.episode])
     finally:
         env.close()
-    exact, reward_error = sum(r.exact for r in results), max(r.reward_error for r in results)
+    exact = sum(r.exact for r in results)
+    reward_error = max(r.reward_error for r in results)
     if args.json:
         error = max(r.error for r in results)
         print_json({"episodes": len(results), "exact": exact, "error": error, "reward_error": reward_error})
@@ -225,11 +226,12 @@ def _replay(args: Args, what: Path) -> int:
 
 
 def _export(args: Args, what: Path) -> int:
-    from rookery.policies.demonstrations.dataset import Dataset
-    from rookery.policies.demonstrations.lerobot import export_lerobot
+    from rookery.policies.datasets.dataset import Dataset
+    from rookery.policies.datasets.lerobot import export_lerobot
     from rookery.tasks.registry import TASKS
 
-    out, data = _out(args), Dataset(what)
+    out = _out(args)
+    data = Dataset(what)
     entry = TASKS.get(data.task_id)
     export_lerobot(data, out, args.text or (entry.summary if entry else None))
     _told(args, data, out)
@@ -237,7 +239,7 @@ def _export(args: Args, what: Path) -> int:
 
 
 def _import(args: Args, what: Path) -> int:
-    from rookery.policies.demonstrations.lerobot_import import import_lerobot
+    from rookery.policies.datasets.lerobot_import import import_lerobot
     from rookery.sim2real.contract import build_contract
 
     out = _out(args)

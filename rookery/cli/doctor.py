@@ -120,7 +120,7 @@ def _gpu() -> Finding:
 
 
 def _pybullet() -> Finding:
-    from rookery.sim import pybullet_client
+    from rookery.sim.engines.pybullet import client as pybullet_client
 
     try:
         pybullet_client.load()  # imports it without its greeting, which would spoil --json
@@ -130,7 +130,7 @@ def _pybullet() -> Finding:
 
 
 def _opengl() -> Finding:
-    from rookery.sim import opengl
+    from rookery.sim.rendering import opengl
 
     backend = opengl.probe()
     if backend is not None:
@@ -151,7 +151,8 @@ def _ffmpeg() -> Finding:
 def _compiler() -> Finding:
     from rookery.sim2real.export.native import find_compiler
 
-    what, need = "c compiler", "`rookery export --check`"
+    what = "c compiler"
+    need = "`rookery export --check`"
     try:
         command = find_compiler()
     except RookeryError:
@@ -160,7 +161,8 @@ def _compiler() -> Finding:
 
 
 def _cortex_m() -> Finding:
-    compiler, emulator = shutil.which("arm-none-eabi-gcc"), shutil.which("qemu-system-arm")
+    compiler = shutil.which("arm-none-eabi-gcc")
+    emulator = shutil.which("qemu-system-arm")
     if compiler and emulator:
         version = _first_line("arm-none-eabi-gcc", "--version") or "found"
         return Finding("cortex-m", "exported C on an emulated autopilot", "ok", version)

@@ -23,8 +23,8 @@ from rookery.cli.options import (
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.policies.evaluate import Act
-    from rookery.sim.vec_env import VecEnv
+    from rookery.policies.training.evaluate import Act
+    from rookery.sim.envs.vec_env import VecEnv
 
 EXAMPLES = """
   rookery eval runs/drone-hover/latest
@@ -100,7 +100,7 @@ def run(args: Args) -> int:
 
 def measure(env: VecEnv, act: Act, episodes: int, seed: int) -> dict[str, Any]:
     """What `rookery eval` tells of a policy: the figures of `evaluate` with the task's headline figure and name."""
-    from rookery.policies.evaluate import evaluate
+    from rookery.policies.training.evaluate import evaluate
 
     result = {"task": env.task_id, **evaluate(env, act, episodes, seed)}
     name = env.task.headline

@@ -82,7 +82,8 @@ def _check(bundle: Path, mcu: bool, as_json: bool) -> int:
     print(f"  ONNX Runtime  {result['onnx_max_error']:.2g}")
     print(f"  compiled C    {result['c_max_error']:.2g}")
     if mcu:
-        size, instructions = result["mcu_flash_bytes"] / 1000, result["mcu_instructions"] / 1000
+        size = result["mcu_flash_bytes"] / 1000
+        instructions = result["mcu_instructions"] / 1000
         print(
             f"  Cortex-M4     {result['mcu_max_error']:.2g}, {size:.1f} kB flash, {instructions:.0f} k instructions a call"
         )

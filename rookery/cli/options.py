@@ -85,7 +85,8 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str) -> T 
 
 def option_names(cls: type) -> list[str]:
     """The options of an Args class as they are typed."""
-    names, positional = [], typing.get_args(tyro.conf.Positional[int])[1]
+    names = []
+    positional = typing.get_args(tyro.conf.Positional[int])[1]
     for f in dataclasses.fields(cls):
         annotations = getattr(typing.get_type_hints(cls, include_extras=True)[f.name], "__metadata__", ())
         if positional not in annotations:

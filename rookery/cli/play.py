@@ -69,7 +69,7 @@ def run(args: Args) -> int:
     if args.seconds is not None:
         positive("--seconds", args.seconds)
     from rookery.runs import open_env
-    from rookery.sim.film import contact_sheet, film
+    from rookery.sim.rendering.video import contact_sheet, film
 
     env, act = open_env(
         args.run,
@@ -92,12 +92,12 @@ def run(args: Args) -> int:
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
     if args.json:
-        story = {"story": env.task.story(0)}
+        story = {"story": env.task.event_log(0)}
         print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None} | story)
         return 0
     print(f"filmed {made.seconds:.1f} s with {made.backend}: {made.path}")
     if args.sheet is not None:
         print(f"contact sheet: {args.sheet}")
-    for line in env.task.story(0):
+    for line in env.task.event_log(0):
         print(line)
     return 0

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import unknown
-from rookery.sim.vec_env import VecEnv
 
 RENDER_MODES = ("rgb_array",)
 
@@ -30,7 +30,7 @@ class Frames:
     def world(self, i: int) -> NDArray[np.uint8]:
         """World i as uint8 [H, W, 3]."""
         if i not in self._renderers:
-            from rookery.sim.render import Renderer
+            from rookery.sim.rendering.renderer import Renderer
 
             self._renderers[i] = Renderer(self._env.task.scene().compile(visual=True))
         picture: NDArray[np.uint8] = self._renderers[i].render(self._env.world.mj_data(i), self._env.task.markers(i))

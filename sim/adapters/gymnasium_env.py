@@ -19,8 +19,8 @@ from rookery.sim.adapters.spaces import (
     one_number,
     only_group,
 )
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 
 class SingleEnv(gymnasium.Env):
@@ -64,7 +64,8 @@ class SingleEnv(gymnasium.Env):
         obs = self._next
         if obs is None or seed is not None:
             obs = array(self.env.reset(seed)[0][self._name].flatten())
-        self._next, self._running = None, True
+        self._next = None
+        self._running = True
         self._frames.cut(0)
         return obs, {}
 
@@ -82,10 +83,13 @@ class SingleEnv(gymnasium.Env):
         a, d = self.group.count, self.group.action.size
         tensor = action_tensor(action, (a * d,), (1, a, d))
         obs, reward, terminated, truncated, info = self.env.step({self._name: tensor})
-        seen, told = array(obs[self._name].flatten()), dict[str, Any]()
+        seen = array(obs[self._name].flatten())
+        told = dict[str, Any]()
         if "episode" in info:
-            self._next, self._running = seen, False
-            seen, told = array(info["final_observation"][self._name].flatten()), episode_summary(self.env, info, 0)
+            self._next = seen
+            self._running = False
+            seen = array(info["final_observation"][self._name].flatten())
+            told = episode_summary(self.env, info, 0)
         return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), told
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]

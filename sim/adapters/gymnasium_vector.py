@@ -21,8 +21,8 @@ from rookery.sim.adapters.spaces import (
     one_number,
     only_group,
 )
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 Flags = NDArray[np.bool_]
 
@@ -46,7 +46,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
         one_number(env)
-        self.env, self.num_envs = env, env.num_envs
+        self.env = env
+        self.num_envs = env.num_envs
         self._name, self.group = only_group(env, joint)
         self.metadata = {
             "autoreset_mode": AutoresetMode.SAME_STEP,
@@ -103,7 +104,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return array(obs[self._name].flatten(1))
 
     def _ended(self, info: dict[str, Any]) -> dict[str, Any]:
-        final, infos = self._flat(info["final_observation"]), dict[str, Any]()
+        final = self._flat(info["final_observation"])
+        infos = dict[str, Any]()
         for row, i in enumerate(info["episode"]["ids"].tolist()):
             summary = episode_summary(self.env, info, row)
             infos = self._add_info(infos, {"final_obs": final[i], "final_info": summary}, i)

@@ -21,8 +21,8 @@ from rookery.sim.adapters.spaces import (
     observation_space,
     reward_space,
 )
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 ByAgent = dict[str, Any]
 
@@ -119,7 +119,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         late = {name: bool(truncated[0]) for name in self.agents}
         given = array if self.env.objectives else float
         rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
-        observations, infos = self._by_agent(seen), {name: dict(told) for name in self.agents}
+        observations = self._by_agent(seen)
+        infos = {name: dict(told) for name in self.agents}
         self.agents = [name for name in self.agents if not (over[name] or late[name])]
         return observations, rewards, over, late, infos
 

@@ -10,9 +10,9 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim.vec_env import VecEnv
 
 Array = NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def one_number(env: VecEnv) -> None:
     if env.objectives:
         raise RookeryError(
             f"{env.task_id!r} has a vector reward ({', '.join(env.objectives)}) and Gymnasium's interface takes one number: "
-            "wrap it in rookery.sim.scalarize.LinearScalarization, or use rookery.sim.adapters.pettingzoo_env.ParallelEnv."
+            "wrap it in rookery.sim.envs.scalarize.LinearScalarization, or use rookery.sim.adapters.pettingzoo_env.ParallelEnv."
         )
 
 

@@ -63,8 +63,10 @@ def c_source(
 
 
 def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
-    spec, upper = contract["groups"][group], prefix.upper()
-    network, stages = spec["network"], Stages(spec)
+    spec = contract["groups"][group]
+    upper = prefix.upper()
+    network = spec["network"]
+    stages = Stages(spec)
     low, high = (f"{s:g}" for s in contract["assumed_delay"])
     delay = low if low == high else f"{low} to {high}"
     guard = f"{upper}_POLICY_H"
@@ -179,7 +181,10 @@ def _actuator_line(spec: Mapping[str, Any]) -> str:
 
 
 def _code(spec: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, header: str) -> str:
-    network, terms, action, stages = spec["network"], spec["observation"], spec["action"], Stages(spec)
+    network = spec["network"]
+    terms = spec["observation"]
+    action = spec["action"]
+    stages = Stages(spec)
     scale = np.repeat([t["scale"] for t in terms], [t["size"] for t in terms])
     clip = np.repeat([LIMIT if t["clip"] is None else t["clip"] for t in terms], [t["size"] for t in terms])
     half = [(h - w) / 2.0 for w, h in zip(action["low"], action["high"], strict=True)]
@@ -202,7 +207,9 @@ def _code(spec: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, hea
 
 
 def _scaling_functions(stages: Stages, prefix: str) -> str:
-    inputs, outputs, obs = stages.frame, stages.outputs, _frame(stages)
+    inputs = stages.frame
+    outputs = stages.outputs
+    obs = _frame(stages)
     return f"""
 void {prefix}_observe(const float raw[{inputs}], float {obs}[{inputs}])
 {{

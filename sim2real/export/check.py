@@ -93,7 +93,8 @@ def read_golden(path: Path, contract: Mapping[str, Any], group: str) -> Golden:
             mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
-    network, n = contract["groups"][group]["network"], len(golden.observations)
+    network = contract["groups"][group]["network"]
+    n = len(golden.observations)
     wanted = ((n, network["observation_size"]), (n, network["action_size"]))
     if (golden.observations.shape, golden.actions.shape) != wanted:
         given = f"{golden.observations.shape} and {golden.actions.shape}"
@@ -154,7 +155,8 @@ def _open_onnx(path: Path, contract: Mapping[str, Any], group: str) -> Any:
     except ImportError as e:
         raise RookeryError(f"checking {path} needs ONNX Runtime: `pip install onnxruntime`.") from e
     options = ort.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     try:
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as e:  # its exceptions share no base class
@@ -193,7 +195,8 @@ def check_header(path: Path, contract: Mapping[str, Any], group: str) -> Any:
     Raises:
         RookeryError: when they do not.
     """
-    header, network = read_header(path), contract["groups"][group]["network"]
+    header = read_header(path)
+    network = contract["groups"][group]["network"]
     given = (header.observations, header.actions, header.frame, header.targets)
     frame = sum(t["size"] for t in contract["groups"][group]["observation"])
     wanted = (network["observation_size"], network["action_size"], frame, network.get("targets", 0))
@@ -234,7 +237,8 @@ def _check_scaling(native: NativePolicy, spec: Mapping[str, Any], source: Path) 
     raw = (rng.standard_normal((100, scale.size)) * 10.0).astype(np.float32)
     seen = np.clip(raw * scale, -clip, clip)
     action = rng.uniform(-1.5, 1.5, (100, native.actions)).astype(np.float32)
-    low, high = np.array(spec["action"]["low"]), np.array(spec["action"]["high"])
+    low = np.array(spec["action"]["low"])
+    high = np.array(spec["action"]["high"])
     command = low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
     span = np.maximum(np.abs(low), np.abs(high))
     same = np.allclose(native.observe(raw), seen, rtol=1e-5, atol=0.0)

@@ -20,7 +20,8 @@ def golden_observations(mean: Array, std: Array, obs_clip: float, seed: int = 0)
         obs_clip: its limit, in standard deviations.
         seed: of the random part.
     """
-    rng, size = np.random.default_rng(seed), mean.size
+    rng = np.random.default_rng(seed)
+    size = mean.size
     far = 1.5 * obs_clip
     z = [
         rng.standard_normal((800, size)),

@@ -22,7 +22,9 @@ from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.check import Array, Golden, check_header, compare, read_bundle_contract, read_golden
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
 
-COMPILER, SIZE, EMULATOR = "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm"
+COMPILER = "arm-none-eabi-gcc"
+SIZE = "arm-none-eabi-size"
+EMULATOR = "qemu-system-arm"
 CPU = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-ffunction-sections", "-fdata-sections")
 
 
@@ -83,7 +85,8 @@ def check_mcu(folder: Path | str, board: str = "netduinoplus2", tolerance: float
 
 def _run(source: Path, header: Header, golden: Golden, board: Board, build: Path) -> tuple[int, int, Array]:
     """Build and run one group's policy: flash bytes, instructions of a call, actions [n, D]."""
-    policy, program = build / "policy.o", build / "program.elf"
+    policy = build / "policy.o"
+    program = build / "program.elf"
     names = {"@HEADER@": f"{source.stem}.h", "@PREFIX@": header.prefix, "@UPPER@": header.prefix.upper()}
     places = {"@FLASH_AT@": board.flash_at, "@FLASH@": board.flash, "@RAM@": board.ram}
     (build / "main.c").write_text(_fill(MAIN_C, names))

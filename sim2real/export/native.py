@@ -47,7 +47,8 @@ def read_header(path: Path) -> Header:
     if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found):
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     inputs = int(found["OBSERVATIONS"])
-    frame, targets = int(found.get("FRAME", inputs)), int(found.get("TARGETS", 0))
+    frame = int(found.get("FRAME", inputs))
+    targets = int(found.get("TARGETS", 0))
     return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], frame, targets)
 
 
@@ -95,8 +96,10 @@ class NativePolicy:
     def __init__(self, source: Path, header: Header, build: Path) -> None:
         library = build / f"{source.stem}.so"
         compile_c([*find_compiler(), *FLAGS, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"], source)
-        self.observations, self.actions = header.observations, header.actions
-        self.frame, self.targets = header.frame, header.targets
+        self.observations = header.observations
+        self.actions = header.actions
+        self.frame = header.frame
+        self.targets = header.targets
         names = ["policy", "observe", "command"]
         names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_given"] * (self.targets > 0)
         try:
@@ -105,7 +108,8 @@ class NativePolicy:
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load what {source} compiled to ({e}): export the bundle again.") from e
         for name, call in self._calls.items():
-            call.argtypes, call.restype = [ctypes.c_void_p] * (3 if name == "policy_given" else 2), None
+            call.argtypes = [ctypes.c_void_p] * (3 if name == "policy_given" else 2)
+            call.restype = None
 
     def policy(self, obs: Array) -> Array:
         """Actions [n, D] for observations [n, O]."""
@@ -121,7 +125,8 @@ class NativePolicy:
 
     def remember(self, frames: Array) -> Array:
         """The observation [O] after frames [n, F], n at least the history, came one after the other."""
-        frames, obs = np.ascontiguousarray(frames, np.float32), np.zeros(self.observations, np.float32)
+        frames = np.ascontiguousarray(frames, np.float32)
+        obs = np.zeros(self.observations, np.float32)
         for i in range(len(frames)):
             self._calls["remember"](frames.ctypes.data + i * frames.strides[0], obs.ctypes.data)
         return obs
@@ -137,7 +142,8 @@ class NativePolicy:
     def _rows(self, name: str, inputs: Array, width: int, *more: Array) -> Array:
         given = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]
         out = np.empty((len(inputs), width), np.float32)
-        call, places = self._calls[name], [(x.ctypes.data, x.strides[0]) for x in (*given, out)]
+        call = self._calls[name]
+        places = [(x.ctypes.data, x.strides[0]) for x in (*given, out)]
         for i in range(len(inputs)):
             call(*(start + i * stride for start, stride in places))
         return out

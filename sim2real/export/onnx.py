@@ -15,8 +15,11 @@ from typing import Any
 
 from rookery.sim2real.contract import contract_json
 
-INPUT, OUTPUT, GIVEN = "obs", "action", "given"
-CONTRACT_KEY, GROUP_KEY = "rookery_contract", "rookery_group"
+INPUT = "obs"
+OUTPUT = "action"
+GIVEN = "given"
+CONTRACT_KEY = "rookery_contract"
+GROUP_KEY = "rookery_group"
 
 
 def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path) -> None:

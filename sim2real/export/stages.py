@@ -28,9 +28,12 @@ class Stages:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         network = spec["network"]
-        self.frame, self.history = sum(t["size"] for t in spec["observation"]), spec["observation"][0]["history"]
-        self.inputs, self.outputs = network["observation_size"], network["action_size"]
-        self.sees, self.targets = network.get("sees", self.inputs), network.get("targets", 0)
+        self.frame = sum(t["size"] for t in spec["observation"])
+        self.history = spec["observation"][0]["history"]
+        self.inputs = network["observation_size"]
+        self.outputs = network["action_size"]
+        self.sees = network.get("sees", self.inputs)
+        self.targets = network.get("targets", 0)
         self.layers = [self.sees + self.targets, *network["hidden"], self.outputs]
         self.predictor = [self.inputs, *network.get("predictor", []), self.targets]
 
@@ -93,7 +96,8 @@ def _memory(sizes: Sequence[int]) -> tuple[int, int]:
 def _network(name: str, tables: str, sizes: Sequence[int]) -> str:
     """A perceptron: each layer from one scratch array into the other."""
     arrays = [f"    float {a}[{size}];" for a, size in zip("xy", _memory(sizes), strict=True) if size]
-    steps, here = [], "in"
+    steps = []
+    here = "in"
     for i, (n, m) in enumerate(pairwise(sizes)):
         there = "out" if i == len(sizes) - 2 else "xy"[i % 2]
         steps.append(f"    dense({tables}weight_{i}, {tables}bias_{i}, {here}, {there}, {n}, {m});")

@@ -18,11 +18,11 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.pilot import Pilot
+from rookery.sim.engines.rotor.effects import effects
+from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
-from rookery.sim.rotor.effects import effects
-from rookery.sim.rotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
@@ -74,7 +74,8 @@ class DroneTask(Task):
         self.drone: DroneParameters = DRONES[self.cfg.drone]
 
     def scene(self) -> Scene:
-        d, cfg = self.drone, self.cfg
+        d = self.drone
+        cfg = self.cfg
         x, y, z = d.inertia
 
         def part():  # type: ignore[no-untyped-def]
@@ -117,7 +118,9 @@ class DroneTask(Task):
         }
 
     def setup(self) -> None:
-        cfg, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
+        cfg = self.cfg
+        n = self.world.num_envs
+        a = self.cfg.num_drones
         self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
@@ -136,7 +139,9 @@ class DroneTask(Task):
 
     def place(self, ids: Tensor) -> None:
         """Random starts around the targets: box, speed, tilt, heading and spin of the config."""
-        cfg, a, r = self.cfg, self.cfg.num_drones, self.rng(ids)
+        cfg = self.cfg
+        a = self.cfg.num_drones
+        r = self.rng(ids)
         box, speed, spin, turn = r.uniform(-1.0, 1.0, (a, 12)).split(3, dim=-1)
         state = torch.empty(len(ids), a, 13)
         state[..., 0:3] = self.target[ids] + cfg.start_box_m * box

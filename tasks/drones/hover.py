@@ -42,7 +42,8 @@ class Hover(Pursuit):
         return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
 
     def reset(self, ids: Tensor) -> None:
-        box, a = self.cfg.target_box_m, self.cfg.num_drones
+        box = self.cfg.target_box_m
+        a = self.cfg.num_drones
         self.target[ids] = self.places + self.rng(ids).uniform(-box, box, (a, 3))
         self.place(ids)
 
@@ -55,6 +56,6 @@ class Hover(Pursuit):
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": {**self.closeness(), "speed": self.drones.bodies.lin_vel.norm(dim=-1)}}
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         pilot = self.pilot()
         return lambda obs: {"drone": pilot.act(self.target)}

@@ -41,7 +41,8 @@ class Pursuit(DroneTask):
         """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
         `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `turning` is linear, so that a
         slow drift of the heading, which nothing else opposes, does not pay."""
-        d, spin = self.distance, self.drones.bodies.ang_vel
+        d = self.distance
+        spin = self.drones.bodies.ang_vel
         return {
             "alive": torch.ones_like(d),
             "distance": d,

@@ -83,7 +83,9 @@ class Track(Pursuit):
         return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
-        n, a, cfg = len(ids), self.cfg.num_drones, self.cfg
+        n = len(ids)
+        a = self.cfg.num_drones
+        cfg = self.cfg
         r = self.rng(ids)
         kind = r.integers(0, 3, (a,)) if cfg.path == "mixed" else torch.full((n, a), PATHS.index(cfg.path))
         draws = r.uniform(0.0, 1.0, (a, 3, 2 * HARMONICS + 1))
@@ -94,12 +96,21 @@ class Track(Pursuit):
             chosen = kind == which
             # mean speed of the path for a unit circle frequency, so that cfg.speed is what the drone really flies
             w = cfg.speed / (cfg.size_m * _mean_speed(x, y, ratio, shift))
-            amp, freq, ph = plane.clone(), plane.clone(), plane.clone()
-            amp[..., 0, 0], amp[..., 1, 0] = cfg.size_m * x, cfg.size_m * y
-            freq[..., 0, 0], freq[..., 1, 0] = w, ratio * w
-            ph[..., 0, 0], ph[..., 1, 0] = start, ratio * start + shift
-            amplitude[chosen], frequency[chosen], phase[chosen] = amp[chosen], freq[chosen], ph[chosen]
-        self.amplitude[ids], self.frequency[ids], self.phase[ids] = amplitude, frequency, phase
+            amp = plane.clone()
+            freq = plane.clone()
+            ph = plane.clone()
+            amp[..., 0, 0] = cfg.size_m * x
+            amp[..., 1, 0] = cfg.size_m * y
+            freq[..., 0, 0] = w
+            freq[..., 1, 0] = ratio * w
+            ph[..., 0, 0] = start
+            ph[..., 1, 0] = ratio * start + shift
+            amplitude[chosen] = amp[chosen]
+            frequency[chosen] = freq[chosen]
+            phase[chosen] = ph[chosen]
+        self.amplitude[ids] = amplitude
+        self.frequency[ids] = frequency
+        self.phase[ids] = phase
         self.clock[ids] = 0
         self._refresh()
         self.place(ids)
@@ -144,7 +155,7 @@ class Track(Pursuit):
         velocity = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
         return {"drone": {**self.closeness(), "velocity": velocity}}
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         pilot = self.pilot()
         return lambda obs: {"drone": pilot.act(self.target, self.velocity)}
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rookery.sim.cameras import CLASSES, KINDS, Cameras
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.sensors.cameras import CLASSES, KINDS, Cameras
 from rookery.sim.specs import Term
 from rookery.sim.world import World
 
@@ -40,7 +40,7 @@ def image_terms(cfg: VisionConfig) -> tuple[Term, ...]:
     """The declaration of the picture, one value a pixel and colour, rows from the top; none with ``obs="state"``.
 
     In the policy's eyes depth is 0 at the camera and 1 where nothing is within its range, colours go from 0 to 1, and classes
-    (see `rookery.sim.cameras.CLASSES`) from 0, nothing, to 1.
+    (see `rookery.sim.sensors.cameras.CLASSES`) from 0, nothing, to 1.
 
     Raises:
         RookeryError: unknown `obs`, or a picture without pixels.
@@ -52,7 +52,8 @@ def image_terms(cfg: VisionConfig) -> tuple[Term, ...]:
             f"image_width, image_height and image_range_m must be positive, got {cfg.image_width}, {cfg.image_height} and "
             f"{cfg.image_range_m} m."
         )
-    pixels, frame = cfg.image_width * cfg.image_height, "onboard camera, rows from the top left"
+    pixels = cfg.image_width * cfg.image_height
+    frame = "onboard camera, rows from the top left"
     if cfg.obs == "depth":
         return (Term("depth", pixels, "m", frame, scale=1.0 / cfg.image_range_m),)
     if cfg.obs == "rgb":

@@ -18,10 +18,10 @@ from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.heightscan import Ground, HeightScan
-from rookery.sim.parameters import Parameter
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
+from rookery.sim.sensors.height_scan import Ground, HeightScan
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
@@ -45,7 +45,7 @@ LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
 # The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
 # `restitution` of the feet (there 0 to 0.3) is a switch too, and off unless a file names it: the zoo's go2-velocity, which has
 # not met it, does not fall at 0.3 but follows with an error of 0.14 m/s in place of 0.07 (24 episodes).
-SPREADS = {
+DEFAULT_RANDOMIZATION = {
     "friction": Range(0.3, 1.6),
     "payload": Range(-1.0, 3.0),
     "link_mass": Range(0.9, 1.1),
@@ -108,7 +108,7 @@ class LeggedTask(Task):
     """
 
     causes = ("fallen",)
-    spreads = SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION
     camera = "go2/chase"
     cfg: LeggedConfig
     command: Tensor
@@ -167,18 +167,22 @@ class LeggedTask(Task):
         self.buffer("next_push", n, dtype=torch.int64)
         self.buffer("next_command", n, dtype=torch.int64)
         self.buffer("contact", n, 4, dtype=torch.bool)
-        self.height, self.clearance = torch.zeros(n), torch.zeros(n, 4)
+        self.height = torch.zeros(n)
+        self.clearance = torch.zeros(n, 4)
         self._legs = torch.tensor(TROT)
         if self.terrain is not None:
             t, c = self.terrain, self.cfg
             self.ground = Ground(t.heights, t.origin, t.cell_m)
-            self.scan, self.wide_scan = HeightScan(self.ground, ACTOR_X, ACTOR_Y), HeightScan(self.ground)
+            self.scan = HeightScan(self.ground, ACTOR_X, ACTOR_Y)
+            self.wide_scan = HeightScan(self.ground)
             self.curriculum = TerrainCurriculum(t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt)
             self.child("curriculum", self.curriculum)
         self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(
             1e-3
         )  # 0: never asked
-        self._least, self._most, self._said = torch.tensor(LEAST), torch.tensor(MOST), False
+        self._least = torch.tensor(LEAST)
+        self._most = torch.tensor(MOST)
+        self._said = False
 
     contact: Tensor
 
@@ -193,7 +197,8 @@ class LeggedTask(Task):
         state = torch.zeros(n, 13)
         yaw = c.start_yaw * u[:, 0]
         state[:, 2] = STAND_HEIGHT + 0.03
-        state[:, 3], state[:, 6] = (0.5 * yaw).cos(), (0.5 * yaw).sin()
+        state[:, 3] = (0.5 * yaw).cos()
+        state[:, 6] = (0.5 * yaw).sin()
         self.place(ids, state)
         joints = self.robot.home + c.start_joints * u[:, 3:]
         self.robot.reset(ids, state, joints.clamp(self.robot.limits[0], self.robot.limits[1]))
@@ -287,7 +292,8 @@ class LeggedTask(Task):
         due = (self.steps >= self.next_push).nonzero().squeeze(1)
         if len(due):
             u = self.rng(due).uniform(0.0, 1.0, (2,))
-            angle, speed = 2 * math.pi * u[:, 0], self.cfg.push_speed * u[:, 1].sqrt()
+            angle = 2 * math.pi * u[:, 0]
+            speed = self.cfg.push_speed * u[:, 1].sqrt()
             state = self.robot.base.state[due].clone()
             state[:, 0, 7] += speed * angle.cos()
             state[:, 0, 8] += speed * angle.sin()
@@ -368,7 +374,8 @@ class LeggedTask(Task):
         wanted = c.swing_height_m * torch.sin(2.0 * math.pi * phase).clamp_min(0.0) * swing
         slip = (r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1)
         velocity = r.velocity
-        force, speed = r.force, r.vel
+        force = r.force
+        speed = r.vel
         terms = {
             "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.speed_width),
             "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.speed_width)),
@@ -412,7 +419,8 @@ class LeggedTask(Task):
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The commanded velocity as a row of dots ahead of the trunk."""
         r = self.robot
-        base, yaw = r.base.pos[i, 0], float(r.yaw[i])
+        base = r.base.pos[i, 0]
+        yaw = float(r.yaw[i])
         x, y = float(self.command[i, 0]), float(self.command[i, 1])
         tip = (x * math.cos(yaw) - y * math.sin(yaw), x * math.sin(yaw) + y * math.cos(yaw))
         return [

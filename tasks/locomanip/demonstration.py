@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rookery.sim.trajectories import Trajectory
-from rookery.sim.trajectory_math import (
+from rookery.tasks.locomanip.trajectories import Trajectory
+from rookery.tasks.locomanip.trajectory_math import (
     Floats,
     angle_between,
     base_path,
@@ -71,10 +71,14 @@ class Demonstration:
 
     def __init__(self, pos: ArrayLike, quat: ArrayLike, opening: float, pace: float = 1.0) -> None:
         self.base: Floats = np.zeros(3)
-        self.pos, self.quat, self.opening = np.asarray(pos, float), np.asarray(quat, float), opening
+        self.pos = np.asarray(pos, float)
+        self.quat = np.asarray(quat, float)
+        self.opening = opening
         self.pace = pace
-        self._pos, self._quat = [self.pos[None]], [self.quat[None]]
-        self._gripper, self._command = [np.array([opening])], [np.zeros((0, 3))]
+        self._pos = [self.pos[None]]
+        self._quat = [self.quat[None]]
+        self._gripper = [np.array([opening])]
+        self._command = [np.zeros((0, 3))]
 
     def near(self, pos: ArrayLike, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0) -> Pose:
         """The start-frame pose of something seen from where the base is now (on the ground, x along its heading)."""
@@ -82,7 +86,9 @@ class Demonstration:
 
     def go(self, pos: ArrayLike, quat: ArrayLike, opening: float | None = None) -> None:
         """Move the hand straight to a pose in the start frame; the base stands."""
-        start, turn, goal = self.pos, self.quat, np.asarray(pos, float)
+        start = self.pos
+        turn = self.quat
+        goal = np.asarray(pos, float)
         seconds = max(
             np.linalg.norm(goal - start).item() / HAND_SPEED, angle_between(turn, quat).item() / HAND_TURN_RATE
         )
@@ -134,7 +140,10 @@ class Demonstration:
         base = self._drive(command) if length or turn else np.tile(self.base, (steps + 1, 1))
         pos, quat = hand(s, base)
         gripper = self.opening + s * (opening - self.opening)
-        self.base, self.pos, self.quat, self.opening = base[-1], pos[-1], quat[-1], opening
+        self.base = base[-1]
+        self.pos = pos[-1]
+        self.quat = quat[-1]
+        self.opening = opening
         self._pos.append(pos[1:])
         self._quat.append(quat[1:])
         self._gripper.append(gripper[1:])
@@ -143,14 +152,17 @@ class Demonstration:
     def _drive(self, command: Floats) -> Floats:
         """Where the base goes from here [n + 1, 3] under n commands."""
         way = base_path(np.arange(len(command) + 1) * DT, np.concatenate((command, np.zeros((1, 3)))))
-        ahead, left = way[:, 0], way[:, 1]
+        ahead = way[:, 0]
+        left = way[:, 1]
         x, y, heading = self.base
-        cos, sin = np.cos(heading), np.sin(heading)
+        cos = np.cos(heading)
+        sin = np.sin(heading)
         return np.stack((x + cos * ahead - sin * left, y + sin * ahead + cos * left, heading + way[:, 2]), axis=1)
 
     def finish(self, family: str, name: str, seed: int, objects: Sequence[tuple[str, Pose]]) -> Trajectory:
         """The trajectory. `objects`: names and start-frame poses of the things that it deals with."""
-        pos, quat = np.concatenate(self._pos), np.concatenate(self._quat)
+        pos = np.concatenate(self._pos)
+        quat = np.concatenate(self._quat)
         return Trajectory(
             t=np.arange(len(pos), dtype=np.float64) * DT,
             pos=pos,

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.trajectories import Trajectory
-from rookery.sim.trajectory_math import Floats, from_euler, from_rotation_vector, multiply, rotate, slerp
 from rookery.tasks.locomanip.demonstration import HAND_SPEED, Demonstration, Pose, unplace
+from rookery.tasks.locomanip.trajectories import Trajectory
+from rookery.tasks.locomanip.trajectory_math import Floats, from_euler, from_rotation_vector, multiply, rotate, slerp
 
 OPEN = 0.073
 """m, the widest opening of the Airbot G2 gripper (facts 2.2, two fingers of 0.0366 m)."""
@@ -88,13 +88,16 @@ def _free_pose(demo: Demonstration, rng: np.random.Generator) -> Pose:
     The ranges of radius and elevation are those of facts 1.2, the yaw is narrower.
     """
     while True:
-        radius, elevation, yaw = rng.uniform(0.3, 0.6), rng.uniform(-1.2, 0.9), rng.uniform(-1.3, 1.3)
+        radius = rng.uniform(0.3, 0.6)
+        elevation = rng.uniform(-1.2, 0.9)
+        yaw = rng.uniform(-1.3, 1.3)
         ahead = radius * np.cos(elevation)
         pos = np.array([ahead * np.cos(yaw), ahead * np.sin(yaw), 0.395 + radius * np.sin(elevation)])
         roll, pitch, turn = np.array([0.0, 0.35 - 0.6 * elevation, yaw]) + rng.uniform(-0.4, 0.4, 3)
         start, quat = unplace(demo.base, demo.pos, demo.quat)
         share = np.linspace(0.0, 1.0, 11)
-        way, turns = start + share[:, None] * (pos - start), slerp(quat, from_euler(roll, pitch, turn), share)
+        way = start + share[:, None] * (pos - start)
+        turns = slerp(quat, from_euler(roll, pitch, turn), share)
         wrist = np.linalg.norm(way - WRIST * rotate(turns, [1.0, 0.0, 0.0]) - _SHOULDER, axis=1)
         in_trunk = (way[:, 0] < 0.42) & (np.abs(way[:, 1]) < 0.25) & (way[:, 2] < 0.45)
         in_reach = REACHABLE[0] < wrist.min() and wrist.max() < REACHABLE[1] and way[:, 2].min() > 0.05
@@ -140,7 +143,8 @@ def _take_box(demo: Demonstration, rng: np.random.Generator) -> Pose:
     """Grasp a box on the floor from above. Returns where it stood."""
     pos = np.array([rng.uniform(0.42, 0.45), rng.uniform(-0.1, 0.1), BOX_HALF[2]])
     yaw = rng.uniform(-0.5, 0.5)
-    box, hand = demo.near(pos, yaw=yaw), demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
+    box = demo.near(pos, yaw=yaw)
+    hand = demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
     _grasp(demo, *hand, 2.0 * BOX_HALF[1])
     return box
 
@@ -155,11 +159,15 @@ def _pick_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
 def _push_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
     """The closed gripper comes down behind the box; then the base pushes; then the hand comes up."""
     _approach(demo, rng)
-    face, y, yaw = rng.uniform(0.52, 0.56), rng.uniform(-0.03, 0.03), rng.uniform(-0.1, 0.1)
+    face = rng.uniform(0.52, 0.56)
+    y = rng.uniform(-0.03, 0.03)
+    yaw = rng.uniform(-0.1, 0.1)
     length = rng.uniform(0.5, 1.0)
     box_pos = np.array([face + PUSH_BOX_HALF[0] / np.cos(yaw), y, PUSH_BOX_HALF[2]])
-    box, goal = demo.near(box_pos, yaw=yaw), demo.near(box_pos + np.array([length, 0.0, 0.0]), yaw=yaw)
-    height, pitch = rng.uniform(0.10, 0.16), rng.uniform(0.8, 1.1)
+    box = demo.near(box_pos, yaw=yaw)
+    goal = demo.near(box_pos + np.array([length, 0.0, 0.0]), yaw=yaw)
+    height = rng.uniform(0.10, 0.16)
+    pitch = rng.uniform(0.8, 1.1)
     behind, quat = demo.near([face - 0.08, y, height], pitch=pitch)
     demo.go(behind, quat)
     demo.go(demo.near([face, y, height])[0], quat)
@@ -172,8 +180,10 @@ def _push_box(demo: Demonstration, rng: np.random.Generator) -> Objects:
 def _pull_drawer(demo: Demonstration, rng: np.random.Generator) -> Objects:
     """A horizontal bar, pulled straight out by the arm; the base stands, as steps would shake what the hand holds."""
     _approach(demo, rng)
-    pos, yaw = [rng.uniform(0.58, 0.63), rng.uniform(-0.06, 0.06), rng.uniform(0.32, 0.48)], rng.uniform(-0.15, 0.15)
-    handle, (start, quat) = demo.near(pos, yaw=yaw), demo.near(pos, roll=0.5 * np.pi, yaw=yaw)
+    pos = [rng.uniform(0.58, 0.63), rng.uniform(-0.06, 0.06), rng.uniform(0.32, 0.48)]
+    yaw = rng.uniform(-0.15, 0.15)
+    handle = demo.near(pos, yaw=yaw)
+    start, quat = demo.near(pos, roll=0.5 * np.pi, yaw=yaw)
     _grasp(demo, start, quat, BAR)
     distance = rng.uniform(0.12, 0.18)
     out = _back(start, quat, distance) - start
@@ -190,8 +200,10 @@ def _open_door(demo: Demonstration, rng: np.random.Generator) -> Objects:
     """Grip the lever, press it down, pull the door about its hinge, let go; the base stands, as for a drawer."""
     _approach(demo, rng)
     grip = np.array([rng.uniform(0.62, 0.66), rng.uniform(-0.05, 0.05), rng.uniform(0.45, 0.60)])
-    yaw, angle = rng.uniform(-0.1, 0.1), rng.uniform(0.52, 0.62)
-    handle, (start, quat) = demo.near(grip, yaw=yaw), demo.near(grip, roll=0.5 * np.pi, yaw=yaw)
+    yaw = rng.uniform(-0.1, 0.1)
+    angle = rng.uniform(0.52, 0.62)
+    handle = demo.near(grip, yaw=yaw)
+    start, quat = demo.near(grip, roll=0.5 * np.pi, yaw=yaw)
     door = handle[1]
     hinge = handle[0] + rotate(door, [0.0, DOOR_WIDTH, 0.0])
 
@@ -232,9 +244,12 @@ def _press_button(demo: Demonstration, rng: np.random.Generator) -> Objects:
 def _wipe_board(demo: Demonstration, rng: np.random.Generator) -> Objects:
     """Row by row over an upright or leaning board, the gripper square to it."""
     _approach(demo, rng)
-    pos, lean = [rng.uniform(0.50, 0.54), rng.uniform(-0.05, 0.05), rng.uniform(0.38, 0.50)], rng.uniform(0.0, 0.6)
+    pos = [rng.uniform(0.50, 0.54), rng.uniform(-0.05, 0.05), rng.uniform(0.38, 0.50)]
+    lean = rng.uniform(0.0, 0.6)
     board = demo.near(pos, pitch=lean, yaw=rng.uniform(-0.1, 0.1))
-    width, height, rows = rng.uniform(0.20, 0.26), rng.uniform(0.12, 0.18), int(rng.integers(3, 5))
+    width = rng.uniform(0.20, 0.26)
+    height = rng.uniform(0.12, 0.18)
+    rows = int(rng.integers(3, 5))
     corners = [
         [WIPE_PRESS, side * 0.5 * width, z]
         for row, z in enumerate(np.linspace(0.5 * height, -0.5 * height, rows))
@@ -255,8 +270,10 @@ def _carry(demo: Demonstration, rng: np.random.Generator) -> Objects:
     demo.go(_above(demo.pos, 0.12), demo.quat)
     demo.drive(0.0, 0.0, pos=[0.42, 0.0, 0.42], pitch=0.5 * np.pi)
     demo.drive(rng.uniform(0.8, 1.2), rng.uniform(-0.4, 0.4))
-    pos, yaw = np.array([rng.uniform(0.42, 0.45), rng.uniform(-0.1, 0.1), BOX_HALF[2]]), rng.uniform(-0.4, 0.4)
-    goal, (down, quat) = demo.near(pos, yaw=yaw), demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
+    pos = np.array([rng.uniform(0.42, 0.45), rng.uniform(-0.1, 0.1), BOX_HALF[2]])
+    yaw = rng.uniform(-0.4, 0.4)
+    goal = demo.near(pos, yaw=yaw)
+    down, quat = demo.near(_above(pos, TIPS_UP), pitch=0.5 * np.pi, yaw=yaw)
     demo.go(_above(down, 0.10), quat)
     demo.go(down, quat)
     demo.grip(OPEN)

@@ -70,8 +70,11 @@ class MovingGoals(Buffers):
         dt: float, ranges: GoalRanges | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.ranges, self.rng, self.dt = ranges or GoalRanges(), rng, dt
-        self.shoulder, self.home = torch.tensor(shoulder), torch.tensor(home)
+        self.ranges = ranges or GoalRanges()
+        self.rng = rng
+        self.dt = dt
+        self.shoulder = torch.tensor(shoulder)
+        self.home = torch.tensor(home)
         for name in ("start", "end"):
             self.buffer(name, num_envs, 3)  # radius, pitch, yaw
             self.buffer(f"{name}_quat", num_envs, 4)
@@ -93,7 +96,8 @@ class MovingGoals(Buffers):
 
     def _next(self, ids: Tensor) -> None:
         r, n = self.ranges, len(ids)
-        self.start[ids], self.start_quat[ids] = self.end[ids], self.end_quat[ids]
+        self.start[ids] = self.end[ids]
+        self.start_quat[ids] = self.end_quat[ids]
         u = self.rng(ids).uniform(0.0, 1.0, (3 * TRIES + 5,))
         low, high = (torch.tensor(v) for v in zip(r.radius, r.pitch, r.yaw, strict=True))
         ends = low + u[:, : 3 * TRIES].view(n, TRIES, 3) * (high - low)
@@ -111,7 +115,8 @@ class MovingGoals(Buffers):
         """[...] bool: whether the ways from start to end [..., 3] (radius, pitch, yaw) spare trunk and ground."""
         share = torch.linspace(0.0, 1.0, SAMPLES).view(-1, 1)
         points = cartesian(start[..., None, :] + share * (end - start)[..., None, :])
-        low, high = torch.tensor(TRUNK_BOX[0]), torch.tensor(TRUNK_BOX[1])
+        low = torch.tensor(TRUNK_BOX[0])
+        high = torch.tensor(TRUNK_BOX[1])
         inside = ((points > low) & (points < high)).all(-1)
         buried = points[..., 2] + self.shoulder[2] < GROUND
         return ~(inside | buried).any(-1)

@@ -90,6 +90,8 @@ def missing(goal, goal_quat, pos, quat, off, turn):  # pragma: no cover
         side = 1.0 if w >= 0.0 else -1.0  # the short way round
         sine = math.sqrt(x * x + y * y + z * z)
         gain = side * (2.0 * math.atan2(sine, side * w) / sine if sine > 1e-6 else 2.0)
-        turn[n, 0], turn[n, 1], turn[n, 2] = gain * x, gain * y, gain * z
+        turn[n, 0] = gain * x
+        turn[n, 1] = gain * y
+        turn[n, 2] = gain * z
         for i in range(3):
             off[n, i] = goal[n, i] - pos[n, i]

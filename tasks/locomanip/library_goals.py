@@ -12,16 +12,17 @@ from torch import Tensor
 from rookery.robots.quadrupeds.go2 import Go2
 from rookery.sim.buffers import Buffers
 from rookery.sim.rotations import multiply
-from rookery.sim.trajectories import Trajectory
-from rookery.sim.trajectory_math import conjugate, rotate
-from rookery.sim.trajectory_table import Reference, TrajectoryTable
 from rookery.tasks.locomanip.generators import WIPE_PRESS
+from rookery.tasks.locomanip.trajectories import Trajectory
+from rookery.tasks.locomanip.trajectory_math import conjugate, rotate
+from rookery.tasks.locomanip.trajectory_table import Reference, TrajectoryTable
 
 MARKS = 32
 """Points along the way over a board that are looked at."""
 CATCH_UP = (1.5, 1.0, 1.2)
 """1/s: how fast the base returns to where the trajectory has it: ahead, sideways, heading."""
-SLACK, SLACK_STANDING = (0.015, 0.015, 0.03), (0.15, 0.15, 0.3)
+SLACK = (0.015, 0.015, 0.03)
+SLACK_STANDING = (0.15, 0.15, 0.3)
 """m, m, rad of that error which the base leaves to the arm, while the trajectory drives and while it stands: a robot that
 stands and handles something had better not step. From there on commands begin at a speed at which legs do step."""
 SETTLE_S = 1.6  # s, played, after a drive in which the base still comes to where it should be
@@ -49,7 +50,9 @@ class LibraryGoals(Buffers):
 
     def __init__(self, trajectories: Sequence[Trajectory], robot: Go2, dt: float) -> None:
         super().__init__()
-        self.table, self.robot, self.dt = TrajectoryTable(trajectories, dt), robot, dt
+        self.table = TrajectoryTable(trajectories, dt)
+        self.robot = robot
+        self.dt = dt
         n = robot.world.num_envs
         for name in ("trajectory", "clock"):
             self.buffer(name, n, dtype=torch.int64)
@@ -93,20 +96,23 @@ class LibraryGoals(Buffers):
 
     def planned(self, ahead_s: float, height: float) -> tuple[Tensor, Tensor]:
         """Goals [N, 3] m, [N, 4] from a trunk that is level at `height` m, where the trajectory has the base now."""
-        ref, yaw = self.reference(ahead_s), self.way[:, 2]
+        ref = self.reference(ahead_s)
+        yaw = self.way[:, 2]
         level = turned(-yaw, ref.pos[:, 0, :2] - self.way[:, :2])
         return torch.cat((level, ref.pos[:, 0, 2:] - height), dim=1), multiply(about_z(-yaw), ref.quat[:, 0])
 
     def base_error(self) -> Tensor:
         """[N, 3] m, m, rad: from where the base is to where it should be; ahead, left, turned left."""
-        here, yaw = self.robot.base.state[:, 0, :2], self.robot.yaw
+        here = self.robot.base.state[:, 0, :2]
+        yaw = self.robot.yaw
         level = self.origin[:, :2] + turned(self.origin[:, 2], self.way[:, :2]) - here
         turn = self.origin[:, 2] + self.way[:, 2] - yaw
         return torch.cat((turned(-yaw, level), torch.atan2(turn.sin(), turn.cos())[:, None]), dim=1)
 
     def command(self, most: Tensor) -> Tensor:
         """[N, 3] m/s, m/s, rad/s: the trajectory's velocities and what brings the base back to it, within +-most [3]."""
-        drive, error = self.reference(0.0).base_command[:, 0], self.base_error()
+        drive = self.reference(0.0).base_command[:, 0]
+        error = self.base_error()
         lately = self.reference(0.0, -0.5 * SETTLE_S, -SETTLE_S).base_command.abs().amax((1, 2))
         stands = (lately < 1e-3)[:, None]
         slack = torch.where(stands, torch.tensor(SLACK_STANDING), torch.tensor(SLACK))
@@ -127,7 +133,8 @@ def played(x: Trajectory, pace: float) -> Trajectory:
 
 def turned(angle: Tensor, v: Tensor) -> Tensor:
     """Vectors [N, 2] turned left by angles [N] rad."""
-    cos, sin = angle.cos(), angle.sin()
+    cos = angle.cos()
+    sin = angle.sin()
     return torch.stack((cos * v[:, 0] - sin * v[:, 1], sin * v[:, 0] + cos * v[:, 1]), dim=1)
 
 

@@ -18,18 +18,18 @@ from torch import Tensor
 
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
-from rookery.sim.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
-from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
-from rookery.sim.trajectories import Trajectory
+from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
 from rookery.tasks.locomanip.scripted import Scripted, follow
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
+from rookery.tasks.locomanip.trajectories import Trajectory
 
 LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a predictor learns to say
 FINGERS = ("arm/finger_left", "arm/finger_right")
@@ -88,7 +88,8 @@ class LocoManipulation(Reach):
 
     def setup(self) -> None:
         super().setup()
-        c, world = self.cfg, self.world
+        c = self.cfg
+        world = self.world
         assert isinstance(world, MujocoWorld)
         library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
@@ -187,7 +188,7 @@ class LocoManipulation(Reach):
                 seen["turn_to_goal_soon"] = torch.zeros_like(seen["turn_to_goal_soon"])
         return out
 
-    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         if not self.predicts:
             return None
         values = {"base_velocity": self.robot.velocity[:, None]}
@@ -195,7 +196,7 @@ class LocoManipulation(Reach):
             values[f"to_goal_in_{s}_s"] = (self.goal_in_trunk(s)[0] - self.pose.pos)[:, None]
         return dict.fromkeys(self.groups(), values)
 
-    def given_future(self) -> Tensor | None:
+    def reveal_future_mask(self) -> Tensor | None:
         return torch.full((self.world.num_envs,), self.cfg.future) if self.predicts else None
 
     def state(self) -> Tensor:
@@ -224,7 +225,7 @@ class LocoManipulation(Reach):
             out[f"share/{entry.family}"] = (family == k).float()
         return out
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot and inverse kinematics, see scripted.Scripted."""
         scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
 

@@ -114,13 +114,13 @@ class Reach(LeggedTask):
         path = Term("path", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0)
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
 
-    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         if self.cfg.history == 1:
             return None
         own = {"base_velocity": self.robot.velocity[:, None], "path": self.off_soon[:, None]}
         return dict.fromkeys(self._agents, own)
 
-    def given_future(self) -> Tensor | None:
+    def reveal_future_mask(self) -> Tensor | None:
         return None if self.cfg.history == 1 else torch.full((self.world.num_envs,), self.cfg.future)
 
     @property
@@ -149,7 +149,9 @@ class Reach(LeggedTask):
     def goal_in_trunk(self, ahead_s: float) -> Place:
         """The goal in the trunk's frame: pos [N, 3] m, quat [N, 4] wxyz."""
         out = Place.empty(self.world.num_envs)
-        state, height, goal = self.robot.base.state.view(-1, 13), self.height, self.goals.pose(ahead_s)
+        state = self.robot.base.state.view(-1, 13)
+        height = self.height
+        goal = self.goals.pose(ahead_s)
         seen_from_trunk(*(x.numpy() for x in (state, height, *goal, *out)))
         return out
 
@@ -165,7 +167,8 @@ class Reach(LeggedTask):
         self.goals.advance()
         self.measure()
         c, r = self.cfg, self.robot
-        position, rotation = self.off.norm(dim=1), self.turned.norm(dim=1)
+        position = self.off.norm(dim=1)
+        rotation = self.turned.norm(dim=1)
         counts = (self.steps * c.control_dt > c.settle_s).float()
         self.sum_position += counts * position
         self.sum_rotation += counts * rotation
@@ -198,8 +201,10 @@ class Reach(LeggedTask):
     # Judging
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        position, rotation = self.off.norm(dim=1), self.turned.norm(dim=1)
-        wide, turned = float(self.widths[0]), float(self.widths[1])
+        position = self.off.norm(dim=1)
+        rotation = self.turned.norm(dim=1)
+        wide = float(self.widths[0])
+        turned = float(self.widths[1])
         track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
         terms = self.gait_terms()
         own = {
@@ -209,8 +214,10 @@ class Reach(LeggedTask):
         return {key: {**terms, **own} for key in self._agents}
 
     def metrics(self) -> dict[str, Tensor]:
-        count, c = self.counted.clamp_min(1.0), self.cfg
-        position, rotation = self.sum_position / count, self.sum_rotation / count
+        count = self.counted.clamp_min(1.0)
+        c = self.cfg
+        position = self.sum_position / count
+        rotation = self.sum_rotation / count
         good = (position < c.success_m) & (rotation < c.success_rad) & ~self.fallen
         return {
             "success": good.float(),
@@ -222,7 +229,7 @@ class Reach(LeggedTask):
             "torque_peak": self.torque_peak,
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot for the legs and inverse kinematics for the arm, see scripted.Scripted."""
         from rookery.tasks.locomanip.scripted import Scripted
 

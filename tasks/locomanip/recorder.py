@@ -17,17 +17,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.trajectories import FRAMES, Trajectory, save
-from rookery.sim.trajectory_checks import GO2_AIRBOT, Limits, check
-from rookery.sim.trajectory_math import Floats, base_path, from_euler, from_rotation_vector, multiply
 from rookery.tasks.locomanip.demonstration import place
+from rookery.tasks.locomanip.trajectories import FRAMES, Trajectory, save
+from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, Limits, check
+from rookery.tasks.locomanip.trajectory_math import Floats, base_path, from_euler, from_rotation_vector, multiply
 
 HOME_POS = (0.40, 0.0, 0.55)
 HOME_PITCH = 0.35
 """Where the hand is at first: m, in the frame on the ground below the trunk, and how far it points down, rad."""
 MAX_OPENING = 0.073
 """m (facts 2.2, model B)."""
-MAX_SPEED, MAX_TURN_RATE = 0.5, 3.0
+MAX_SPEED = 0.5
+MAX_TURN_RATE = 3.0
 """m/s and rad/s that a device can move the hand at, seen from the base; more is cut. With `MAX_BASE`, no recording comes near
 the 2 m/s and 6 rad/s at which the loader sees a jump."""
 MAX_BASE = (0.8, 0.4, 0.8)
@@ -84,13 +85,18 @@ class Recorder:
     ) -> None:
         if frame not in FRAMES:
             raise unknown("frame", frame, FRAMES)
-        self.device, self.control_dt, self.frame, self.family, self.limits = device, control_dt, frame, family, limits
+        self.device = device
+        self.control_dt = control_dt
+        self.frame = frame
+        self.family = family
+        self.limits = limits
         self.trajectories: list[Trajectory] = []
         self.restart()
 
     def restart(self) -> None:
         """Drop the demonstration under way; the hand is at home again."""
-        self.pos, self.quat = np.array(HOME_POS), from_euler(0.0, HOME_PITCH, 0.0)
+        self.pos = np.array(HOME_POS)
+        self.quat = from_euler(0.0, HOME_PITCH, 0.0)
         self.opening = MAX_OPENING
         self._rows: list[tuple[Floats, Floats, float]] = [(self.pos, self.quat, self.opening)]
         self._commands: list[Floats] = []
@@ -100,7 +106,8 @@ class Recorder:
         move = self.device()
         if move.done:
             return False
-        delta, turn = _vector(move.delta_pos, "delta_pos"), _vector(move.delta_rot, "delta_rot")
+        delta = _vector(move.delta_pos, "delta_pos")
+        turn = _vector(move.delta_rot, "delta_rot")
         self.pos = self._within_reach(self.pos + _cut(delta, MAX_SPEED * self.control_dt))
         quat = multiply(from_rotation_vector(_cut(turn, MAX_TURN_RATE * self.control_dt)), self.quat)
         self.quat = quat / np.linalg.norm(quat)
@@ -133,7 +140,8 @@ class Recorder:
         """End the demonstration under way, check it, keep it in `trajectories`, and start anew."""
         if not self._commands:
             raise RookeryError("nothing was recorded: the device was done before its first move.")
-        pos, quat = np.array([r[0] for r in self._rows]), np.array([r[1] for r in self._rows])
+        pos = np.array([r[0] for r in self._rows])
+        quat = np.array([r[1] for r in self._rows])
         command = np.array([*self._commands, np.zeros(3)])
         t: Floats = np.arange(len(pos), dtype=np.float64) * self.control_dt
         if self.frame == "start":
@@ -193,7 +201,9 @@ class GymDevice:
         act = getattr(source, "act", source)
         if not callable(act):
             raise RookeryError(f"{type(source).__name__} is no device: give a callable, or something with act().")
-        self._act, self._observe, self._dt = act, observe, control_dt
+        self._act = act
+        self._observe = observe
+        self._dt = control_dt
 
     def __call__(self) -> Move:
         """Ask the source once."""
@@ -210,7 +220,8 @@ class GymDevice:
         )
 
 
-STEP, TURN = 0.01, 0.05
+STEP = 0.01
+TURN = 0.05
 """m and rad that one press of a key moves the hand."""
 _MOVES = {
     "w": (0, STEP), "s": (0, -STEP), "a": (1, STEP), "d": (1, -STEP), "r": (2, STEP), "f": (2, -STEP),
@@ -242,7 +253,8 @@ class KeyboardDevice:
         self._fd = sys.stdin.fileno() if fd is None else fd
         self._before: list[Any] | None = None
         self._held = ""  # the beginning of an arrow key, whose rest is still to come
-        self._opening, self._base = MAX_OPENING, np.zeros(3)
+        self._opening = MAX_OPENING
+        self._base = np.zeros(3)
 
     def __enter__(self) -> KeyboardDevice:
         if os.isatty(self._fd):

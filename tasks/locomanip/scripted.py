@@ -47,23 +47,30 @@ class Scripted:
 
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
         assert robot.arm is not None
-        self.robot, self.tool, self.trot, self.dt = robot, tool, Trot(robot, gait_hz), dt
+        self.robot = robot
+        self.tool = tool
+        self.trot = Trot(robot, gait_hz)
+        self.dt = dt
         self.legs_view = _Leaning(robot)
         self.trot.robot = self.legs_view  # type: ignore[assignment]  # it reads `velocity` and `up` alone
         self.trot.GAIN = FOOTING
-        self.wanted, self.sag = robot.pos[:, 12:].clone(), torch.zeros_like(robot.pos[:, 12:])
+        self.wanted = robot.pos[:, 12:].clone()
+        self.sag = torch.zeros_like(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
         self._data = mujoco.MjData(self._arm)
         self._kp = torch.tensor(robot.arm.kp)
         self._mount = torch.tensor(robot.arm.mount)
         carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
         self._share = float(self._arm.body_mass.sum()) / carried
-        self.off, self.turned = torch.zeros(len(self.wanted), 3), torch.zeros(len(self.wanted), 3)
+        self.off = torch.zeros(len(self.wanted), 3)
+        self.turned = torch.zeros(len(self.wanted), 3)
 
     def restart(self, begins: Tensor) -> None:
         """Forget the past where an episode begins, [N] bool."""
-        self.wanted[begins], self.sag[begins] = self.robot.pos[begins, 12:], 0.0
-        self.off[begins], self.turned[begins] = 0.0, 0.0
+        self.wanted[begins] = self.robot.pos[begins, 12:]
+        self.sag[begins] = 0.0
+        self.off[begins] = 0.0
+        self.turned[begins] = 0.0
 
     def act(self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """[N, 18] rad.
@@ -81,7 +88,8 @@ class Scripted:
         self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
         quat = multiply(_rotation(self.turned), planned[1])
         # by then the trunk has moved on as it is told
-        speed, spin = command * _X + command * _Y, command * _Z
+        speed = command * _X + command * _Y
+        spin = command * _Z
         pos = planned[0] + self.off
         pos = pos - ahead_s * (speed + torch.linalg.cross(spin, pos))
         quat = multiply(_rotation(-ahead_s * spin), quat)
@@ -93,13 +101,16 @@ class Scripted:
     def weight(self) -> tuple[Tensor, Tensor]:
         """[N, 6] N m, what the joints need to carry the arm as it is; and [N, 3] m, how far it shifts the robot's weight."""
         n = len(self.wanted)
-        torque, centre = np.empty((n, 6), dtype=np.float32), np.empty((n, 3), dtype=np.float32)
-        down, angles = -GRAVITY * self.robot.up.numpy(), self.robot.pos[:, 12:].numpy()
+        torque = np.empty((n, 6), dtype=np.float32)
+        centre = np.empty((n, 3), dtype=np.float32)
+        down = -GRAVITY * self.robot.up.numpy()
+        angles = self.robot.pos[:, 12:].numpy()
         for i in range(n):
             self._arm.opt.gravity[:] = down[i]
             self._data.qpos[:6] = angles[i]
             mujoco.mj_forward(self._arm, self._data)
-            torque[i], centre[i] = self._data.qfrc_bias[:6], self._data.subtree_com[0]
+            torque[i] = self._data.qfrc_bias[:6]
+            centre[i] = self._data.subtree_com[0]
         return torch.from_numpy(torque), self._share * (torch.from_numpy(centre) + self._mount)
 
 
@@ -116,7 +127,8 @@ def follow(robot: Go2, tool: Kinematics, q: Tensor, pos: Tensor, quat: Tensor, s
     draw = torch.diag(torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])) * POSTURE**2
     for _ in range(steps):
         pose = tool.forward(q)
-        error, home = weight[:, 0] * pose_error(pose, pos, quat), (robot.home[12:] - q) @ draw
+        error = weight[:, 0] * pose_error(pose, pos, quat)
+        home = (robot.home[12:] - q) @ draw
         free = torch.ones_like(q)
         for _ in range(2):  # once more without the joints that are at their limits
             jacobian = weight * pose.jacobian * free[:, None]
@@ -131,7 +143,8 @@ class _Leaning:
     """The robot as the trot sees it: faster by what makes it set its feet under a weight that the arm has shifted."""
 
     def __init__(self, robot: Go2) -> None:
-        self.robot, self.lean = robot, torch.zeros(3)
+        self.robot = robot
+        self.lean = torch.zeros(3)
 
     @property
     def velocity(self) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rookery.assets.workshop import DOOR_OPEN, LATCH_PLAY
 from rookery.sim.buffers import Buffers
-from rookery.sim.mujoco_world import MujocoWorld
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.rotations import matrix
 from rookery.tasks.locomanip.library_goals import MARKS, LibraryGoals
 from rookery.tasks.locomanip.task_table import BOARD, BUTTON, DOOR, DRAWER, FIXTURES, JOINTS, LEVER, LOOSE, Entry, Signs
@@ -42,7 +42,9 @@ class Stage(Buffers):
     def __init__(self, world: MujocoWorld, entries: Sequence[Entry], goals: LibraryGoals) -> None:
         super().__init__()
         n = world.num_envs
-        self.world, self.goals, self.entries = world, goals, list(entries)
+        self.world = world
+        self.goals = goals
+        self.entries = list(entries)
         self._loose = world.bodies([f"{name}/base" for name in LOOSE])
         self._joints = world.joints(JOINTS)
         self._fixtures = world.bodies([f"{name}/base" for name in FIXTURES])
@@ -56,19 +58,23 @@ class Stage(Buffers):
 
     def reset(self, ids: Tensor) -> None:
         """Put the parts of the worlds' new tasks in place; the others are parked already."""
-        table, chosen = self.goals.table, self.goals.trajectory[ids]
+        table = self.goals.table
+        chosen = self.goals.trajectory[ids]
         pos, quat = self.goals.in_world(ids, table.object_pos[chosen, 0], table.object_quat[chosen, 0])
         family = table.family[chosen]
-        state, fixtures = self._loose.state[ids].clone(), self._fixtures.state[ids].clone()
+        state = self._loose.state[ids].clone()
+        fixtures = self._fixtures.state[ids].clone()
         weightless = torch.ones(len(ids), len(LOOSE))
         for k, entry in enumerate(self.entries):
             here = (family == k).nonzero().squeeze(1)
             if entry.part in FIXTURES:
                 at = FIXTURES.index(entry.part)
-                fixtures[here, at, :3], fixtures[here, at, 3:7] = pos[here], quat[here]
+                fixtures[here, at, :3] = pos[here]
+                fixtures[here, at, 3:7] = quat[here]
             elif entry.part:
                 at = LOOSE.index(entry.part)
-                state[here, at, :3], state[here, at, 3:7] = pos[here], quat[here]
+                state[here, at, :3] = pos[here]
+                state[here, at, 3:7] = quat[here]
                 weightless[here, at] = 0.0
         self._loose.set_state(ids, state)
         self._fixtures.set_state(ids, fixtures)
@@ -113,7 +119,10 @@ class Stage(Buffers):
 
     def signs(self, tool: Tensor, position: Tensor, rotation: Tensor) -> Signs:
         """What the rules ask for. `tool` as in `advance`; mean errors of the tool [N] m and [N] rad."""
-        table, k, thing, joints = self.goals.table, self.goals.trajectory, self.thing, self.joints
+        table = self.goals.table
+        k = self.goals.trajectory
+        thing = self.thing
+        joints = self.joints
         last = min(1, table.object_pos.shape[1] - 1)  # the goal, where there is one
         goal, _ = self.goals.in_world(self._rows, table.object_pos[k, last], table.object_quat[k, last])
         way = goal - self.thing_start

@@ -135,7 +135,8 @@ def chosen(tasks: str) -> list[Entry]:
 
 def add_parts(scene: Scene, arm: ArmModel) -> Scene:
     """All parts, parked: prefixes as in LOOSE and FIXTURES."""
-    g, tip = generators, arm.numbers.gripper.pad[0] - arm.numbers.gripper.pad_behind
+    g = generators
+    tip = arm.numbers.gripper.pad[0] - arm.numbers.gripper.pad_behind
     makers: dict[str, SpecFactory] = {
         "ball": partial(workshop.ball, g.BALL_RADIUS),
         "box": partial(workshop.box, g.BOX_HALF),

@@ -80,9 +80,13 @@ class TerrainCurriculum(Buffers):
                 f"starts up to {spread_m} m from the middle do not fit on a platform of {terrain.config.shape.platform_m} m: "
                 "take at most half of it."
             )
-        count, device = rng.num_envs, str(rng.device)
-        self.rng, self.adapt, self.spread_m = rng, adapt, spread_m
-        self.episode_s, self.control_dt = episode_s, control_dt
+        count = rng.num_envs
+        device = str(rng.device)
+        self.rng = rng
+        self.adapt = adapt
+        self.spread_m = spread_m
+        self.episode_s = episode_s
+        self.control_dt = control_dt
         self.half_tile_m = 0.5 * terrain.config.tile_m
         self.centres = torch.tensor(terrain.centres, dtype=torch.float32, device=device)
         self.rows, self.columns = self.centres.shape[:2]
@@ -139,5 +143,7 @@ class TerrainCurriculum(Buffers):
         start = self.centres[self.level[ids], self.column[ids]].clone()
         start[:, :2] += draw.uniform(-self.spread_m, self.spread_m, (2,))
         self.start[ids] = start
-        self.walked[ids], self.told[ids], self.ticks[ids] = 0.0, 0.0, 0
+        self.walked[ids] = 0.0
+        self.told[ids] = 0.0
+        self.ticks[ids] = 0
         return start

@@ -64,7 +64,7 @@ class Velocity(LeggedTask):
     def groups(self) -> dict[str, Group]:
         return {"robot": self.group(self.body_terms(), self.robot.legs)}
 
-    def truth(self) -> dict[str, dict[str, Tensor]] | None:
+    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         return None if self.cfg.history == 1 else {"robot": {"base_velocity": self.robot.velocity[:, None]}}
 
     def reset(self, ids: Tensor) -> None:
@@ -124,7 +124,8 @@ class Velocity(LeggedTask):
 
     def level_velocity(self) -> Tensor:
         """[N, 2] m/s, horizontal, along and across the heading."""
-        v, yaw = self.robot.base.lin_vel[:, 0], self.robot.yaw
+        v = self.robot.base.lin_vel[:, 0]
+        yaw = self.robot.yaw
         c, s = yaw.cos(), yaw.sin()
         return torch.stack((c * v[:, 0] + s * v[:, 1], c * v[:, 1] - s * v[:, 0]), dim=1)
 
@@ -136,7 +137,8 @@ class Velocity(LeggedTask):
         return {"robot": {**terms, "alive": 1.0 - terms["fall"]}}
 
     def metrics(self) -> dict[str, Tensor]:
-        count, steps = self.counted.clamp_min(1.0), self.steps.clamp_min(1)
+        count = self.counted.clamp_min(1.0)
+        steps = self.steps.clamp_min(1)
         error = (self.squared / count).sqrt()
         whole = ~self.fallen
         return {
@@ -148,7 +150,7 @@ class Velocity(LeggedTask):
             "torque_peak": self.torque_peak,
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         from rookery.robots.quadrupeds.gaits import Trot
 
         trot = Trot(self.robot, self.cfg.gait_hz)

@@ -41,7 +41,9 @@ class Basketball(Carried):
         return ball()
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, opening, thing = self.robot.tool, self.robot.opening, self.first[:, :3]
+        tool = self.robot.tool
+        opening = self.robot.opening
+        thing = self.first[:, :3]
         scale = torch.tensor([1.0, 1.0, 2.0])
         off = ((thing - self.target) * scale).norm(dim=1)
         near = tolerance(off, 0.0, RADIUS, ((self.first_0 - self.target) * scale).norm(dim=1))

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
-from rookery.sim.parameters import Parameter, scaled
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.loose import at_rest
 from rookery.tasks.manipulation.shaping import both, tolerance
-from rookery.tasks.manipulation.tabletop import CARRY, OPENING, SPREADS, Tabletop
+from rookery.tasks.manipulation.tabletop import CARRY, DEFAULT_RANDOMIZATION, OPENING, Tabletop
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
@@ -25,7 +25,7 @@ LEAD = 0.03  # m, of the expert's goal under the tool
 class ButtonPressTopdown(Tabletop):
     """Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm."""
 
-    spreads = SPREADS | {"button_damping": Range(0.5, 2.0)}
+    default_randomization = DEFAULT_RANDOMIZATION | {"button_damping": Range(0.5, 2.0)}
     start: ClassVar = (0.0, 0.4, CARRY)
     objects: ClassVar = ((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115))
 
@@ -58,7 +58,8 @@ class ButtonPressTopdown(Tabletop):
         self.first[:, 3] = 1.0
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, cap = self.robot.tool, self.first[:, :3]
+        tool = self.robot.tool
+        cap = self.first[:, :3]
         off = (tool - cap).norm(dim=1)
         up = (cap[:, 2] - self.target[:, 2]).abs()
         reached = tolerance(off, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
@@ -68,7 +69,8 @@ class ButtonPressTopdown(Tabletop):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Over the cap with the fingers closed, then down on it."""
-        cap, tool = self.first[:, :3], self.robot.tool
+        cap = self.first[:, :3]
+        tool = self.robot.tool
         over = (tool - cap)[:, :2].norm(dim=1) < 0.02
         place = cap.clone()
         down = torch.maximum(self.target[:, 2] + DEEP, tool[:, 2] - LEAD)

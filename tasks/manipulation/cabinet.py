@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
-from rookery.sim.parameters import Parameter, scaled
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.loose import at_rest
-from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
 
 OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
 NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
@@ -39,7 +39,7 @@ class Cabinet(PandaTask):
     """
 
     Config = CabinetConfig
-    spreads = SPREADS | {"drawer_damping": Range(0.5, 3.0)}
+    default_randomization = DEFAULT_RANDOMIZATION | {"drawer_damping": Range(0.5, 3.0)}
     camera: Any = ((0.35, -1.35, 1.0), (0.6, 0.0, 0.35))
     home = (0.0, -0.402, 0.0, -2.514, 0.0, 3.159, -0.785)
     box = ((0.3, -0.3, 0.25), (0.84, 0.3, 0.7))
@@ -52,10 +52,14 @@ class Cabinet(PandaTask):
 
     def setup(self) -> None:
         super().setup()
-        world, n = self.world, self.world.num_envs
-        self.base, self.slide = world.bodies(["cabinet/base"]), world.joints(["cabinet/slide"])
+        world = self.world
+        n = self.world.num_envs
+        self.base = world.bodies(["cabinet/base"])
+        self.slide = world.joints(["cabinet/slide"])
         self.buffer("origin", n, 3)
-        self.handle, self.out, self.speed = torch.zeros(n, 3), torch.zeros(n), torch.zeros(n)
+        self.handle = torch.zeros(n, 3)
+        self.out = torch.zeros(n)
+        self.speed = torch.zeros(n)
 
     def parameters(self) -> dict[str, Parameter]:
         damp = scaled(self.world.params, self.slide.names, "damping")
@@ -87,13 +91,17 @@ class Cabinet(PandaTask):
         }  # fmt: skip
 
     def judge(self) -> tuple[dict[str, Tensor], Tensor]:
-        robot, handle, out = self.robot, self.handle, self.out
+        robot = self.robot
+        handle = self.handle
+        out = self.out
         way = (robot.tool - handle).norm(dim=1)
         distance = (1.0 / (1.0 + way.square())).square()
         # heading of the approach into the cabinet, and of the fingers' axis upright; which finger is above does not matter
-        into, upright = robot.turn[:, 0, 2], robot.turn[:, 2, 1].abs()
+        into = robot.turn[:, 0, 2]
+        upright = robot.turn[:, 2, 1].abs()
         side = 0.5 * robot.opening * robot.turn[:, 2, 1].abs()
-        above, below = robot.tool[:, 2] + side - handle[:, 2], handle[:, 2] - robot.tool[:, 2] + side
+        above = robot.tool[:, 2] + side - handle[:, 2]
+        below = handle[:, 2] - robot.tool[:, 2] + side
         around = 0.5 * ((above > 0.0) & (below > 0.0) & (way < 0.1)).float()
         terms = {
             "distance": torch.where(way <= NEAR, 2.0, 1.0) * distance,
@@ -108,7 +116,8 @@ class Cabinet(PandaTask):
 
     def plan(self) -> dict[str, Wish]:
         """To a place before the handle, around it, close, and back. What comes next is told by where things are."""
-        tool, handle = self.robot.tool, self.handle
+        tool = self.robot.tool
+        handle = self.handle
         approach = self._attitude["arm"][:, 2].float()
         off = tool - handle
         ahead = off @ approach

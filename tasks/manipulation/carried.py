@@ -15,7 +15,8 @@ from rookery.tasks.manipulation.puck import ABOVE, LEAD, PuckTask, gripping_tabl
 
 SLACK = 0.0015  # m, of the gripper's opening around what it holds
 LOW = 0.03  # m, of the tool over the thing, under which the fingers are around it
-CLOSE, FINE = 0.03, 0.012
+CLOSE = 0.03
+FINE = 0.012
 """m: nearer than the first along the table to what it fetches, the tool is led by the second, and swings less."""
 OVER = 0.015  # m, along the table, of the thing from the place over which it is lowered
 
@@ -68,15 +69,18 @@ class Carried(PuckTask):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Over the thing, down, close; up, across, down to its place, open. What comes next is told by where things are."""
-        thing, tool = self.first[:, :3], self.robot.tool
-        off, aim = tool - thing, self.origin + torch.tensor(self.aim)
+        thing = self.first[:, :3]
+        tool = self.robot.tool
+        off = tool - thing
+        aim = self.origin + torch.tensor(self.aim)
         beside = torch.where(off[:, 2] < LOW, 2.0 * self.beside, self.beside)
         there = off[:, :2].norm(dim=1) < beside
         down = there & (off[:, 2].abs() < 0.01)
         held = down & (self.robot.opening < self.wide + SLACK)
         way = aim - thing
         far = way[:, :2].norm(dim=1)
-        over, high = far < OVER, thing[:, 2] > self.travel - OVER
+        over = far < OVER
+        high = thing[:, 2] > self.travel - OVER
         way[:, 2] = torch.where(over, way[:, 2], self.travel - thing[:, 2])
         way[:, :2] *= (over | high)[:, None]
         fetch = thing.clone()

@@ -47,7 +47,8 @@ class DoorClose(DoorOpen):
         along, behind = self._local(angle)
         before = -LEVER - behind
         pushing = ((along - ALONG).abs() < 0.04) & (before > 0.0) & (before < AWAY + 0.02)
-        out, zero = torch.full_like(angle, ALONG), torch.zeros_like(angle)
+        out = torch.full_like(angle, ALONG)
+        zero = torch.zeros_like(angle)
         gap = torch.where(pushing, GAP, AWAY)
         place = self._at(torch.where(pushing, (angle - AHEAD).clamp_min(0.0), angle), out, -LEVER - gap, zero)
         return self.towards(place, pushing), torch.ones_like(angle)

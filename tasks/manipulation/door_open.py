@@ -21,7 +21,8 @@ BEFORE = 0.012  # m, of the open fingers' middle before the lever's axis: 9 mm f
 AJAR = 0.42
 """rad, how far it is pulled: farther, the arm would have to fold up; beyond .8 the fingers, which do not turn, would bind."""
 END = 1.5  # rad, to which the expert pushes it: the handle is at its goal in x at 1.6
-EDGE, INNER = 0.345, 0.21
+EDGE = 0.345
+INNER = 0.21
 """m, from the hinge to where the leaf is pushed from behind, when ajar and when open."""
 OVER = 0.115
 """m, of the tool over the door's middle when it pushes: 17 mm of the finger are behind the leaf, the palm is over the case."""
@@ -39,7 +40,9 @@ class DoorOpen(Furnished):
 
     def _axes(self, angle: Tensor) -> tuple[Tensor, Tensor]:
         """Unit vectors [N, 3], world, of the leaf opened by `angle`: away from the hinge, and away from the lever."""
-        c, s, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+        c = angle.cos()
+        s = angle.sin()
+        zero = torch.zeros_like(angle)
         return torch.stack((c, -s, zero), 1), torch.stack((s, c, zero), 1)
 
     def see(self) -> None:
@@ -47,10 +50,13 @@ class DoorOpen(Furnished):
         along, behind = self._axes(angle)
         first = self.first
         first[:, :3] = self.origin + torch.tensor(HINGE) + DOOR_HANDLE[0] * along + DOOR_HANDLE[1] * behind
-        first[:, 3], first[:, 6] = (0.5 * angle).cos(), -(0.5 * angle).sin()
+        first[:, 3] = (0.5 * angle).cos()
+        first[:, 6] = -(0.5 * angle).sin()
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        hand, handle, angle = self.frame[:, :3], self.first[:, :3], self.opened
+        hand = self.frame[:, :3]
+        handle = self.first[:, :3]
+        angle = self.opened
         off = hand - handle
         rho = (off + torch.tensor([0.05, 0.0, 0.0]))[:, :2].norm(dim=1)
         # far from the lever the hand has to be high
@@ -88,7 +94,8 @@ class DoorOpen(Furnished):
         """Where the tool is to be [N, 3], and whether the lever is between the fingers [N]."""
         along, behind = self._local(angle)
         z = self.robot.tool[:, 2] - self.origin[:, 2]
-        beside, across = (along - PULL).abs(), behind + LEVER + BEFORE
+        beside = (along - PULL).abs()
+        across = behind + LEVER + BEFORE
         around = (beside < 0.05) & (across.abs() < 0.035) & (z < 0.02)
         above = (beside < 0.012) & (across.abs() < 0.012)
         low = around | above

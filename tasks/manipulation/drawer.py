@@ -60,7 +60,9 @@ class DrawerOpen(_Drawer):
 
     def judge(self) -> tuple[Tensor, Tensor]:
         scale = torch.tensor([3.0, 3.0, 1.0])
-        hand, thing, off = self.frame[:, :3], self.first[:, :3], self.off_goal()
+        hand = self.frame[:, :3]
+        thing = self.first[:, :3]
+        off = self.off_goal()
         bar_0 = self.origin + self._bar
         margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
         near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
@@ -68,7 +70,8 @@ class DrawerOpen(_Drawer):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Down around the bar with open fingers, then back."""
-        tool, grip = self.robot.tool, self.bar()
+        tool = self.robot.tool
+        grip = self.bar()
         grip[:, 1] -= BEFORE
         off = tool - grip
         above = off[:, :2].norm(dim=1) < 0.01
@@ -88,8 +91,10 @@ class DrawerClose(_Drawer):
     above = 0.05
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        thing, off = self.first[:, :3], self.off_goal()
-        way, way_0 = (thing - self.robot.tool).norm(dim=1), (self.first_0 - self.tool_0).norm(dim=1)
+        thing = self.first[:, :3]
+        off = self.off_goal()
+        way = (thing - self.robot.tool).norm(dim=1)
+        way_0 = (self.first_0 - self.tool_0).norm(dim=1)
         reach = tolerance(way, 0.0, 0.005, (way_0 - 0.005).abs(), gaussian=True)
         off_0 = (self.first_0 - self.target).norm(dim=1)
         shut = tolerance(off, 0.0, 0.05, (off_0 - 0.05).abs())
@@ -99,7 +104,8 @@ class DrawerClose(_Drawer):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Down before the bar with the fingers closed, then forth."""
-        tool, bar = self.robot.tool, self.bar()
+        tool = self.robot.tool
+        bar = self.bar()
         off = tool - bar
         before = (off[:, 0].abs() < 0.03) & (off[:, 1] < -0.015)
         low = before & (off[:, 2] < 0.012)

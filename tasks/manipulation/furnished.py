@@ -9,13 +9,14 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.sim.parameters import Parameter, scaled
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.loose import at_rest
-from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
+from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
 
-LEAD, PUSH = 0.03, 0.013
+LEAD = 0.03
+PUSH = 0.013
 """m, of the expert's goal before the tool, free and in touch. With the 5 cm that the robot allows, the tool swings past its
 goal by up to 3 cm, and hits handles hard."""
 
@@ -28,7 +29,7 @@ class Furnished(Tabletop):
         opened: [N] m or rad, of its joint, 0 shut.
     """
 
-    spreads = SPREADS | {"handle_damping": Range(0.5, 2.0)}
+    default_randomization = DEFAULT_RANDOMIZATION | {"handle_damping": Range(0.5, 2.0)}
     joint: ClassVar[str]
     """Name of its joint."""
     begin: ClassVar[float] = 0.0

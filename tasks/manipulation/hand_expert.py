@@ -17,7 +17,9 @@ from rookery.sim.buffers import Buffers
 if TYPE_CHECKING:
     from rookery.tasks.manipulation.hand_grasp import HandGrasp
 
-APPROACH, CLOSE, LIFT = 0, 1, 2
+APPROACH = 0
+CLOSE = 1
+LIFT = 2
 THERE = 0.004  # m, from the grasp at which the fingers begin to close
 LATEST = 1.0  # s, of the approach; then they close in any case
 CLOSING = 0.7  # s, from open to shut where nothing is in between
@@ -51,7 +53,8 @@ class HandExpert(Buffers):
 
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """The action [N, 1, 22] of every world; called once in each control step."""
-        task, hand = self.task, self.task.hand
+        task = self.task
+        hand = self.task.hand
         self._go_on()
         closing = torch.where(self.phase == APPROACH, 0.0, self.clock / CLOSING).clamp(max=1.0)
         closing = torch.where(self.phase == LIFT, 1.0, closing)[:, None]
@@ -67,7 +70,9 @@ class HandExpert(Buffers):
 
     def _go_on(self) -> None:
         """To the next phase, where this one is done."""
-        task, hand, t = self.task, self.task.hand, self.clock
+        task = self.task
+        hand = self.task.hand
+        t = self.clock
         near = (hand.grasp.pos[:, 0] - task.place).norm(dim=1) < THERE
         still = hand.joints.vel[:, :16].abs().amax(1) < STILL
         done = torch.where(self.phase == APPROACH, near | (t > LATEST), (still & (t > SQUEEZE[0])) | (t > SQUEEZE[1]))

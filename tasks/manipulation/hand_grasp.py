@@ -21,14 +21,14 @@ from torch import Tensor
 from rookery.assets.objects import find_object
 from rookery.assets.scenery import table
 from rookery.robots.manipulators.allegro import OPEN, PINCH_OPEN, TOUCH_SCALE, AllegroHand, add_allegro, wrist_angles
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.manipulation.hand_expert import HandExpert
 from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
-from rookery.tasks.manipulation.handled import SPREADS, hand_parameters
+from rookery.tasks.manipulation.handled import DEFAULT_RANDOMIZATION, hand_parameters
 from rookery.tasks.manipulation.loose import at_rest
 
 HEIGHT = 0.3  # m, of the wrist's zero over the table
@@ -73,7 +73,7 @@ class HandGrasp(Task):
 
     Config = HandGraspConfig
     causes = ("lost",)
-    spreads = SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.55, -0.5, 0.35), (0.0, 0.0, 0.12))
     cfg: HandGraspConfig
 
@@ -102,11 +102,13 @@ class HandGrasp(Task):
         return add_allegro(scene, height=HEIGHT)
 
     def setup(self) -> None:
-        world, n = self.world, self.world.num_envs
+        world = self.world
+        n = self.world.num_envs
         self.hand = AllegroHand(world, control_dt=self.cfg.control_dt)
         self.child("hand", self.hand)
         self.thing = world.bodies(["thing/object"])
-        self.step_sizes, self._leashes = torch.tensor(STEPS), torch.tensor(LEASHES)
+        self.step_sizes = torch.tensor(STEPS)
+        self._leashes = torch.tensor(LEASHES)
         self.zero = torch.tensor([0.0, 0.0, HEIGHT])
         self._size = max(self.item.size)
         for name, width in (("place", 3), ("turn", 4), ("last", 22)):
@@ -147,7 +149,8 @@ class HandGrasp(Task):
         return hand_parameters(self.world, self.hand, "thing/object", shapes)
 
     def reset(self, ids: Tensor) -> None:
-        rng, n = self.rng(ids), len(ids)
+        rng = self.rng(ids)
+        n = len(ids)
         pick = rng.integers(0, len(self.grasps.position))
         u = rng.uniform(-1.0, 1.0, (3,))
         pos = torch.cat((self.cfg.object_spread * u[:, :2], torch.full((n, 1), self.item.rest_height)), 1)
@@ -161,7 +164,9 @@ class HandGrasp(Task):
         wrist = torch.cat((start - self.zero, wrist_angles(turn)), 1)
         self.hand.reset(ids, torch.cat((fingers, wrist), 1))
         self.thing.set_state(ids, at_rest(pos, quat))
-        self.pick[ids], self.place[ids], self.turn[ids] = pick, place, turn
+        self.pick[ids] = pick
+        self.place[ids] = place
+        self.turn[ids] = turn
         self.height[ids] = 0.0
         self.away[ids] = (start - pos - axes @ self.grasps.centre).norm(dim=1)
         self.last[ids] = 0.0
@@ -205,12 +210,14 @@ class HandGrasp(Task):
         self.ever |= up
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        hand, state = self.hand, self.thing.state[:, 0]
+        hand = self.hand
+        state = self.thing.state[:, 0]
         to_hand = matrix(hand.grasp.quat[:, 0]).view(-1, 3, 3).transpose(1, 2)
         axes = matrix(state[:, 3:7]).view(-1, 3, 3)
         offset = state[:, :3] - hand.grasp.pos[:, 0]
         centre = offset + axes @ self.grasps.centre
-        pos, force = hand.joints.pos, self.force
+        pos = hand.joints.pos
+        force = self.force
         terms = {
             "joint_position": pos[:, :16], "joint_velocity": hand.joints.vel[:, :16], "wrist": pos[:, 16:],
             "command": hand.target - pos, "touch": (force > TOUCHED).float(), "force": force,
@@ -237,7 +244,7 @@ class HandGrasp(Task):
             "height": self.height,
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """The automatic demonstrator: it reads the true state, see hand_expert.HandExpert."""
         return self.expert.act
 
@@ -245,5 +252,6 @@ class HandGrasp(Task):
 def _table() -> mujoco.MjSpec:
     """A table whose contacts have elliptic friction cones and stiff friction, without which what is held creeps."""
     spec = table(half=(0.5, 0.5), centre=(0.0, 0.0))
-    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10.0
     return spec

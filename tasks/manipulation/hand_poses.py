@@ -20,7 +20,9 @@ BACK = 0.05
 """m, from the grasp back along the approach to where the hand begins (G-PAYN, facts 5.1)."""
 BELOW = 0.25
 """Sine of the steepest approach from below: the table leaves no room for more."""
-_POINTS, _MORE, _SWEEP = 500, 6, (0.0125, 0.025, 0.0375, 0.05)
+_POINTS = 500
+_MORE = 6
+_SWEEP = (0.0125, 0.025, 0.0375, 0.05)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ def grasp_list(name: str, sampler: str, count: int, seed: int) -> GraspList:
         raise unknown("object", name, names())
     if sampler not in SAMPLERS:
         raise unknown("sampler", sampler, SAMPLERS)
-    item, rng = find_object(name), np.random.default_rng(seed)
+    item = find_object(name)
+    rng = np.random.default_rng(seed)
     points, _ = sample_surface(item.mesh, _POINTS, rng)
     fitted = superquadric.fit(points)
     table = -item.rest_height
@@ -122,7 +125,8 @@ def _merit(pose: GraspPose, item: ObjectModel, points: Floats) -> float:
     fingers turn it, and what hangs below hangs well and what stands above tips over; how far it is before the palm, where the
     hand has little force; how level the fingers close.
     """
-    held, com = _between(pose, points), np.asarray(item.com)
+    held = _between(pose, points)
+    com = np.asarray(item.com)
     if not len(held):
         return 0.0
     meet = sum((np.abs(held[:, 0] - x) < _WIDE).sum() >= _ENOUGH for x in FINGERS) / len(FINGERS)

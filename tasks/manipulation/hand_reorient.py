@@ -21,12 +21,12 @@ from rookery.assets.allegro import FLANGE_TO_PALM, PALM_CENTRE, PALM_HALF, alleg
 from rookery.assets.blocks import block
 from rookery.assets.scenery import Rgba, ground
 from rookery.robots.manipulators.allegro import HAND_NAME, TOUCH_SCALE, AllegroHand
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.tasks.manipulation.handled import SPREADS, hand_parameters
+from rookery.tasks.manipulation.handled import DEFAULT_RANDOMIZATION, hand_parameters
 from rookery.tasks.manipulation.loose import at_rest
 
 HEIGHT = 0.3  # m, of the mounting face
@@ -78,7 +78,7 @@ class HandReorient(Task):
     Config = HandReorientConfig
     causes = ("dropped",)
     headline = "successes"
-    spreads = SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.42, -0.30, 0.62), (0.10, 0.06, 0.31))
     cfg: HandReorientConfig
 
@@ -97,10 +97,12 @@ class HandReorient(Task):
         return scene.add(lambda: coloured_cube(shown=True), "goal", pos=SHOWN)
 
     def setup(self) -> None:
-        world, n = self.world, self.world.num_envs
+        world = self.world
+        n = self.world.num_envs
         self.hand = AllegroHand(world, control_dt=self.cfg.control_dt, wrist=False)
         self.child("hand", self.hand)
-        self.cube, self._shown = world.bodies(["cube/base"]), world.bodies(["goal/base"])
+        self.cube = world.bodies(["cube/base"])
+        self._shown = world.bodies(["goal/base"])
         self._starts = cube_turns()
         self.buffer("goal", n, 4)
         self.buffer("last", n, 16)
@@ -132,7 +134,8 @@ class HandReorient(Task):
         return hand_parameters(self.world, self.hand, "cube/base", ["cube/block"])
 
     def reset(self, ids: Tensor) -> None:
-        rng, n = self.rng(ids), len(ids)
+        rng = self.rng(ids)
+        n = len(ids)
         joints = (CRADLE + 0.05 * rng.uniform(-1.0, 1.0, (16,))).clamp(self.hand.lower, self.hand.upper)
         self.hand.reset(ids, joints)
         pos = MIDDLE + 0.005 * rng.uniform(-1.0, 1.0, (3,))
@@ -162,7 +165,8 @@ class HandReorient(Task):
         hand.command((hand.target + self.cfg.action_scale * a.clamp(-1.0, 1.0)).clamp(hand.lower, hand.upper))
 
     def advance(self) -> None:
-        state, hand = self.cube.state[:, 0], self.hand
+        state = self.cube.state[:, 0]
+        hand = self.hand
         self.force.copy_(hand.touch)
         off = (state[:, :3] - MIDDLE).norm(dim=1)
         angle = rotation_error(self.goal, state[:, 3:7]).norm(dim=1)
@@ -183,7 +187,8 @@ class HandReorient(Task):
             self._new_goals(done.nonzero()[:, 0])
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        hand, state = self.hand, self.cube.state[:, 0]
+        hand = self.hand
+        state = self.cube.state[:, 0]
         terms = {
             "joint_position": hand.joints.pos, "joint_velocity": hand.joints.vel, "command": hand.target - hand.joints.pos,
             "force": self.force, "cube_position": state[:, :3] - MIDDLE,
@@ -223,8 +228,10 @@ def coloured_cube(shown: bool = False) -> mujoco.MjSpec:
     if shown:
         body.mocap = True
     for i, colour in enumerate(FACES):
-        pos, size = [0.0] * 3, [0.88 * HALF] * 3
-        pos[i // 2], size[i // 2] = (HALF if i % 2 == 0 else -HALF), 0.0006
+        pos = [0.0] * 3
+        size = [0.88 * HALF] * 3
+        pos[i // 2] = HALF if i % 2 == 0 else -HALF
+        size[i // 2] = 0.0006
         face = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=pos, rgba=list(colour), mass=0.0, group=2)
         face.contype = face.conaffinity = 0
     if shown:
@@ -236,5 +243,6 @@ def coloured_cube(shown: bool = False) -> mujoco.MjSpec:
 def _floor() -> mujoco.MjSpec:
     """The ground, with elliptic friction cones."""
     spec = ground()
-    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10.0
     return spec

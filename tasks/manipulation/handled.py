@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rookery.robots.manipulators.allegro import AllegroHand
-from rookery.sim.parameters import Parameter, scaled, sliding
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter, scaled, sliding
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.world import World
 
-SPREADS = {
+DEFAULT_RANDOMIZATION = {
     "object_mass": Range(0.7, 1.3),
     "object_friction": Range(0.6, 1.2),
     "pad_friction": Range(0.9, 1.5),
@@ -27,7 +27,8 @@ def hand_parameters(world: World, hand: AllegroHand, body: str, shapes: list[str
     p = world.params
     tips = list(hand.tips.names)  # their geoms have the bodies' names
     joints = list(hand.joint_names[:16])
-    weigh, damp = scaled(p, [body], "mass", "inertia"), scaled(p, joints, "damping")
+    weigh = scaled(p, [body], "mass", "inertia")
+    damp = scaled(p, joints, "damping")
     friction, pads = (float(p.nominal("friction", geoms)[0, 0]) for geoms in (shapes, tips))
     return {
         "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),

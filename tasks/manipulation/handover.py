@@ -15,12 +15,12 @@ from torch import Tensor
 
 from rookery.assets.blocks import BLUE, block
 from rookery.assets.scenery import table
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
 from rookery.tasks.manipulation.lying import Block
-from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Stand, Wish, drawn
+from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Stand, Wish, drawn
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood
 GRIP = 0.065  # m, from the bar's middle to where each arm holds it: the palms, 6.6 cm wide, are 6.4 cm apart
@@ -51,7 +51,7 @@ class Handover(PandaTask):
     """
 
     Config = HandoverConfig
-    spreads = SPREADS | OBJECT_SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
     stands: ClassVar = {"giver": Stand("giver"), "receiver": Stand("receiver", (1.2, 0.0, 0.0), math.pi)}
     camera: Any = ((0.6, -1.3, 0.8), (0.6, 0.0, 0.15))
     start = (0.45, 0.0, 0.35)
@@ -120,8 +120,11 @@ class Handover(PandaTask):
 
     def judge(self) -> tuple[dict[str, Tensor], Tensor]:
         """Stages: what is behind counts in full once the bar is passed, so that nothing is gained by going back."""
-        bar, giver, receiver = self.bar.pos, self.robots["giver"], self.robots["receiver"]
-        give, take = self.off("giver"), self.off("receiver")
+        bar = self.bar.pos
+        giver = self.robots["giver"]
+        receiver = self.robots["receiver"]
+        give = self.off("giver")
+        take = self.off("receiver")
         height = bar[:, 2] - HALF[2]
         gripped = (take < 0.02) & (receiver.opening < HELD)
         alone = gripped & ((giver.tool - self.grips["giver"]).norm(dim=1) > AWAY) & (height > 0.05)
@@ -154,15 +157,21 @@ class Handover(PandaTask):
     def plan(self) -> dict[str, Wish]:
         """Phases of both: giver over the bar, down, close, to the meeting place; receiver over it, down, close; giver opens,
         goes up and away; receiver to the goal, down, open, up."""
-        giver, receiver = self.robots["giver"], self.robots["receiver"]
-        g, r, bar = giver.tool, receiver.tool, self.bar.pos
-        grip_g, grip_r = self.grips["giver"], self.grips["receiver"]
+        giver = self.robots["giver"]
+        receiver = self.robots["receiver"]
+        g = giver.tool
+        r = receiver.tool
+        bar = self.bar.pos
+        grip_g = self.grips["giver"]
+        grip_r = self.grips["receiver"]
         over_g, over_r = (torch.cat((v[:, :2], v[:, 2:] + 0.08), 1) for v in (grip_g, grip_r))
-        carried_g, carried_r = torch.tensor(MEET) + (g - bar), self.target + (r - bar)
+        carried_g = torch.tensor(MEET) + (g - bar)
+        carried_r = self.target + (r - bar)
         above = torch.cat((carried_r[:, :2], carried_r[:, 2:] + 0.12), 1)
         back = torch.cat((torch.minimum(g[:, :1], torch.tensor(0.40)), g[:, 1:2], torch.full_like(g[:, 2:], 0.40)), 1)
         waits = torch.tensor((0.85, 0.0, 0.40)).expand_as(r)
-        stay_g, stay_r = giver.goal.float(), receiver.goal.float()
+        stay_g = giver.goal.float()
+        stay_r = receiver.goal.float()
         up_g, up_r = (torch.cat((v[:, :2], torch.full_like(v[:, 2:], 0.40)), 1) for v in (stay_g, stay_r))
 
         def at(a: Tensor, b: Tensor, m: float) -> Tensor:
@@ -181,7 +190,8 @@ class Handover(PandaTask):
             waits, waits, waits, waits, over_r, grip_r, grip_r, stay_r, stay_r, above, carried_r, stay_r, up_r,
         ])  # fmt: skip
         p = self.phase
-        closed_g, closed_r = (p >= 2) & (p <= 6), (p >= 6) & (p <= 10)
+        closed_g = (p >= 2) & (p <= 6)
+        closed_r = (p >= 6) & (p <= 10)
         slow = torch.where(p == 10, 0.005, 0.01)
         return {
             "giver": Wish(place_g, torch.where(closed_g, 1.0, -1.0)),

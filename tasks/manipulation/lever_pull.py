@@ -50,20 +50,25 @@ class LeverPull(Furnished):
     def see(self) -> None:
         angle = self.opened
         self.first[:, :3] = self._end(angle)
-        self.first[:, 3], self.first[:, 4] = (0.5 * angle).cos(), -(0.5 * angle).sin()
+        self.first[:, 3] = (0.5 * angle).cos()
+        self.first[:, 4] = -(0.5 * angle).sin()
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        end, scale = self.first[:, :3], torch.tensor([4.0, 1.0, 4.0])
+        end = self.first[:, :3]
+        scale = torch.tensor([4.0, 1.0, 4.0])
         grip = torch.tensor([GRIP, 0.0, 0.0])
-        way, way_0 = self.robot.tool - end - grip, self.tool_0 - self.first_0 - grip
+        way = self.robot.tool - end - grip
+        way_0 = self.tool_0 - self.first_0 - grip
         ready = tolerance((way * scale).norm(dim=1), 0.0, 0.02, (way_0 * scale).norm(dim=1))
-        off, off_0 = (end - self.target).norm(dim=1), (self.first_0 - self.target).norm(dim=1)
+        off = (end - self.target).norm(dim=1)
+        off_0 = (self.first_0 - self.target).norm(dim=1)
         score = 10.0 * both(ready, tolerance(off, 0.0, 0.04, off_0))
         return score, (self.opened - UPRIGHT).abs() <= ERROR
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Up, over the bar, down around it, close; then along the lever's circle."""
-        tool, angle = self.robot.tool, self.opened
+        tool = self.robot.tool
+        angle = self.opened
         grip = torch.tensor([GRIP, 0.0, -DEEP])
         bar = self._end(angle) + grip
         off = tool - bar

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import RED, block
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
 from rookery.tasks.manipulation.lying import Block, quarter_heading
-from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
 REACHED = (
@@ -37,7 +37,7 @@ class Lift(PandaTask):
     """Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second."""
 
     Config = LiftConfig
-    spreads = SPREADS | OBJECT_SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
 
     target: Tensor
     reached: Tensor
@@ -79,8 +79,10 @@ class Lift(PandaTask):
         }  # fmt: skip
 
     def judge(self) -> tuple[dict[str, Tensor], Tensor]:
-        tool, cube = self.robot.tool, self.cube.pos
-        way, off = (tool - cube).norm(dim=1), (self.target - cube).norm(dim=1)
+        tool = self.robot.tool
+        cube = self.cube.pos
+        way = (tool - cube).norm(dim=1)
+        off = (self.target - cube).norm(dim=1)
         self.reached |= way < REACHED
         terms = {
             "reach": 1.0 - torch.tanh(5.0 * way),
@@ -92,7 +94,8 @@ class Lift(PandaTask):
 
     def plan(self) -> dict[str, Wish]:
         """Over the cube, down, close, and with it to the goal. What comes next is told by where things are."""
-        tool, cube = self.robot.tool, self.cube.pos
+        tool = self.robot.tool
+        cube = self.cube.pos
         off = tool - cube
         over = off[:, :2].norm(dim=1) < 0.01
         down = over & (off[:, 2].abs() < 0.008)

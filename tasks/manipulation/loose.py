@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rookery.sim.parameters import Parameter, scaled, sliding
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter, scaled, sliding
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.world import World
 
-OBJECT_SPREADS = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
+OBJECT_RANDOMIZATION = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
 UPRIGHT = torch.tensor([1.0, 0.0, 0.0, 0.0])
 
 
 def at_rest(pos: Tensor, quat: Tensor = UPRIGHT) -> Tensor:
     """[n, 1, 13] state (see Bodies.state) of a body that rests at [n, 3] m, [n, 4] or [4] wxyz, world."""
     state = torch.zeros(len(pos), 1, 13)
-    state[:, 0, :3], state[:, 0, 3:7] = pos, quat
+    state[:, 0, :3] = pos
+    state[:, 0, 3:7] = quat
     return state
 
 
@@ -31,7 +32,8 @@ class Loose:
     """
 
     def __init__(self, world: World, name: str) -> None:
-        self.world, self.geom = world, f"{name}/{name}"
+        self.world = world
+        self.geom = f"{name}/{name}"
         self.body = world.bodies([f"{name}/base"])
 
     @property
@@ -57,7 +59,8 @@ def object_parameters(world: World, bodies: Sequence[str], geoms: Sequence[str])
         geoms: its shapes.
     """
     p, both = world.params, [*geoms, "table"]  # a contact takes the larger friction
-    weigh, slide = scaled(p, bodies, "mass", "inertia"), sliding(p, both)
+    weigh = scaled(p, bodies, "mass", "inertia")
+    slide = sliding(p, both)
     nominal = float(p.nominal("friction", both)[0, 0])
     return {
         "object_mass": Parameter("mass of the object", "1", 1.0, 0.1, 10.0, weigh),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix
 from rookery.sim.world import World
 from rookery.tasks.manipulation.loose import at_rest, object_parameters
@@ -27,7 +27,9 @@ class Block:
         self.geoms = [f"{name}/{g}" for g in geoms]
         self.body = world.bodies([f"{name}/base"])
         n = world.num_envs
-        self.pos, self.quat, self.speed = torch.zeros(n, 3), torch.zeros(n, 4), torch.zeros(n)
+        self.pos = torch.zeros(n, 3)
+        self.quat = torch.zeros(n, 4)
+        self.speed = torch.zeros(n)
         self.turn = torch.zeros(n, 3, 3)
 
     def refresh(self) -> None:
@@ -41,7 +43,8 @@ class Block:
     def put(self, ids: Tensor, pos: Tensor, yaw: Tensor) -> None:
         """Put it down at [n, 3] m, world, turned by [n] rad about the vertical, at rest."""
         state = at_rest(pos)
-        state[:, 0, 3], state[:, 0, 6] = (0.5 * yaw).cos(), (0.5 * yaw).sin()
+        state[:, 0, 3] = (0.5 * yaw).cos()
+        state[:, 0, 6] = (0.5 * yaw).sin()
         self.body.set_state(ids, state)
 
     def parameters(self) -> dict[str, Parameter]:

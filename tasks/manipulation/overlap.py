@@ -16,7 +16,8 @@ def _cut(points, count, axis, sign, limit, out):  # type: ignore[no-untyped-def]
         j = (i + 1) % count
         a, b = sign * points[i, axis] - limit, sign * points[j, axis] - limit
         if a <= 0.0:
-            out[kept, 0], out[kept, 1] = points[i, 0], points[i, 1]
+            out[kept, 0] = points[i, 0]
+            out[kept, 1] = points[i, 1]
             kept += 1
         if (a < 0.0 < b) or (b < 0.0 < a):
             share = a / (a - b)
@@ -36,7 +37,8 @@ def overlap(pose, goal, rectangles, area):  # type: ignore[no-untyped-def]  # pr
         area: [N] m^2, out.
     """
     for world in prange(pose.shape[0]):
-        first, second = np.empty((8, 2)), np.empty((8, 2))
+        first = np.empty((8, 2))
+        second = np.empty((8, 2))
         turn = pose[world, 2] - goal[world, 2]
         c, s = math.cos(turn), math.sin(turn)
         dx, dy = pose[world, 0] - goal[world, 0], pose[world, 1] - goal[world, 1]

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from rookery.assets.scenery import table
 from rookery.robots.manipulators.panda import STEP, TURN, Panda, add_panda
-from rookery.sim.parameters import Parameter
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.rotations import matrix
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
@@ -37,7 +37,7 @@ BOX = ((0.28, -0.45, 0.012), (0.76, 0.45, 0.6))
 OPENING = 0.08  # m, of the open gripper
 FOLLOWING = ("cartesian", "pose", "impedance")
 """Action kinds in which the tool follows a goal of its own."""
-SPREADS = {
+DEFAULT_RANDOMIZATION = {
     "pad_friction": Range(0.6, 1.5),
     "joint_damping": Range(0.5, 3.0),
     "observation_noise": Range(1.0, 1.0),
@@ -95,7 +95,7 @@ class PandaTask(Task):
     """
 
     Config: ClassVar[type] = PandaConfig
-    spreads = SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
     cfg: Any
     stands: ClassVar[dict[str, Stand]] = {"arm": Stand()}
@@ -158,7 +158,8 @@ class PandaTask(Task):
         return spec
 
     def setup(self) -> None:
-        world, n = self.world, self.world.num_envs
+        world = self.world
+        n = self.world.num_envs
         self.robots: dict[str, Panda] = {}
         for group, stand in self.stands.items():
             robot = Panda(
@@ -290,7 +291,7 @@ class PandaTask(Task):
 
     # The scripted expert
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
         """The scripted expert of the task: it reads the true state, and moves tools straight to where `plan` says. None for
         actions of joints."""
         if self.cfg.action not in FOLLOWING:

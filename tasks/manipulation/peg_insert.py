@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.loose import OBJECT_SPREADS, Loose, at_rest
+from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION, Loose, at_rest
 from rookery.tasks.manipulation.puck import LEAD, gripping_table
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
-from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
+from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
 
 RADIUS = 0.07  # m
-GRASP, HEAD = (0.03, 0.0, 0.01), (-0.1, 0.0, 0.0)
+GRASP = (0.03, 0.0, 0.01)
+HEAD = (-0.1, 0.0, 0.0)
 """m, in the peg's frame: where it is to be gripped, which is what is observed of it, and its head."""
 GOAL = (0.03, 0.0, HOLE_Z)
 """m, from the foot of the block to where the head is to go."""
@@ -35,7 +36,7 @@ AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 class PegInsertSide(Tabletop):
     """Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two."""
 
-    spreads = SPREADS | OBJECT_SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
     objects: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))
     goals: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
     """m, of the block's foot."""
@@ -66,11 +67,14 @@ class PegInsertSide(Tabletop):
     def see(self) -> None:
         pose = self.peg.pose
         points = pose[:, None, :3] + self._points @ matrix(pose[:, 3:]).view(-1, 3, 3).transpose(1, 2)
-        self.first[:, :3], self.first[:, 3:] = points[:, 0], pose[:, 3:]
+        self.first[:, :3] = points[:, 0]
+        self.first[:, 3:] = pose[:, 3:]
         self.head.copy_(points[:, 1])
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, opening, grasp = self.robot.tool, self.robot.opening, self.first[:, :3]
+        tool = self.robot.tool
+        opening = self.robot.opening
+        grasp = self.first[:, :3]
         weights = torch.tensor([1.0, 2.0, 2.0])
         # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
         head_0 = self.first_0 + (self._points[1] - self._points[0])
@@ -99,7 +103,8 @@ class PegInsertSide(Tabletop):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Over the peg, down, close, in front of the hole, in. What comes next is told by where things are."""
-        grasp, tool = self.first[:, :3], self.robot.tool
+        grasp = self.first[:, :3]
+        tool = self.robot.tool
         off = tool - grasp
         there = off[:, :2].norm(dim=1) < 0.015
         down = there & (off[:, 2].abs() < 0.01)

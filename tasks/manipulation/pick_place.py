@@ -11,7 +11,8 @@ from rookery.tasks.manipulation.push import NEAR
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 from rookery.tasks.manipulation.tabletop import OPENING
 
-RADIUS, FULL = 0.07, 0.05
+RADIUS = 0.07
+FULL = 0.05
 """m, of the puck from its goal: within the first the task is done, within the second the reward is full."""
 LIFTED = 0.01  # m
 
@@ -23,7 +24,9 @@ class PickPlace(PuckTask):
         return gripping_table(super().ground())
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        tool = self.robot.tool
+        opening = self.robot.opening
+        puck = self.first[:, :3]
         off = (puck - self.target).norm(dim=1)
         near = tolerance(off, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
         caged = cage(

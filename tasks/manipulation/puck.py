@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF, puck
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation import loose
 from rookery.tasks.manipulation.loose import Loose
-from rookery.tasks.manipulation.tabletop import SPREADS, Tabletop
+from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
 
 ABOVE = 0.08
 """m, of the tool over the puck on the way there: the finger tips pass 5 cm over it."""
@@ -31,7 +31,7 @@ class PuckTask(Tabletop):
         puck: the object.
     """
 
-    spreads = SPREADS | loose.OBJECT_SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION | loose.OBJECT_RANDOMIZATION
     objects: ClassVar = ((-0.1, 0.6, PUCK_HALF), (0.1, 0.7, PUCK_HALF))
     goals: ClassVar = ((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3))
     apart: ClassVar = 0.15
@@ -56,7 +56,8 @@ class PuckTask(Tabletop):
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Over the puck, down, close, and with it to the target. What comes next is told by where things are."""
-        thing, tool = self.first[:, :3], self.robot.tool
+        thing = self.first[:, :3]
+        tool = self.robot.tool
         off = tool - thing
         there = off[:, :2].norm(dim=1) < BESIDE
         down = there & (off[:, 2].abs() < 0.01)
@@ -72,5 +73,6 @@ class PuckTask(Tabletop):
 def gripping_table(spec: mujoco.MjSpec) -> mujoco.MjSpec:
     """Give a scene elliptic friction cones, ten times harder sideways than along: a bar held off its middle then sinks by
     1.5 mrad in 2 s instead of by 16 (measured), at no cost that can be seen."""
-    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10.0
     return spec

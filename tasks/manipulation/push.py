@@ -30,7 +30,9 @@ class Push(PuckTask):
         self.target[ids, 2] = PUCK_HALF
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        tool = self.robot.tool
+        opening = self.robot.opening
+        puck = self.first[:, :3]
         off = (puck - self.target).norm(dim=1)
         near = tolerance(off, 0.0, RADIUS, (self.first_0 - self.target).norm(dim=1))
         caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.effort, radius=0.015, pad=0.05, beside=0.005)

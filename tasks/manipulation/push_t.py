@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import T_AREA, T_HEIGHT, T_RECTANGLES, tee, tee_goal
-from rookery.sim.parameters import Parameter
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
 from rookery.tasks.manipulation.lying import Block
 from rookery.tasks.manipulation.overlap import overlap
-from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left
 
 GOAL = (0.5, 0.0, math.pi / 4)  # m, m, rad, of the T's centroid; the angle is the published one
@@ -46,7 +46,7 @@ class PushT(PandaTask):
     """Success: the T covered 95 % of its goal at any time, as published."""
 
     Config = PushTConfig
-    spreads = SPREADS | OBJECT_SPREADS | {"object_friction": Range(0.25, 0.6)}
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION | {"object_friction": Range(0.25, 0.6)}
     headline = "coverage"
     start = (0.45, 0.0, 0.12)
     opening = 0.0
@@ -71,7 +71,8 @@ class PushT(PandaTask):
         self._rectangles = np.array(T_RECTANGLES)
         self._goal = torch.tensor(GOAL, dtype=torch.float64).repeat(n, 1)
         self._area = torch.zeros(n, dtype=torch.float64)
-        self.pose, self.coverage = torch.zeros(n, 3), torch.zeros(n)
+        self.pose = torch.zeros(n, 3)
+        self.coverage = torch.zeros(n)
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.tee.parameters()
@@ -99,7 +100,8 @@ class PushT(PandaTask):
         )
 
     def seen(self, group: str) -> dict[str, Tensor]:
-        place, yaw = self.pose[:, :2], self.pose[:, 2]
+        place = self.pose[:, :2]
+        yaw = self.pose[:, 2]
         off = GOAL[2] - yaw
         return {
             "tee": place - self.robot.tool[:, :2], "tee_heading": torch.stack((yaw.cos(), yaw.sin()), 1),

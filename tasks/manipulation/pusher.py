@@ -22,7 +22,9 @@ LIMITS = ((0.29, -0.4), (0.75, 0.4))  # m, where a push may begin
 def _candidates() -> Tensor:
     """[M, 6] contact, direction and begin of pushes, in the T's frame, m."""
     (_, top, half, thin), (_, foot, thick, long) = T_RECTANGLES
-    high, under, low = top + thin, top - thin, foot - long
+    high = top + thin
+    under = top - thin
+    low = foot - long
     edges = (  # a corner, the next, the outward normal
         ((-half, high), (half, high), (0.0, 1.0)), ((half, under), (half, high), (1.0, 0.0)),
         ((-half, under), (-half, high), (-1.0, 0.0)), ((-half, under), (-thick, under), (0.0, -1.0)),
@@ -31,7 +33,9 @@ def _candidates() -> Tensor:
     )  # fmt: skip
     rows = []
     for a, b, n in edges:
-        start, end, normal = torch.tensor(a), torch.tensor(b), torch.tensor(n)
+        start = torch.tensor(a)
+        end = torch.tensor(b)
+        normal = torch.tensor(n)
         length = float((end - start).norm())
         count = max(2, round((length - 0.016) / 0.016))
         for share in torch.linspace(0.008, length - 0.008, count) / length:
@@ -70,7 +74,8 @@ def foresee(pose: Tensor, goal: Tensor, contact: Tensor, way: Tensor, step: floa
         pose, goal: [..., 3]. contact: [..., 2] m from the T's centroid, world's axes. way: [..., 2], the direction.
         step: m, of the pusher. steps: how many.
     """
-    place, yaw = pose[..., :2], pose[..., 2]
+    place = pose[..., :2]
+    yaw = pose[..., 2]
     costs = [cost(pose, goal)]
     x, y = contact.unbind(-1)
     vx, vy = way.unbind(-1)
@@ -79,7 +84,8 @@ def foresee(pose: Tensor, goal: Tensor, contact: Tensor, way: Tensor, step: floa
         dx = ((LEVER**2 + x * x) * vx + x * y * vy) * scale
         dy = (x * y * vx + (LEVER**2 + y * y) * vy) * scale
         turn = (x * dy - y * dx) / LEVER**2
-        place, yaw = place + torch.stack((dx, dy), -1), yaw + turn
+        place = place + torch.stack((dx, dy), -1)
+        yaw = yaw + turn
         c, s = turn.cos(), turn.sin()
         x, y = c * x - s * y, s * x + c * y
         costs.append(cost(torch.cat((place, yaw[..., None]), -1), goal))

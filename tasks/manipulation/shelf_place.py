@@ -12,12 +12,15 @@ from rookery.assets.tabletop_more import CUBE_HALF, SHELF_Z, cube, shelf
 from rookery.tasks.manipulation.carried import Carried
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 
-RADIUS, FULL = 0.07, 0.05
+RADIUS = 0.07
+FULL = 0.05
 """m, of the cube from its goal: within the first the task is done, within the second the reward is full."""
 NEAR = 0.025  # m, of the tool and the cube: what counts as in the hand
 LIFTED = 0.01  # m
 HEIGHT = 0.3  # m, of the goal over the table, 3 cm over the middle of a cube on the board
-UNDER, WIDE, DEEP = 0.24, 0.15, 0.15
+UNDER = 0.24
+WIDE = 0.15
+DEEP = 0.15
 """m: a cube lower than that, and nearer to the goal than that along x and y, is under the board or about to hit it."""
 
 
@@ -44,7 +47,9 @@ class ShelfPlace(Carried):
         return cube()
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        tool, opening, thing = self.robot.tool, self.robot.opening, self.first[:, :3]
+        tool = self.robot.tool
+        opening = self.robot.opening
+        thing = self.first[:, :3]
         way = thing - self.target
         off = way.norm(dim=1)
         near = tolerance(off, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import GREEN, RED, block
-from rookery.sim.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_SPREADS
+from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
 from rookery.tasks.manipulation.lying import Block, quarter_heading
-from rookery.tasks.manipulation.panda_task import SPREADS, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
 
 HALF, LARGE_HALF = (
     0.025,
@@ -46,7 +46,7 @@ class Stack(PandaTask):
     """Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second."""
 
     Config = StackConfig
-    spreads = SPREADS | OBJECT_SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
 
     def furnish(self, scene: Scene) -> Scene:
         for name, half, rgba, x in (("small", HALF, RED, 0.4), ("large", LARGE_HALF, GREEN, 0.6)):
@@ -56,13 +56,16 @@ class Stack(PandaTask):
 
     def setup(self) -> None:
         super().setup()
-        self.small, self.large = Block(self.world, "small"), Block(self.world, "large")
+        self.small = Block(self.world, "small")
+        self.large = Block(self.world, "large")
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.small.parameters()
 
     def place(self, ids: Tensor) -> None:
-        low, high, n = (0.38, -0.2, 0.0), (0.62, 0.2, 0.0), len(ids)
+        low = (0.38, -0.2, 0.0)
+        high = (0.62, 0.2, 0.0)
+        n = len(ids)
         pairs = torch.stack([drawn(self.rng(ids), low, high) for _ in range(32)], 1).view(n, 16, 2, 3)
         pick = ((pairs[:, :, 0] - pairs[:, :, 1]).norm(dim=2) >= APART).float().argmax(1)
         pair = pairs[torch.arange(n), pick]
@@ -96,7 +99,8 @@ class Stack(PandaTask):
         return off
 
     def judge(self) -> tuple[dict[str, Tensor], Tensor]:
-        tool, cube = self.robot.tool, self.small.pos
+        tool = self.robot.tool
+        cube = self.small.pos
         side = 0.5 * self.robot.opening[:, None] * self.robot.turn[:, :, 1]
         way = (tool - cube).norm(dim=1)
         near = (way + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
@@ -112,7 +116,9 @@ class Stack(PandaTask):
         return terms, stacked & (self.small.speed < STILL)
 
     def plan(self) -> dict[str, Wish]:
-        tool, cube, off = self.robot.tool, self.small.pos, self.off()
+        tool = self.robot.tool
+        cube = self.small.pos
+        off = self.off()
         grip = tool - cube
         yaw, large_yaw, now = (_yaw(x.turn) for x in (self.small, self.large, self.robot))
         still = (self.robot.goal.float() - tool).norm(dim=1) < 0.01
@@ -123,9 +129,12 @@ class Stack(PandaTask):
             self.robot.opening < HELD, tool[:, 2] > CARRY - 0.01, carried & turned_large & still, off[:, 2] < 0.001,
             self.robot.opening > OPEN,
         ])  # fmt: skip
-        over, up, onto = cube.clone(), self.robot.goal.float(), self.large.pos + grip
+        over = cube.clone()
+        up = self.robot.goal.float()
+        onto = self.large.pos + grip
         over[:, 2] = up[:, 2] = onto[:, 2] = CARRY
-        down, lower = cube.clone(), self.large.pos + grip
+        down = cube.clone()
+        lower = self.large.pos + grip
         down[:, 2] += HIGHER
         lower[:, 2] += HALF + LARGE_HALF
         place = self.of_phase([over, down, down, up, onto, lower, self.robot.goal.float(), up])

@@ -47,7 +47,8 @@ class _Sweep(PuckTask):
     def _cage(self) -> Tensor:
         """How well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
         gripping by where they are, whatever the effort is. A margin of nearly 0, which it can have, is HAIR here."""
-        tool, thing = self.robot.tool, self.first[:, :3]
+        tool = self.robot.tool
+        thing = self.first[:, :3]
         signs = torch.tensor([1.0, -1.0])
         gaps = (tool[:, 1:2] + 0.5 * self.robot.opening[:, None] * signs - thing[:, 1:2]) * signs
         gaps_0 = (self.tool_0[:, 1:2] + 0.5 * OPENING * signs - thing[:, 1:2]).abs()
@@ -55,7 +56,8 @@ class _Sweep(PuckTask):
         around, grip = (
             both(*tolerance(gaps, CUBE_HALF, high, margin).unbind(1)) for high in (PAD, CUBE_HALF + self.slack)
         )
-        far, far_0 = (tool - thing)[:, ::2].norm(dim=1), (self.tool_0 - self.first_0)[:, ::2].norm(dim=1)
+        far = (tool - thing)[:, ::2].norm(dim=1)
+        far_0 = (self.tool_0 - self.first_0)[:, ::2].norm(dim=1)
         caged = both(around, tolerance(far, 0.0, self.beside, (far_0 - self.beside).abs()))
         return 0.5 * (caged + torch.where(caged > 0.95, grip, 0.0))
 

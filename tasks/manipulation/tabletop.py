@@ -27,8 +27,8 @@ from rookery.assets.scenery import table
 from rookery.assets.tabletop import plinth
 from rookery.robots.manipulators.panda import STEP, Panda, add_panda
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter
-from rookery.sim.randomization import Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
@@ -50,7 +50,7 @@ CARRY = 0.15  # m, height of the tool at the start
 INTEGRATOR = "discrete"
 """MuJoCo's, whose contacts know of the servos' damping. With "implicitfast" the contact solver takes fingers and arm for freer
 than they are: fingers sink 3.6 mm into what they hold while the arm moves, and it rocks (measured; with this, 0.4 mm)."""
-SPREADS = {
+DEFAULT_RANDOMIZATION = {
     "pad_friction": Range(0.6, 1.5),
     "joint_damping": Range(0.5, 3.0),
     "observation_noise": Range(1.0, 1.0),
@@ -88,7 +88,7 @@ class Tabletop(Task):
 
     Config: ClassVar[type] = TabletopConfig
     causes = ("done",)
-    spreads = SPREADS
+    default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.9, -0.15, 0.75), (0.0, 0.62, 0.12))
     cfg: TabletopConfig
     start: ClassVar[tuple[float, float, float]] = (0.0, 0.6, CARRY)
@@ -156,11 +156,13 @@ class Tabletop(Task):
         return add_front_camera(table())
 
     def setup(self) -> None:
-        world, n = self.world, self.world.num_envs
+        world = self.world
+        n = self.world.num_envs
         self.robot = Panda(world, action=self.cfg.action, control_dt=self.cfg.control_dt, home=HOME, box=BOX)
         self.child("robot", self.robot)
         low, high = torch.tensor((self.objects, self.objects if self.goals is None else self.goals)).unbind(1)
-        self._low, self._wide = low, high - low
+        self._low = low
+        self._wide = high - low
         self._joints_0 = self.robot.joints_for(torch.tensor([self.start]))
         for name in ("target", "tool_0", "first_0"):
             self.buffer(name, n, 3)
@@ -170,8 +172,10 @@ class Tabletop(Task):
             self.buffer(name, n, dtype=torch.bool)
         self.buffer("frame", n, 18)
         self.buffer("before", n, 18)
-        self._hand, self._opening = self.frame[:, :3], self.frame[:, 3]
-        self.first, self.second = self.frame[:, 4:11], self.frame[:, 11:]
+        self._hand = self.frame[:, :3]
+        self._opening = self.frame[:, 3]
+        self.first = self.frame[:, 4:11]
+        self.second = self.frame[:, 11:]
         self._palm = torch.tensor([0.0, 0.0, PALM])
         self._seen = self._views()
         self._stale = self._begun = False
@@ -230,7 +234,8 @@ class Tabletop(Task):
 
     def _draw(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
-        rng, n = self.rng(ids), len(ids)
+        rng = self.rng(ids)
+        n = len(ids)
         tries = 16 if self.apart else 1  # always as many, so that streams do not depend on each other's luck
         places = torch.addcmul(self._low, rng.uniform(0.0, 1.0, (tries, 2, 3)), self._wide)
         if tries == 1:
@@ -298,7 +303,7 @@ class Tabletop(Task):
         seconds = self.when * self.cfg.control_dt
         return {"success": self.ever.float(), "success_at_end": self.done.float(), "seconds": seconds}
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
         """The scripted expert of the task: it reads the true state, and moves the tool straight to where `plan` says."""
         if self.cfg.action != "cartesian":
             return None

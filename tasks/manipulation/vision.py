@@ -12,13 +12,13 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.sim.cameras import CLASSES, KINDS, Cameras
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter
-from rookery.sim.point_cloud import PointCloud
 from rookery.sim.random import Streams
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.visual import VisualRandomization
+from rookery.sim.sensors.cameras import CLASSES, KINDS, Cameras
+from rookery.sim.sensors.point_cloud import PointCloud
 from rookery.sim.specs import Term
-from rookery.sim.visual_randomization import VisualRandomization
 from rookery.sim.world import World
 
 OBSERVATIONS = ("state", *KINDS, "points")
@@ -54,7 +54,8 @@ def picture_terms(cfg: PictureConfig) -> tuple[Term, ...]:
             "image_width, image_height, image_range_m and points must be positive, got "
             f"{cfg.image_width}, {cfg.image_height}, {cfg.image_range_m} m and {cfg.points}."
         )
-    pixels, frame = len(LENSES) * cfg.image_width * cfg.image_height, "cameras front and wrist, rows from the top left"
+    pixels = len(LENSES) * cfg.image_width * cfg.image_height
+    frame = "cameras front and wrist, rows from the top left"
     return {
         "state": (),
         "depth": (Term("depth", pixels, "m", frame, scale=1.0 / cfg.image_range_m),),

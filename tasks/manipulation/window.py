@@ -47,14 +47,17 @@ class _Window(Furnished):
         first[:, 0] += self.opened
 
     def judge(self) -> tuple[Tensor, Tensor]:
-        thing, off = self.first[:, :3], (self.first[:, 0] - self.target[:, 0]).abs()
-        way, way_0 = (thing - self.robot.tool).norm(dim=1), (self.first_0 - self.tool_0).norm(dim=1)
+        thing = self.first[:, :3]
+        off = (self.first[:, 0] - self.target[:, 0]).abs()
+        way = (thing - self.robot.tool).norm(dim=1)
+        way_0 = (self.first_0 - self.tool_0).norm(dim=1)
         reach = tolerance(way, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
         return 10.0 * both(reach, tolerance(off, 0.0, RADIUS, self.margin)), off <= RADIUS
 
     def plan(self) -> tuple[Tensor, Tensor]:
         """Down beside the handle with the fingers closed, then along."""
-        tool, side = self.robot.tool, self.side
+        tool = self.robot.tool
+        side = self.side
         grip = self.origin + torch.tensor(GRIP)
         end = grip[:, 0] + self.stop - side * 0.0185  # the handle's radius and half a finger
         grip[:, 0] += self.opened
@@ -73,7 +76,10 @@ class WindowOpen(_Window):
 
     objects: ClassVar = ((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16))
     shift = (0.2, 0.0, 0.0)
-    aside, margin, gaussian, side = -0.04, 0.15, False, 1.0
+    aside = -0.04
+    margin = 0.15
+    gaussian = False
+    side = 1.0
     stop = WINDOW_RANGE - 0.005
 
 
@@ -83,5 +89,8 @@ class WindowClose(_Window):
     objects: ClassVar = ((0.0, 0.75, 0.2), (0.0, 0.9, 0.2))
     begin = 0.2
     shift = (0.0, 0.0, 0.0)
-    aside, margin, gaussian, side = 0.01, 0.16, True, -1.0
+    aside = 0.01
+    margin = 0.16
+    gaussian = True
+    side = -1.0
     stop = 0.005

@@ -77,7 +77,8 @@ class Flock(DroneTask):
         self.buffer("before", n, a, 3)
         self.buffer("gap", n, a)
         self.buffer("closest", n)
-        self._offset, self._velocity = torch.zeros(n, a, 3 * k), torch.zeros(n, a, 3 * k)
+        self._offset = torch.zeros(n, a, 3 * k)
+        self._velocity = torch.zeros(n, a, 3 * k)
         self._closeness = torch.zeros(n, a, k)
 
     def place(self, ids: Tensor) -> None:

@@ -68,10 +68,11 @@ class Catch(Swarm):
         """[N] bool: some drone is within `capture_m` of the evader."""
         return self.figures[:, 1] < self.cfg.capture_m
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """It flees from the mean, not from the nearest: all but one drone wait in the middle, towards the side that is
         opposite to it, which keeps it in a corner; the first drone goes there."""
-        pilot, near = self.pilot(), 0.7 * self.cfg.capture_m
+        pilot = self.pilot()
+        near = 0.7 * self.cfg.capture_m
         others = self.cfg.num_drones - 1
         angle = torch.arange(others) * (2 * math.pi / others)
         ring = 0.25 * self.cfg.arena_m * torch.stack((angle.cos(), angle.sin(), 0 * angle), dim=-1)

@@ -129,7 +129,8 @@ class Coverage(DroneTask):
 
     def scene(self) -> Scene:
         """As for all drones, on a ground with larger tiles; the camera `overview` sees the whole area."""
-        scene, area = super().scene(), self.cfg.area_m
+        scene = super().scene()
+        area = self.cfg.area_m
 
         def base() -> mujoco.MjSpec:
             spec = ground(tile=0.1 * area)
@@ -195,7 +196,8 @@ class Coverage(DroneTask):
             Term("linear_velocity", 3, "m/s", "world", scale=0.1, noise=0.1),
             Term("last_action", 4, "1"),
         )
-        self._widths, self._names = [t.size for t in watched], [t.name for t in watched]
+        self._widths = [t.size for t in watched]
+        self._names = [t.name for t in watched]
         return {"drone": Group(self.cfg.num_drones, (*watched, *own), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -277,8 +279,10 @@ class Coverage(DroneTask):
 
     def _crash(self) -> Tensor:
         """[N, A] float32, 1 where a station has hit the ground or another, or left where it may be."""
-        c, pos = self.cfg, self.drones.bodies.pos
-        side, height = pos[..., :2].abs().amax(-1), pos[..., 2]
+        c = self.cfg
+        pos = self.drones.bodies.pos
+        side = pos[..., :2].abs().amax(-1)
+        height = pos[..., 2]
         self._ground = height < self.drone.body_height
         self._astray = (side > c.area_m + c.bounds_m) | (height < c.lowest_m) | (height > c.ceiling_m)
         near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
@@ -308,7 +312,7 @@ class Coverage(DroneTask):
             "crash": crashed.float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Every station flies to the middle of its own users, which is Lloyd's step of k-means; one without users to the
         middle of the poor. Nobody bids for users."""
         c = self.cfg

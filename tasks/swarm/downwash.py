@@ -15,7 +15,8 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
-UPPER, STATIONS = ("hover", "line"), ("keep", "cross")
+UPPER = ("hover", "line")
+STATIONS = ("keep", "cross")
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,8 @@ class Downwash(Flock):
         """Where the upper drones should be, and the stations below where they are."""
         a, b = self.pairs, self.drones.bodies
         t = (self.clock * self.cfg.control_dt)[:, None]
-        w, line = self.swing[..., 1], self.way[:, :, 0]
+        w = self.swing[..., 1]
+        line = self.way[:, :, 0]
         self.target[:, a:] = self.places + (self.swing[..., 0] * (w * t).sin())[..., None] * line
         self.velocity[:, a:] = (self.swing[..., 0] * w * (w * t).cos())[..., None] * line
         self._station(b.pos[:, a:], b.lin_vel[:, a:])
@@ -171,14 +173,16 @@ class Downwash(Flock):
         a, s = self.pairs, self.swing
         angle = s[..., 2] * (self.clock * self.cfg.control_dt)[:, None] + s[..., 4]
         beside = ((self.clock < self._half_way)[:, None] != (s[..., 5] > 0)).float()
-        share, cross = torch.lerp(beside, angle.sin(), s[..., 3]), self.way[:, :, 1]
+        share = torch.lerp(beside, angle.sin(), s[..., 3])
+        cross = self.way[:, :, 1]
         self.side = self.cfg.beside_m * share.abs()
         self.target[:, :a] = above + (self.cfg.beside_m * share)[..., None] * cross
         self.target[:, :a, 2] -= s[..., 6]
         self.velocity[:, :a] = velocity + (self.cfg.beside_m * s[..., 3] * s[..., 2] * angle.cos())[..., None] * cross
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        a, own = self.pairs, actions["drone"]
+        a = self.pairs
+        own = actions["drone"]
         above = self.leader.act(self.target, self.velocity)[:, a:]
         self.previous_action.copy_(self.last_action)
         self.last_action[:, :a] = self.given["drone"]
@@ -191,7 +195,8 @@ class Downwash(Flock):
         self.clock += 1
         self.keep_apart()
         self._move()
-        k, cross = self.clock[:, None], self.swing[..., 3] > 0
+        k = self.clock[:, None]
+        cross = self.swing[..., 3] > 0
         since = torch.where((k >= self._half_way) & ~cross, k - self._half_way, k)
         counts = since > self._settle
         beneath = self.side < self.cfg.beneath_m
@@ -213,7 +218,8 @@ class Downwash(Flock):
     def metrics(self) -> dict[str, Tensor]:
         """Success; mean distances from the station while it was beneath and while it was beside, of all agents (the present
         one before any counted); the least distance between two drones, and whether the episode ended in a crash."""
-        now, mean = self.distances()[:, : self.pairs, None], self.sums / self.counts.clamp_min(1.0)
+        now = self.distances()[:, : self.pairs, None]
+        mean = self.sums / self.counts.clamp_min(1.0)
         error = torch.where(self.counts > 0, mean, now)
         crashed = self.crashed.any(1)
         good = (error < self.cfg.success_m).flatten(1).all(1)
@@ -225,7 +231,7 @@ class Downwash(Flock):
             "crash": crashed.float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """The PID cascade, which knows nothing of wakes but what its integrals learn."""
         pilot = self.pilot()
         return lambda obs: {"drone": pilot.act(self.target, self.velocity)[:, : self.pairs]}

@@ -176,7 +176,8 @@ class Formation(Flock):
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean errors while they counted (the present ones before), the least distance between two drones in the
         episode, and whether it ended in a crash."""
-        count, counts = self.counted.clamp_min(1.0), self.counted > 0
+        count = self.counted.clamp_min(1.0)
+        counts = self.counted > 0
         hausdorff = torch.where(counts, self.hausdorff_sum / count, self.hausdorff)
         astray = torch.where(counts, self.astray_sum / count, self.astray)
         crashed = self.crashed.any(1)
@@ -189,7 +190,7 @@ class Formation(Flock):
             "crash": crashed.float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies to the corner that is its own, and around those who are in its way."""
         pilot = self.pilot()
         return lambda obs: {"drone": self.fly_apart(pilot, self.towards(self.target, 0.8), self.cfg.side_m, swirl=1.0)}

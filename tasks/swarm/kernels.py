@@ -56,7 +56,8 @@ def nearest(state, sight, offset, velocity, closeness):
     """
     worlds, count, _ = state.shape
     k = closeness.shape[2]
-    distance, index = np.empty(k), np.empty(k, np.int64)
+    distance = np.empty(k)
+    index = np.empty(k, np.int64)
     for w in range(worlds):
         for a in range(count):
             found = 0
@@ -70,9 +71,11 @@ def nearest(state, sight, offset, velocity, closeness):
                     continue
                 at = found if found < k else k - 1
                 while at > 0 and distance[at - 1] > d:
-                    distance[at], index[at] = distance[at - 1], index[at - 1]
+                    distance[at] = distance[at - 1]
+                    index[at] = index[at - 1]
                     at -= 1
-                distance[at], index[at] = d, b
+                distance[at] = d
+                index[at] = b
                 found = min(found + 1, k)
             for j in range(k):
                 for i in range(3):
@@ -91,7 +94,8 @@ def assign(state, slots, own):
         own: [N, A] int64, written: the slot of each drone.
     """
     worlds, count, _ = slots.shape
-    distance, everybody = np.empty((count, count)), np.ones(count, np.bool_)
+    distance = np.empty((count, count))
+    everybody = np.ones(count, np.bool_)
     for w in range(worlds):
         _distances(state[w], slots[w], distance)
         share(distance, everybody, own[w])
@@ -110,8 +114,11 @@ def claims(state, slots, sight, claim):
         claim: [N, A, 3] float32 m, world: from the observer to its slot, written.
     """
     worlds, count, _ = slots.shape
-    distance, everybody, seen = np.empty((count, count)), np.ones(count, np.bool_), np.empty(count, np.bool_)
-    own, partly = np.empty(count, np.int64), np.empty(count, np.int64)
+    distance = np.empty((count, count))
+    everybody = np.ones(count, np.bool_)
+    seen = np.empty(count, np.bool_)
+    own = np.empty(count, np.int64)
+    partly = np.empty(count, np.int64)
     for w in range(worlds):
         _distances(state[w], slots[w], distance)
         share(distance, everybody, own)
@@ -151,7 +158,8 @@ def share(distance, who, own):
         own: [A] int64, written: the slot of each drone, -1 for those who get none.
     """
     count = len(who)
-    taken, partner = np.zeros(distance.shape[1], np.bool_), np.empty(count, np.int64)
+    taken = np.zeros(distance.shape[1], np.bool_)
+    partner = np.empty(count, np.int64)
     left = 0
     for a in range(count):
         own[a] = -1

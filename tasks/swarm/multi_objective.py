@@ -157,7 +157,8 @@ class Swarm(DroneTask):
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
         self._places = self._grid()
         low, high = torch.tensor(_TARGET_PLACES).T
-        self._target_low, self._target_size = low, high - low
+        self._target_low = low
+        self._target_size = high - low
 
     def groups(self) -> dict[str, Group]:
         k = self.cfg.neighbours
@@ -184,7 +185,8 @@ class Swarm(DroneTask):
             self.target[ids] = torch.tensor(PUBLISHED_STARTS)
         else:
             draw = self.rng(ids).uniform(0.0, 1.0, (3 + len(self._places),))
-            goal, lot = self._target_low + self._target_size * draw[:, :3], draw[:, 3:]
+            goal = self._target_low + self._target_size * draw[:, :3]
+            lot = draw[:, 3:]
             lot += ((self._places - goal[:, None]).abs() < 1.5 * self.cfg.spacing_m).all(-1)  # not beside the target
             self.target[ids] = self._places[lot.topk(self.cfg.num_drones, dim=1, largest=False).indices]
         self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
@@ -213,7 +215,8 @@ class Swarm(DroneTask):
         self.move_goal()
         self._judge(self._all)
         self.held.add_(1).mul_(self.met())
-        self._stale, self._looked = None, False
+        self._stale = None
+        self._looked = False
 
     def _judge(self, ids: Tensor) -> None:
         c = self.cfg
@@ -224,12 +227,14 @@ class Swarm(DroneTask):
         )  # fmt: skip
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        c, ids = self.cfg, self._all if self._stale is None else self._stale
+        c = self.cfg
+        ids = self._all if self._stale is None else self._stale
         kernels.look(
             ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(),
             self._middle, c.sight_m, c.neighbours, self._in_body, self._seen.numpy(),
         )  # fmt: skip
-        self._stale, self._looked = None, True
+        self._stale = None
+        self._looked = True
         parts = dict(zip(self._term_names, self._seen.split(self._widths, dim=-1), strict=True))
         return {"drone": {**parts, "last_action": self.last_action}}
 
@@ -247,7 +252,8 @@ class Swarm(DroneTask):
     def metrics(self) -> dict[str, Tensor]:
         """Success: the goal was met all through the last second. The rest is of the present moment, but `gap_m`, the least
         distance between two drones in the episode."""
-        f, intact = self.figures, self.cause == 0
+        f = self.figures
+        intact = self.cause == 0
         return {
             "success": (intact & (self.held >= self._hold_steps)).float(),
             "held_s": self.held * self.cfg.control_dt,
@@ -258,9 +264,11 @@ class Swarm(DroneTask):
             "crash": (~intact).float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies to the shell and there away from the others, as charges on a sphere spread out."""
-        pilot, radius, lowest = self.pilot(), self.cfg.shell_m, 4 * self.cfg.floor_m
+        pilot = self.pilot()
+        radius = self.cfg.shell_m
+        lowest = 4 * self.cfg.floor_m
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             direction = normalize(self.drones.bodies.pos - self.goal[:, None], dim=-1)

@@ -67,17 +67,24 @@ def judge(
             target to the drones, 0 when they balance; least distance between two drones in the episode so far, which the
             caller sets to inf at its start.
     """
-    distance, direction = np.empty(state.shape[1]), np.empty((state.shape[1], 3))
+    distance = np.empty(state.shape[1])
+    direction = np.empty((state.shape[1], 3))
     for w in worlds:
         count = number[w]
         natural = math.sqrt(4.0 * math.pi / count)  # rad, an equal share of the sphere seen from the target
         _directions(state[w], goal[w], distance, direction)
         terms[:, w, count:] = 0.0
-        mean, least, error, narrow, ended = 0.0, math.inf, 0.0, 1.0, 0
+        mean = 0.0
+        least = math.inf
+        error = 0.0
+        narrow = 1.0
+        ended = 0
         balance = np.zeros(3)
         for a in range(count):
             x, y, z = state[w, a, 0], state[w, a, 1], state[w, a, 2]
-            total, gap, closest = 0.0, math.inf, -1.0
+            total = 0.0
+            gap = math.inf
+            closest = -1.0
             for b in range(count):
                 if b != a:
                     d = math.sqrt((x - state[w, b, 0]) ** 2 + (y - state[w, b, 1]) ** 2 + (z - state[w, b, 2]) ** 2)
@@ -120,7 +127,10 @@ def judge(
             for i in range(3):
                 before[w, a, i] = state[w, a, i]
         cause[w] = ended
-        figures[w, 0], figures[w, 1], figures[w, 2], figures[w, 3] = mean, least, error, narrow
+        figures[w, 0] = mean
+        figures[w, 1] = least
+        figures[w, 2] = error
+        figures[w, 3] = narrow
         figures[w, 4] = math.sqrt(balance[0] ** 2 + balance[1] ** 2 + balance[2] ** 2)
 
 
@@ -169,15 +179,19 @@ def look(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, 
             offsets of neighbours, K relative velocities, and K ones, all 0 for the neighbours that there are not.
     """
     k = neighbours
-    order, gap = np.empty(max(k, 1), np.int64), np.empty(max(k, 1))
+    order = np.empty(max(k, 1), np.int64)
+    gap = np.empty(max(k, 1))
     r, v = np.empty((3, 3)), np.empty(3)
     for w in worlds:
         count = number[w]
         seen[w, count:] = 0.0
         for a in range(count):
-            own, out = state[w, a], seen[w, a]
+            own = state[w, a]
+            out = seen[w, a]
             _rotation(own[3:7], r)
-            out[9], out[10], out[11] = r[2, 0], r[2, 1], r[2, 2]
+            out[9] = r[2, 0]
+            out[10] = r[2, 1]
+            out[11] = r[2, 2]
             if not in_body:
                 r[:] = 0.0
                 r[0, 0] = r[1, 1] = r[2, 2] = 1.0
@@ -210,7 +224,8 @@ def look(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, 
 @_loop
 def _nearest(state, a, sight, order, gap):
     """Fill `order` with the drones nearest to drone a within sight, nearest first; returns how many."""
-    found, most = 0, len(order)
+    found = 0
+    most = len(order)
     for b in range(state.shape[0]):
         if b == a:
             continue
@@ -219,9 +234,11 @@ def _nearest(state, a, sight, order, gap):
             continue
         at = min(found, most - 1)
         while at > 0 and gap[at - 1] > d:
-            gap[at], order[at] = gap[at - 1], order[at - 1]
+            gap[at] = gap[at - 1]
+            order[at] = order[at - 1]
             at -= 1
-        gap[at], order[at] = d, b
+        gap[at] = d
+        order[at] = b
         found = min(found + 1, most)
     return found
 
@@ -230,9 +247,15 @@ def _nearest(state, a, sight, order, gap):
 def _rotation(q, r):
     """The rotation matrix, body to world, of a quaternion wxyz."""
     w, x, y, z = q[0], q[1], q[2], q[3]
-    r[0, 0], r[0, 1], r[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
-    r[1, 0], r[1, 1], r[1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
-    r[2, 0], r[2, 1], r[2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
+    r[0, 0] = 1 - 2 * (y * y + z * z)
+    r[0, 1] = 2 * (x * y - w * z)
+    r[0, 2] = 2 * (x * z + w * y)
+    r[1, 0] = 2 * (x * y + w * z)
+    r[1, 1] = 1 - 2 * (x * x + z * z)
+    r[1, 2] = 2 * (y * z - w * x)
+    r[2, 0] = 2 * (x * z - w * y)
+    r[2, 1] = 2 * (y * z + w * x)
+    r[2, 2] = 1 - 2 * (x * x + y * y)
 
 
 @_loop

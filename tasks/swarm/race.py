@@ -88,14 +88,17 @@ class Race(Flock):
     def _start_places(self) -> tuple[Tensor, Tensor]:
         """Of each way to start (one with "grid", G with "anywhere") and drone: [W, A] the first gate, [W, A, 3] m the place:
         two in each row, row behind row."""
-        c, count = self.cfg, len(self.gates)
+        c = self.cfg
+        count = len(self.gates)
         drone = torch.arange(c.num_drones)
         if c.start == "grid":
-            first, rank = torch.zeros(1, c.num_drones, dtype=torch.int64), drone[None]
+            first = torch.zeros(1, c.num_drones, dtype=torch.int64)
+            rank = drone[None]
         else:
             first = (torch.arange(count)[:, None] + drone) % count
             rank = (drone // count).expand(count, -1)
-        back, side = APPROACH_M + c.spacing_m * (rank // 2), c.spacing_m * (rank % 2 - 0.5)
+        back = APPROACH_M + c.spacing_m * (rank // 2)
+        side = c.spacing_m * (rank % 2 - 0.5)
         if c.num_drones == 1 or (c.start == "anywhere" and c.num_drones <= count):
             side = torch.zeros_like(side)
         way = self.ways[first]
@@ -107,12 +110,14 @@ class Race(Flock):
         if c.num_drones > 1:
             apart = torch.cdist(self._starts, self._starts).add_(torch.eye(c.num_drones) * 1e3).min()
             self.check_gap(float(apart), "places")
-        room, lowest = math.sqrt(3.0) * c.start_box_m + self.body, float(self._starts[..., 2].min())
+        room = math.sqrt(3.0) * c.start_box_m + self.body
+        lowest = float(self._starts[..., 2].min())
         if lowest - c.start_box_m <= 2 * self.drone.body_height:
             raise RookeryError(
                 f"drones would start {lowest - c.start_box_m:.3g} m above the ground: lower start_box_m."
             )
-        out, half = np.empty(3), 0.5 * c.opening_m
+        out = np.empty(3)
+        half = 0.5 * c.opening_m
         for place in self._starts.reshape(-1, 3).numpy():
             for pose in self._course:
                 race_kernels.into(place, pose, out)
@@ -139,7 +144,9 @@ class Race(Flock):
 
     def setup(self) -> None:
         super().setup()
-        n, a, count = self.world.num_envs, self.cfg.num_drones, len(self.gates)
+        n = self.world.num_envs
+        a = self.cfg.num_drones
+        count = len(self.gates)
         self.buffer("following", n, a, dtype=torch.int64)
         self.buffer("passed", n, a, dtype=torch.int64)
         self.buffer("passed_at", n, a, count)  # s, when each gate was passed the last time; below 0: not yet
@@ -218,7 +225,8 @@ class Race(Flock):
     def metrics(self) -> dict[str, Tensor]:
         """Success; the mean of the drones' fastest laps (the episode's length where none has flown any); gates passed, mean
         of the drones; the least distance between two; whether two collided, and whether the episode ended in any crash."""
-        crashed, flown = self.crashed.any(1), self.best_lap.isfinite()
+        crashed = self.crashed.any(1)
+        flown = self.best_lap.isfinite()
         laps = self.best_lap.where(flown, 0.0).sum(1) / flown.sum(1).clamp_min(1)
         done = (self.passed > self.cfg.laps * len(self.gates)).all(1)
         return {
@@ -230,9 +238,10 @@ class Race(Flock):
             "crash": crashed.float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Everyone follows a smooth curve through the gates at 1.6 m/s, and keeps its distance."""
-        pilot, speed = self.pilot(), 1.6
+        pilot = self.pilot()
+        speed = 1.6
         places, ways = self._racing_line()
         lead = round(0.3 * speed / float((places[:, 1:SAMPLES] - places[:, : SAMPLES - 1]).norm(dim=-1).mean()))
 

@@ -49,7 +49,9 @@ def fly(before, state, course, opening, bar, depth, body, following, progress, w
 def into(place, gate, out):
     """A place [3] m in world axes as seen from a gate: x along the way through it, y left, z up."""
     dx, dy = place[0] - gate[0], place[1] - gate[1]
-    out[0], out[1], out[2] = dx * gate[3] + dy * gate[4], dy * gate[3] - dx * gate[4], place[2] - gate[2]
+    out[0] = dx * gate[3] + dy * gate[4]
+    out[1] = dy * gate[3] - dx * gate[4]
+    out[2] = place[2] - gate[2]
 
 
 @_loop
@@ -70,7 +72,8 @@ def frame_distance(x, y, z, half, bar, deep):
     if max(abs(y), abs(z)) < half:
         across = half - max(abs(y), abs(z))
         return math.sqrt(off * off + across * across)
-    sideways, upwards = max(abs(y) - outer, 0.0), max(abs(z) - outer, 0.0)
+    sideways = max(abs(y) - outer, 0.0)
+    upwards = max(abs(z) - outer, 0.0)
     return math.sqrt(off * off + sideways * sideways + upwards * upwards)
 
 

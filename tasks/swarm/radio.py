@@ -89,7 +89,8 @@ def propulsion_power(speed, climb, craft):
 @_fast
 def jain(rates):
     """Fairness of rates [U] by Jain's index: 1 where all are equal, 1/U where one has all; 0 where nobody has any."""
-    total, squares = 0.0, 0.0
+    total = 0.0
+    squares = 0.0
     for r in rates:
         total += r
         squares += r * r
@@ -114,14 +115,18 @@ def serve(worlds, state, users, bias_db, channel, rate, server, load):
         server: [N, U] int64, written: the station that serves each user.
         load: [N, A] float32, written: number of users of each station.
     """
-    stations, count = state.shape[1], users.shape[1]
+    stations = state.shape[1]
+    count = users.shape[1]
     noise_dbm = channel.noise_dbm_hz + channel.noise_figure_db + 10.0 * math.log10(channel.bandwidth)
     noise = 10.0 ** (noise_dbm / 10.0)  # mW in the whole band
     for w in worlds:
         for j in range(stations):
             load[w, j] = 0.0
         for u in range(count):
-            best, total, signal, chosen = -math.inf, 0.0, 0.0, 0
+            best = -math.inf
+            total = 0.0
+            signal = 0.0
+            chosen = 0
             for j in range(stations):
                 dx, dy = state[w, j, 0] - users[w, u, 0], state[w, j, 1] - users[w, u, 1]
                 height = max(state[w, j, 2], 0.0)
@@ -129,7 +134,9 @@ def serve(worlds, state, users, bias_db, channel, rate, server, load):
                 power = 10.0 ** (dbm / 10.0)
                 total += power
                 if dbm + bias_db[w, j] > best:
-                    best, signal, chosen = dbm + bias_db[w, j], power, j
+                    best = dbm + bias_db[w, j]
+                    signal = power
+                    chosen = j
             others = total - signal if channel.interference else 0.0
             rate[w, u] = channel.bandwidth * math.log2(1.0 + signal / (noise + others))  # still to be shared
             server[w, u] = chosen
@@ -185,29 +192,40 @@ def watch(worlds, state, users, rate, server, load, sight, near_users, neighbour
             middle of all users, each weighing ``1 / (1 + rate / poor_rate)``; K offsets 3 (m) of stations; their shares of
             the users; K ones, 0 for stations that there are not.
     """
-    stations, count = state.shape[1], users.shape[1]
+    stations = state.shape[1]
+    count = users.shape[1]
     m, k = min(near_users, count), neighbours
-    distance, order = np.empty(max(stations, count)), np.empty(max(stations, count), np.int64)
+    distance = np.empty(max(stations, count))
+    order = np.empty(max(stations, count), np.int64)
     for w in worlds:
         for a in range(stations):
-            x, y, out = state[w, a, 0], state[w, a, 1], seen[w, a]
+            x = state[w, a, 0]
+            y = state[w, a, 1]
+            out = seen[w, a]
             out[:] = 0.0
-            poor_x, poor_y, poor = 0.0, 0.0, 0.0
+            poor_x = 0.0
+            poor_y = 0.0
+            poor = 0.0
             at = 3 * near_users
             for u in range(count):
                 dx, dy = users[w, u, 0] - x, users[w, u, 1] - y
-                distance[u], order[u] = dx * dx + dy * dy, u
+                distance[u] = dx * dx + dy * dy
+                order[u] = u
                 weight = 1.0 / (1.0 + rate[w, u] / poor_rate)
-                poor_x, poor_y, poor = poor_x + weight * dx, poor_y + weight * dy, poor + weight
+                poor_x = poor_x + weight * dx
+                poor_y = poor_y + weight * dy
+                poor = poor + weight
                 if server[w, u] == a:
                     out[at] += dx / load[w, a]
                     out[at + 1] += dy / load[w, a]
             out[at + 2] = load[w, a] / count
-            out[at + 3], out[at + 4] = poor_x / poor, poor_y / poor
+            out[at + 3] = poor_x / poor
+            out[at + 4] = poor_y / poor
             _first(distance, order, count, m)
             for i in range(m):
                 u = order[i]
-                out[2 * i], out[2 * i + 1] = users[w, u, 0] - x, users[w, u, 1] - y
+                out[2 * i] = users[w, u, 0] - x
+                out[2 * i + 1] = users[w, u, 1] - y
                 out[2 * near_users + i] = 1e-6 * rate[w, u]
             at += 5
             found = 0
@@ -215,7 +233,8 @@ def watch(worlds, state, users, rate, server, load, sight, near_users, neighbour
                 dx, dy, dz = state[w, b, 0] - x, state[w, b, 1] - y, state[w, b, 2] - state[w, a, 2]
                 d = dx * dx + dy * dy + dz * dz
                 if b != a and d <= sight * sight:
-                    distance[found], order[found] = d, b
+                    distance[found] = d
+                    order[found] = b
                     found += 1
             _first(distance, order, found, min(k, found))
             for i in range(min(k, found)):

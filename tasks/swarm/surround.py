@@ -59,7 +59,8 @@ class Surround(Swarm):
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         if self.cfg.fewest_drones:  # those aside hover
-            given, here = actions["drone"], self.present[..., None]
+            given = actions["drone"]
+            here = self.present[..., None]
             here = here[:, None] if given.dim() == 4 else here  # delayed: a row for each physics step
             actions = {"drone": torch.where(here, given, self._neutral)}
         super().apply(actions)

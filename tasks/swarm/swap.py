@@ -124,7 +124,8 @@ class Swap(Flock):
         """Success; `arrival_s`, when the last drone came to stay at its goal (the time flown while one has not); the
         share of drones there; the way flown over the straight way, mean of the drones; the least distance between two;
         whether any two collided, and whether the episode ended in any crash."""
-        dt, crashed = self.cfg.control_dt, self.crashed.any(1)
+        dt = self.cfg.control_dt
+        crashed = self.crashed.any(1)
         there = self.there > 0
         arrival = (self.steps[:, None] - self.there + there).amax(1) * dt
         held = (self.there * dt >= self.cfg.hold_s - 1e-6).all(1)
@@ -138,7 +139,7 @@ class Swap(Flock):
             "crash": crashed.float(),
         }
 
-    def baseline(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies straight to its goal, retreats from those who are near, and turns right before those who come
         towards it."""
         pilot = self.pilot()

@@ -107,7 +107,7 @@ class VolleyBackAndForth(VolleyTask):
         targets = self.targets.float()
         return {"success": (targets >= self.cfg.success_targets).float(), "targets": targets}
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.WayPoints(self, timing=plays.Timing(calm=11.0))
 
     def markers(self, i: int) -> list[dict[str, Any]]:

@@ -89,7 +89,8 @@ def height_at(p, v, x, g, k, q, w):
     w[:] = v
     t = 0.0
     while t < MAX_FLIGHT:
-        before, z = q[0], q[2]
+        before = q[0]
+        z = q[2]
         fly(q, w, g, k, STEP)
         if (before - x) * (q[0] - x) <= 0.0 and before != q[0]:
             return z + (q[2] - z) * (x - before) / (q[0] - before)

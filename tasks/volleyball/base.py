@@ -25,10 +25,10 @@ from rookery.assets.scenery import ball as ball_spec
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.iris import IRIS
+from rookery.sim.engines.rotor.effects import effects
+from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.parameters import Parameter
-from rookery.sim.rotor.effects import effects
-from rookery.sim.rotor.parameters import DroneParameters
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
@@ -144,7 +144,8 @@ class VolleyTask(Task):
     @property
     def camera(self) -> Any:  # type: ignore[override]
         """Beside the court, high enough to see balls; on one half of it where only that one is played on."""
-        c, both = self.cfg, any(x < 0 for x, _, _ in self.anchors) or self.over_net
+        c = self.cfg
+        both = any(x < 0 for x, _, _ in self.anchors) or self.over_net
         middle, width = (0.0, c.court_length_m) if both else (0.25 * c.court_length_m, 0.5 * c.court_length_m)
         return (middle + 0.2 * width, -0.5 * c.court_width_m - 0.4 * width, 2.0 + 0.12 * width), (middle, 0.0, 2.0)
 
@@ -223,7 +224,8 @@ class VolleyTask(Task):
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
         self.places = torch.tensor(self.anchors)  # [A, 3] m, world
-        self._numbers, self._no_fault = torch.arange(self.num_drones), torch.zeros(n, self.num_drones)
+        self._numbers = torch.arange(self.num_drones)
+        self._no_fault = torch.zeros(n, self.num_drones)
         self._fault_kinds = torch.zeros(len(FAULTS) + 1, 3)
         for column, kind in enumerate((HIT_FAULTS, DRONE_FAULTS, BALL_FAULTS)):
             self._fault_kinds[list(kind), column] = 1.0
@@ -264,7 +266,8 @@ class VolleyTask(Task):
         u = self.rng(ids).uniform(-1.0, 1.0, (a, 6))
         state = torch.zeros(len(ids), a, 13)
         state[..., 0:3] = self.places + u[..., 0:3] * torch.tensor(c.start_box_m)
-        roll, pitch = c.start_tilt * u[..., 3], c.start_tilt * u[..., 4]
+        roll = c.start_tilt * u[..., 3]
+        pitch = c.start_tilt * u[..., 4]
         state[..., 3:7] = from_euler(roll, pitch, self._heading + c.start_yaw * u[..., 5])
         self.drones.reset(ids, state)
         if self.ball is not None:
@@ -319,7 +322,8 @@ class VolleyTask(Task):
     def observe_ball(self) -> dict[str, Tensor]:
         """The values of `ball_terms`, each [N, A, 3]."""
         assert self.ball is not None
-        pos, ball = self.drones.bodies.pos, self.ball.state
+        pos = self.drones.bodies.pos
+        ball = self.ball.state
         seen = {
             "from_anchor": (pos - self.places) * self.mirror,
             "from_ball": (pos - ball[..., 0:3]) * self.mirror,
@@ -340,7 +344,8 @@ class VolleyTask(Task):
     def faults(self) -> dict[str, Tensor]:
         """Reward terms of what went wrong in this step, each [N, A] of 0 and 1: `wrong_hit` and `drone_fault` for the drone
         that did it, `ball_fault` for all."""
-        fault, zero = self.referee.fault, self._no_fault
+        fault = self.referee.fault
+        zero = self._no_fault
         if not fault.any():
             return {"wrong_hit": zero, "drone_fault": zero, "ball_fault": zero}
         hit, drone, ball = self._fault_kinds[fault.long()].unbind(-1)
@@ -355,7 +360,7 @@ class VolleyTask(Task):
     def terminated(self) -> Tensor:
         return self.referee.fault.long()
 
-    def story(self, i: int) -> list[str]:
+    def event_log(self, i: int) -> list[str]:
         """The rally before this one, and this one as far as it has come."""
         return [*self.play_by_play(i, 1), *self.play_by_play(i)]
 

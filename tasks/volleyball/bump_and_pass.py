@@ -87,7 +87,9 @@ class Pair(VolleyTask):
         how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own doing,
         where the published terms are shared and rare."""
         assert self.ball is not None
-        pos, ball, turn = self.drones.bodies.pos, self.ball.pos, self.is_turn()
+        pos = self.drones.bodies.pos
+        ball = self.ball.pos
+        turn = self.is_turn()
         down, _ = self.landing()
         apex = ball[..., 2] + self.ball.lin_vel[..., 2].clamp_min(0.0).square() / (2.0 * GRAVITY)
         miss = (down - self.places[:, :2]).norm(dim=-1).flip(1)
@@ -155,7 +157,7 @@ class VolleyBumpAndPass(Pair):
             "crossings": self.referee.crossings.float(),
         }
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.TakeTurns(
             self, nearer=0.44, contact=3.1, spread=0.3, wait=2.6, apex=4.36, serve_contact=2.43, serve_apex=4.45,
             serve_way=0.93, timing=plays.Timing(engage=1.4, calm=7.0),

@@ -99,7 +99,8 @@ def earn(start, stop, drones, balls, places, sheet, teams, lines, low, apart, ou
     count = drones.shape[1]
     half = count // 2
     for n in range(start, stop):
-        b, loser = balls[n], sheet.loser[n]
+        b = balls[n]
+        loser = sheet.loser[n]
         for side in range(2):
             hit = 0
             for a in range(side * half, (side + 1) * half):

@@ -122,7 +122,8 @@ class Match(VolleyTask):
         )  # fmt: skip
 
     def groups(self) -> dict[str, Group]:
-        a, drone = self.num_drones // 2, "world, turned for the far side"
+        a = self.num_drones // 2
+        drone = "world, turned for the far side"
         anchor, ball, velocity = self.ball_terms()
         turn = Term("turn", 2, "1")  # own, the other's
         if self.teams:
@@ -139,7 +140,9 @@ class Match(VolleyTask):
 
     def setup(self) -> None:
         super().setup()
-        n, a, group = self.world.num_envs, self.num_drones, self.groups()["drone"]
+        n = self.world.num_envs
+        a = self.num_drones
+        group = self.groups()["drone"]
         self._observed = torch.zeros(n, a, group.observation_size)
         sizes = [t.size for t in group.observation]
         self._views = dict(zip((t.name for t in group.observation), self._observed.split(sizes, dim=-1), strict=True))
@@ -153,7 +156,8 @@ class Match(VolleyTask):
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         assert self.ball is not None
-        x, out = self.drones.bodies.state.numpy(), self._observed.numpy()
+        x = self.drones.bodies.state.numpy()
+        out = self._observed.numpy()
         drone_state(x, self.drones.rotor_speed.numpy(), self._turned.numpy(), out)
         relations(
             0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet.turn,
@@ -191,7 +195,7 @@ class Volley1v1(Match):
         "win": WIN, "hit": HIT, "near_ball": NEAR_BALL, "misplaced": MISPLACED, "crash": CRASH
     }  # fmt: skip
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.TakeTurns(self, apex=4.2)
 
 
@@ -212,7 +216,7 @@ class Volley3v3(Match):
     anchors: ClassVar[tuple[Place, ...]] = (*_THREE, *far_places(_THREE))
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.Match(self, apex=6.0)
 
 
@@ -224,5 +228,5 @@ class Volley6v6(Match):
     anchors: ClassVar[tuple[Place, ...]] = (*_SIX, *far_places(_SIX))
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.Match(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.buffers import Buffers
-from rookery.sim.rotor.sweeps import CYLINDER, sweep
+from rookery.sim.engines.rotor.sweeps import CYLINDER, sweep
 from rookery.tasks.volleyball.ballistics import bounce, face, fall, lob
 
 RADIUS, HALF_HEIGHT = 0.5, 0.15  # m
@@ -55,7 +55,9 @@ def rotate(tilt, v, out):
     """out = R v, vectors [3], for the tilt [2] (roll about x, after it pitch about y, rad)."""
     cr, sr, cp, sp = math.cos(tilt[0]), math.sin(tilt[0]), math.cos(tilt[1]), math.sin(tilt[1])
     y, z = cr * v[1] - sr * v[2], sr * v[1] + cr * v[2]
-    out[0], out[1], out[2] = cp * v[0] + sp * z, y, cp * z - sp * v[0]
+    out[0] = cp * v[0] + sp * z
+    out[1] = y
+    out[2] = cp * z - sp * v[0]
 
 
 @_fast
@@ -63,7 +65,9 @@ def rotate_back(tilt, v, out):
     """out = R^T v, arguments as in `rotate`."""
     cr, sr, cp, sp = math.cos(tilt[0]), math.sin(tilt[0]), math.cos(tilt[1]), math.sin(tilt[1])
     x, z = cp * v[0] - sp * v[2], sp * v[0] + cp * v[2]
-    out[0], out[1], out[2] = x, cr * v[1] + sr * z, cr * z - sr * v[1]
+    out[0] = x
+    out[1] = cr * v[1] + sr * z
+    out[2] = cr * z - sr * v[1]
 
 
 @_fast
@@ -79,7 +83,11 @@ def plan(ball, court, goal, s):
     Returns:
         Whether the ball comes down inside the far court.
     """
-    p, v, away, normal, spare = s[0], s[1], s[2], s[3], s[4]
+    p = s[0]
+    v = s[1]
+    away = s[2]
+    normal = s[3]
+    spare = s[4]
     p[:] = ball[0:3]
     v[:] = ball[7:10]
     left = fall(p, v, MEETING_HEIGHT, GRAVITY, 0.0)
@@ -129,7 +137,12 @@ def strike(board, moved, begin, end, until, court, s):
     span = min(until, dt)
     if span <= 0.0:
         return -1.0
-    at, v, a, b, line, spin = s[0], s[1], s[2], s[3], s[4], s[5]
+    at = s[0]
+    v = s[1]
+    a = s[2]
+    b = s[3]
+    line = s[4]
+    spin = s[5]
     for i in range(3):
         line[i] = end[i] - begin[i] if until > dt else begin[7 + i] * span
     if until <= dt:
@@ -154,12 +167,17 @@ def strike(board, moved, begin, end, until, court, s):
     u = t * share
     tilt = spin[0:2]
     tilt[:] = board[3:5] + u * (moved[3:5] - board[3:5])
-    a[0], a[1], a[2] = nx, ny, nz
+    a[0] = nx
+    a[1] = ny
+    a[2] = nz
     rotate(tilt, a, b)
-    line[0], line[1], line[2] = px, py, pz
+    line[0] = px
+    line[1] = py
+    line[2] = pz
     rotate(tilt, line, a)
     # velocity of the point that is touched: w x a, with the pitch about y and the roll about the pitched x axis
-    roll, pitch = (moved[3] - board[3]) / dt, (moved[4] - board[4]) / dt
+    roll = (moved[3] - board[3]) / dt
+    pitch = (moved[4] - board[4]) / dt
     wx, wy, wz = roll * math.cos(tilt[1]), pitch, -roll * math.sin(tilt[1])
     line[0] = (moved[0] - board[0]) / dt + wy * a[2] - wz * a[1]
     line[1] = (moved[1] - board[1]) / dt + wz * a[0] - wx * a[2]
@@ -190,7 +208,10 @@ def defend(live, begin, end, until, court, pos, tilt, returned, when, where):
     Returns:
         How many meetings there were.
     """
-    s, goal, board, moved = np.empty((6, 3)), np.empty(5), np.empty(5), np.empty(5)
+    s = np.empty((6, 3))
+    goal = np.empty(5)
+    board = np.empty(5)
+    moved = np.empty(5)
     count = 0
     for n in range(live.shape[0]):
         when[n] = -1.0
@@ -235,7 +256,8 @@ class Defender(Buffers):
         self.buffer("pos", num_envs, 3).copy_(torch.tensor(HOME))
         self.buffer("tilt", num_envs, 2)
         self.buffer("returned", num_envs, dtype=torch.bool)
-        self.when, self.where = torch.full((num_envs,), -1.0), torch.zeros(num_envs, 3)
+        self.when = torch.full((num_envs,), -1.0)
+        self.where = torch.zeros(num_envs, 3)
         self._home = torch.tensor(HOME)
 
     def reset(self, ids: Tensor) -> None:
@@ -255,7 +277,8 @@ class Defender(Buffers):
 
     def outline(self, i: int, points: int = 8) -> list[list[float]]:
         """Points [3] m, world, around the middle of world i's board at two thirds of its radius, and the middle: for films."""
-        tilt, out = self.tilt[i].double().numpy(), np.empty(3)
+        tilt = self.tilt[i].double().numpy()
+        out = np.empty(3)
         found = [self.pos[i].tolist()]
         for k in range(points):
             a = 2.0 * math.pi * k / points

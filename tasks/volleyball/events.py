@@ -73,7 +73,9 @@ def _add(events, count, u, kind, drone, extra):
 def gather_touches(n, when, control_dt, dt, clock, last_touch, touch_start, events):
     """New touches of the ball by drones. A contact that lasts into the next control step (engines whose bounces take time)
     is the same touch there; one that lasts longer is a touch again."""
-    drones, count, now = last_touch.shape[1], 0, clock[n]
+    drones = last_touch.shape[1]
+    count = 0
+    now = clock[n]
     for d in range(drones):
         t = min(when[n, d], when[n, drones + d])
         if t == math.inf:
@@ -94,7 +96,8 @@ def gather_ball(a, b, ground, net, total, rules, events, count):
         ground, net: part of the step at which it touched them, inf for never.
         total: hits before this step.
     """
-    r, low = rules.ball_radius, rules.ball_low
+    r = rules.ball_radius
+    low = rules.ball_low
     if rules.ball_net and min(a[2], b[2]) < rules.net_height:
         u = 2.0
         if min(a[0], b[0]) < r and max(a[0], b[0]) > -r:
@@ -102,7 +105,8 @@ def gather_ball(a, b, ground, net, total, rules, events, count):
         u = min(u, net)
         if u <= 1.0:
             count = _add(events, count, u, NET, -1, 0.0)
-    was, now = a[rules.cross_axis] - rules.cross_at, b[rules.cross_axis] - rules.cross_at
+    was = a[rules.cross_axis] - rules.cross_at
+    now = b[rules.cross_axis] - rules.cross_at
     if (was > 0.0) != (now > 0.0):
         count = _add(events, count, was / (was - now), CROSS, -1, 1.0 if now > 0.0 else -1.0)
     if b[2] < low or ground <= 1.0:
@@ -129,7 +133,8 @@ def gather_drones(n, drones, rules, sides, events, count):
     for d in range(drones.shape[1]):
         x, y, z = drones[n, d, 0], drones[n, d, 1], drones[n, d, 2]
         sign = 1.0 if sides[d] == 0 else -1.0
-        fault, other = 0, -1
+        fault = 0
+        other = -1
         if z < rules.drone_low:
             fault = rally.DRONE_TOO_LOW
         elif z > rules.drone_high:
@@ -148,7 +153,8 @@ def gather_drones(n, drones, rules, sides, events, count):
                 if sides[e] == sides[d]:
                     dx, dy, dz = x - drones[n, e, 0], y - drones[n, e, 1], z - drones[n, e, 2]
                     if dx * dx + dy * dy + dz * dz < rules.apart * rules.apart:
-                        fault, other = rally.DRONES_TOO_CLOSE, e
+                        fault = rally.DRONES_TOO_CLOSE
+                        other = e
         if fault > 0:
             count = _add(events, count, 1.0, DRONE, d, 64.0 * fault + other + 1)
     return count

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rookery.robots.drones.drone import Drones
-from rookery.sim.rotor.parameters import GRAVITY
+from rookery.sim.engines.rotor.parameters import GRAVITY
 
 STEP = 0.0025  # s, between the rows of a table
 LONGEST = 3.0  # s, of a table
@@ -50,9 +50,12 @@ def chain(dynamics: np.ndarray, command: np.ndarray, tolerance: list[float], eff
         effort: of a command; one of that size, held for a second, costs 1.
         control_dt: s, for which each command is held.
     """
-    size, rows, hold = len(command), round(LONGEST / STEP), round(control_dt / STEP)
+    size = len(command)
+    rows = round(LONGEST / STEP)
+    hold = round(control_dt / STEP)
     block = torch.zeros(size + 1, size + 1, dtype=torch.float64)
-    block[:size, :size], block[:size, size] = torch.from_numpy(dynamics), torch.from_numpy(command)
+    block[:size, :size] = torch.from_numpy(dynamics)
+    block[:size, size] = torch.from_numpy(command)
     one = torch.linalg.matrix_exp(STEP * block)
     powers = [torch.eye(size + 1, dtype=torch.float64)]
     for _ in range(rows):
@@ -68,7 +71,8 @@ def chain(dynamics: np.ndarray, command: np.ndarray, tolerance: list[float], eff
     inverse = torch.linalg.inv(one + weight @ (effect * ease) @ effect.mT @ weight)
     cost = weight @ inverse @ weight
     best = (effect * ease).mT @ cost
-    gain, reach = best[:, 0], effect @ best
+    gain = best[:, 0]
+    reach = effect @ best
     return Chain(*(t.float().contiguous() for t in (free, gain, reach, cost)))
 
 
@@ -109,18 +113,26 @@ class Steering:
     """
 
     def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: Limits) -> None:
-        self.drones, self.limits = drones, limits
+        self.drones = drones
+        self.limits = limits
         d, t = drones.drone, tolerance
         lag = 1.0 / (0.5 * (d.tau_up + d.tau_down))
-        side, up = np.diag(np.ones(4), 1), np.diag(np.ones(2), 1)
-        side[1, 2], side[4, 4], up[2, 2] = GRAVITY, -lag, -lag
+        side = np.diag(np.ones(4), 1)
+        up = np.diag(np.ones(2), 1)
+        side[1, 2] = GRAVITY
+        side[4, 4] = -lag
+        up[2, 2] = -lag
         wanted = [t.place, t.speed, t.tilt, t.turning, t.twist]
         self.side = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), wanted, t.effort, control_dt)
         self.drift = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), [math.inf, *wanted[1:]], t.effort, control_dt)
         self.up = chain(up, np.array([0.0, 0.0, lag]), [t.height, t.rise, t.push], t.lift, control_dt)
-        rotors, share = np.array(d.rotor_positions), np.zeros((4, 4))
+        rotors = np.array(d.rotor_positions)
+        share = np.zeros((4, 4))
         ratio = sum(d.torque_curve) / sum(d.thrust_curve)
-        share[0], share[1], share[2], share[3] = 1.0, rotors[:, 1], -rotors[:, 0], ratio * np.array(d.directions)
+        share[0] = 1.0
+        share[1] = rotors[:, 1]
+        share[2] = -rotors[:, 0]
+        share[3] = ratio * np.array(d.directions)
         self.share = torch.tensor(share, dtype=torch.float32)  # [4, 4] thrust and torques of each rotor's N
         self.inverse = torch.tensor(np.linalg.inv(share), dtype=torch.float32)
         self.inertia = torch.tensor(d.inertia)
@@ -135,11 +147,13 @@ class Steering:
         d, x, u = self.drones.drone, self.drones.bodies.state, self.drones.rotor_speed
         c0, c1, c2 = d.thrust_curve
         wrench = (c0 + u * (c1 + u * c2)) @ self.share.T
-        self.rotation, spin = matrix(x[..., 3:7]), x[..., 10:13]
+        self.rotation = matrix(x[..., 3:7])
+        spin = x[..., 10:13]
         self.spin = spin
         twist = (wrench[..., 1:4] - torch.linalg.cross(spin, self.inertia * spin)) / self.inertia
         normal = self.normal = self.rotation[..., 2]
-        world, change = self.world(spin), self.world(twist)
+        world = self.world(spin)
+        change = self.world(twist)
         rate = self.rate = torch.linalg.cross(world, normal)
         bend = torch.linalg.cross(change, normal) + torch.linalg.cross(world, rate)
         self.sideways.copy_(torch.stack((x[..., 0:2], x[..., 7:9], normal[..., :2], rate[..., :2], bend[..., :2]), -1))
@@ -152,7 +166,8 @@ class Steering:
 
     def _bound_tilt(self, turning: Tensor) -> Tensor:
         """Turn no further where the drone is tilted as far as it may be, and is still turning."""
-        tilt, rate = self.sideways[..., 2], self.sideways[..., 3]
+        tilt = self.sideways[..., 2]
+        rate = self.sideways[..., 3]
         size = tilt.norm(dim=-1, keepdim=True)
         out = tilt / size.clamp_min(1e-6)
         most = 100.0 * (self.limits.tilt - size) - 20.0 * (rate * out).sum(-1, keepdim=True)
@@ -178,7 +193,8 @@ class Steering:
         torque[..., 2].clamp_(-self.most_yaw, self.most_yaw)
         thrust = d.mass * (GRAVITY + rise) / n[..., 2].clamp_min(0.4)
         thrust = thrust.clamp(g.least_thrust * d.mass * GRAVITY, g.most_thrust * 4 * d.max_thrust)
-        base, uneven = 0.25 * thrust[..., None], torque @ self.inverse[:, 1:].T
+        base = 0.25 * thrust[..., None]
+        uneven = torque @ self.inverse[:, 1:].T
         # torques may take what the collective thrust leaves, and a part of that
         room = torch.maximum(d.max_thrust - base, torch.tensor(g.torque_share * d.max_thrust))
         uneven = uneven * (room / uneven.abs().amax(-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)

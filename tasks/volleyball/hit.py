@@ -65,7 +65,8 @@ class VolleyHit(VolleyTask):
         }
 
     def metrics(self) -> dict[str, Tensor]:
-        finished, end = self.finished.float(), self.referee.end
+        finished = self.finished.float()
+        end = self.referee.end
         return {
             "success": finished * (end[:, 0] < 0),
             "distance_m": finished * (end[:, :2] - self.places[0, :2]).norm(dim=-1),
@@ -73,5 +74,5 @@ class VolleyHit(VolleyTask):
             "hits": self.referee.total.float(),
         }
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.Hit(self, reach=9.5, contact=2.4, spread=0.8, apex=6.0)

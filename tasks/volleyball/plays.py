@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.sim.rotor.parameters import GRAVITY
+from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
 from rookery.tasks.volleyball.flight import Limits, Tolerance
@@ -41,13 +41,17 @@ class Team:
         self.task = task
         self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
         goals = self.goals = self.players.goals
-        goals.home[:], goals.target[:] = task.places, task.places
+        goals.home[:] = task.places
+        goals.target[:] = task.places
         if wait is not None:
             goals.home[..., 2] = wait
-        goals.contact[:], goals.spread[:], goals.apex[:] = contact, spread, apex
+        goals.contact[:] = contact
+        goals.spread[:] = spread
+        goals.apex[:] = apex
         goals.target[..., 2] = contact
         self._numbers = torch.arange(task.num_drones)
-        self._contact, self._apex = goals.contact.clone(), goals.apex.clone()
+        self._contact = goals.contact.clone()
+        self._apex = goals.apex.clone()
         self._serve_contact = self._contact if serve_contact is None else torch.full_like(self._contact, serve_contact)
         self._serve_apex = self._apex if serve_apex is None else torch.full_like(self._apex, serve_apex)
 
@@ -128,7 +132,8 @@ class TakeTurns(Team):
     def plan(self) -> None:
         task = self.task
         if self._serve_way < 1.0:
-            serve, now = (task.referee.total == 0)[:, None, None], self.players.balls[:, None, :2]
+            serve = (task.referee.total == 0)[:, None, None]
+            now = self.players.balls[:, None, :2]
             self.goals.target[..., :2] = torch.where(serve, now + self._serve_way * (self._aims - now), self._aims)
         turn = task.referee.turn[:, None] == self._numbers
         if task.referee.teams:  # over the net there is nothing to play
@@ -152,14 +157,16 @@ class SetAndSpike(TakeTurns):
         retreat: float = 0.0, after: float = 0.0, aim: tuple[float, float] | None = None, **others: Any,
     ) -> None:  # fmt: skip
         super().__init__(task, **others)
-        goals, cfg = self.goals, task.cfg
+        goals = self.goals
+        cfg = task.cfg
         goals.target[:, 0] = torch.tensor((*spot, above))
         goals.home[:, 1, :2] = torch.tensor(spot)
         self._contact[:, 1] = above
         goals.target[:, 1] = torch.tensor((*(aim or (cfg.target_x_m, cfg.target_y_m)), task.ball_kind.radius))
         goals.flight[:, 1] = flight
         goals.drift[:, 1, 0] = retreat
-        self._spot, self._after = spot[0], after
+        self._spot = spot[0]
+        self._after = after
 
     def plan(self) -> None:
         super().plan()
@@ -184,10 +191,13 @@ class Match(Team):
         a = len(self._side) // 2
         self._opponents = torch.stack((a + torch.arange(a), torch.arange(a)))  # [2, a] of each side
         self._serve = torch.tensor([[-serve_to, 0.0], [serve_to, 0.0]])  # [2, 2] m, of each side
-        self._reach, self._room = reach, room
+        self._reach = reach
+        self._room = room
 
     def plan(self) -> None:
-        task, r, g = self.task, self.task.referee, self.goals
+        task = self.task
+        r = self.task.referee
+        g = self.goals
         landing = self.landing()
         side = (landing[:, 0] < 0).long()
         mine = self._side == side[:, None]
@@ -217,7 +227,8 @@ class Match(Team):
 
 def touch(task: VolleyTask) -> Touch:
     """What the player knows of a task's ball and racket, from its nominal constants."""
-    ball, drone = task.ball_kind, task.drone
+    ball = task.ball_kind
+    drone = task.drone
     drag = task.air.ball_constants(ball.mass, ball.radius)[0] if task.air.ball_drag else 0.0
     share = drone.mass / (drone.mass + ball.mass)
     return Touch(ball.restitution, share, drag, racket_face(task) + ball.radius)

@@ -29,11 +29,13 @@ def begin_in_flight(task: VolleyTask, ids: Tensor, share: float, receivers: tupl
     assert task.ball is not None
     u = task.rng(ids).uniform(0.0, 1.0, (8,))
     chosen = u[:, 0] < share
-    ids, u = ids[chosen], u[chosen]
+    ids = ids[chosen]
+    u = u[chosen]
     n = torch.arange(len(ids))
     receiver = torch.tensor(receivers)[(u[:, 1] * len(receivers)).long()]
     pos = task.drones.bodies.pos[ids]
-    start, end = pos[n, 1 - receiver].clone(), pos[n, receiver].clone()
+    start = pos[n, 1 - receiver].clone()
+    end = pos[n, receiver].clone()
     clearance = task.ball_kind.radius + task.drone.body_height
     start[:, 2] += clearance
     end[:, 2] += clearance

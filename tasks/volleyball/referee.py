@@ -115,7 +115,9 @@ def _touch(n, d, racket, at, time, rules, sides, s, log):
 @_fast
 def _handle(n, event, at, time, drones, rules, sides, s, log):
     """One event of world n; `at` [3] is where the ball was."""
-    kind, d, extra = int(event[1]), int(event[2]), event[3]
+    kind = int(event[1])
+    d = int(event[2])
+    extra = event[3]
     blamed = _side(sides, s.last_hitter[n] if s.last_hitter[n] >= 0 else s.server[n])
     if kind == events.TOUCH:
         _touch(n, d, extra > 0.0, at, time, rules, sides, s, log)
@@ -147,7 +149,8 @@ def _handle(n, event, at, time, drones, rules, sides, s, log):
         if s.total[n] == 1:
             _finish(n, rally.FINISHED, -1, -1, -1, at, time, rules, s, log)
     else:
-        fault, other = int(extra) // 64, int(extra) % 64 - 1
+        fault = int(extra) // 64
+        other = int(extra) % 64 - 1
         crash = fault == rally.DRONE_TOO_LOW or fault == rally.DRONES_TOO_CLOSE or fault == rally.DRONE_TOO_HIGH
         loser = -1 if crash and not rules.crash_loses else sides[d]
         _finish(n, fault, d, other, loser, drones[n, d], time, rules, s, log)
@@ -287,7 +290,9 @@ class Referee(Buffers):
         super().__init__()
         like = Rules(0.0, 0.0, 0.0, 0.0)  # an int for a length would mean compiling anew
         self.rules = Rules._make(type(kind)(value) for kind, value in zip(like, rules, strict=True))
-        self.sides, self.control_dt, self.dt = np.array(sides, dtype=np.int64), float(control_dt), float(dt)
+        self.sides = np.array(sides, dtype=np.int64)
+        self.control_dt = float(control_dt)
+        self.dt = float(dt)
         self.teams = len(set(sides)) > 1
         for name in Sheet._fields:
             shape = (len(sides),) if name in _PER_DRONE else (3,) if name in ("before", "end") else ()

@@ -15,8 +15,8 @@ from torch import Tensor
 from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.kernels import MOTORS
 from rookery.sim.buffers import Buffers
+from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
-from rookery.sim.rotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
 from rookery.tasks.volleyball.flight import Limits, Steering, Tolerance, hardest, rows
 from rookery.tasks.volleyball.strokes import stroke
@@ -70,9 +70,13 @@ class Goals:
 
     def __init__(self, n: int, a: int) -> None:
         self.strike = torch.zeros(n, a, dtype=torch.bool)
-        self.home, self.target = torch.zeros(n, a, 3), torch.zeros(n, a, 3)
-        self.contact, self.spread = torch.zeros(n, a), torch.zeros(n, a)
-        self.apex, self.flight, self.drift = torch.zeros(n, a), torch.zeros(n, a), torch.zeros(n, a, 2)
+        self.home = torch.zeros(n, a, 3)
+        self.target = torch.zeros(n, a, 3)
+        self.contact = torch.zeros(n, a)
+        self.spread = torch.zeros(n, a)
+        self.apex = torch.zeros(n, a)
+        self.flight = torch.zeros(n, a)
+        self.drift = torch.zeros(n, a, 2)
 
 
 class Players(Buffers):
@@ -107,11 +111,15 @@ class Players(Buffers):
             raise RookeryError(
                 f"the scripted player commands rotor_thrust, not {drones.spec.kind}: choose that as action."
             )
-        self.drones, self.ball, self.touch, self.control_dt = drones, ball, touch, control_dt
+        self.drones = drones
+        self.ball = ball
+        self.touch = touch
+        self.control_dt = control_dt
         self.timing = timing or Timing()
         n, a = drones.rotor_speed.shape[:2]
         self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or Limits())
-        self.goals, self.balls = Goals(n, a), torch.zeros(n, 6)
+        self.goals = Goals(n, a)
+        self.balls = torch.zeros(n, 6)
         self.buffer("clocks", n, a)
         self.buffer("heights", n, a)
         self.buffer("facing", n, a, 2)
@@ -125,7 +133,8 @@ class Players(Buffers):
         """Take the ball's state as it is now into `balls`."""
         if self.ball is not None:
             state = self.ball.state
-            self.balls[:, :3], self.balls[:, 3:] = state[:, 0, :3], state[:, 0, 7:10]
+            self.balls[:, :3] = state[:, 0, :3]
+            self.balls[:, 3:] = state[:, 0, 7:10]
 
     def act(self) -> Tensor:
         """Normalised actions [N, A, 4] for the goals."""
@@ -151,7 +160,8 @@ class Players(Buffers):
     def _left(self, coming: Tensor, swing: Tensor, hold: Tensor, time: Tensor, place: Tensor) -> Tensor:
         """[N, A] s that the flight shall take."""
         t, x = self.timing, self.drones.bodies.state
-        way, now = place - x[..., :3], x[..., 7:10]
+        way = place - x[..., :3]
+        now = x[..., 7:10]
         calm = torch.full_like(time, TIMES[-1])
         for length in reversed(TIMES[:-1]):
             easy = hardest(way, now, 0.0, torch.tensor(length)).norm(dim=-1) < t.calm
@@ -164,23 +174,28 @@ class Players(Buffers):
         g = self.goals
         lock = (self.clocks > 0.0) & (self.clocks < self.timing.lock)
         if bool((g.strike & ~lock).any()):
-            best, least = g.contact, torch.full_like(g.contact, 1e9)
+            best = g.contact
+            least = torch.full_like(g.contact, 1e9)
             planned = torch.where(self.clocks > 0.0, self.heights, g.contact)
             for h in torch.linspace(-1.0, 1.0, HEIGHTS).tolist():
                 height = g.contact + h * g.spread
                 odd = 0.3 * (height - g.contact).abs() + CHANGE * (height - planned).abs()
                 pain = self._pain(self._stroke_at(height)) + odd
-                best, least = torch.where(pain < least, height, best), torch.minimum(pain, least)
+                best = torch.where(pain < least, height, best)
+                least = torch.minimum(pain, least)
             self.heights = torch.where(lock, self.heights, best)
         return self._stroke_at(self.heights)
 
     def _pain(self, stroke: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
         """[N, A] what it costs to be there in time."""
         time, point, normal, speed = stroke
-        s, place = self.steering, point - self.touch.reach * normal
+        s = self.steering
+        place = point - self.touch.reach * normal
         index = rows(time)
         wanted = torch.zeros_like(s.sideways)
-        wanted[..., 0], wanted[..., 1], wanted[..., 2] = place[..., :2], self.goals.drift, normal[..., :2]
+        wanted[..., 0] = place[..., :2]
+        wanted[..., 1] = self.goals.drift
+        wanted[..., 2] = normal[..., :2]
         missed = wanted - (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)
         pain = (missed * (s.side.cost[index][:, :, None] @ missed[..., None]).squeeze(-1)).sum((-1, -2))
         up = s.upwards
@@ -188,7 +203,8 @@ class Players(Buffers):
         return pain + 4.0 * (hard - 2.5).clamp_min(0.0).square() + 1e6 * (time < 0.15)
 
     def _stroke_at(self, heights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        g, out = self.goals, torch.empty(*heights.shape, 8)
+        g = self.goals
+        out = torch.empty(*heights.shape, 8)
         stroke(
             self.balls.numpy(), heights.numpy(), g.target.numpy(), g.apex.numpy(), g.flight.numpy(), GRAVITY,
             self.touch.drag, self.touch.restitution, self.touch.share, out.numpy(),

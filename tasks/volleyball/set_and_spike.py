@@ -15,7 +15,9 @@ from rookery.tasks.volleyball.bump_and_pass import Pair
 from rookery.tasks.volleyball.practice import begin_in_flight
 from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, SEQUENCE, Rules
 
-SETTER, ATTACKER, THROUGH = 0, 1, 2
+SETTER = 0
+ATTACKER = 1
+THROUGH = 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ class VolleySetAndSpikeEasy(Pair):
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         assert self.ball is not None
-        r, pos, fall = self.referee, self.drones.bodies.pos[..., :2], self.ball.lin_vel[:, 0, 2]
+        r = self.referee
+        pos = self.drones.bodies.pos[..., :2]
+        fall = self.ball.lin_vel[:, 0, 2]
         spike = r.hit_now[:, ATTACKER].float()
         wanted = torch.stack((pos[:, 1] - pos[:, 0], self._target - pos[:, 1]), dim=1)
         faults = self.faults()
@@ -120,7 +124,7 @@ class VolleySetAndSpikeEasy(Pair):
             "off_target_m": torch.where(self.landed, self.off_target, 10.0),
         }
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.SetAndSpike(
             self, contact=2.8, apex=5.6, retreat=0.5, after=1.0, timing=plays.Timing(engage=1.3, calm=8.8)
         )

@@ -96,7 +96,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
             "crossed": (r.crossings > 0).float(),
         }
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         """A steep spike close behind the net and to its far end: the ball is down to the board's 1.1 m within half a second,
         where the board comes 4 m far of 4.7. All values are those of a cross-entropy search over rallies."""
         return plays.SetAndSpike(

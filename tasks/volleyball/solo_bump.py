@@ -52,7 +52,9 @@ class VolleySoloBump(VolleyTask):
         """`high_hit` is a hit up to which the mean apex of the flights between hits was above 3.5 m; `below` and `height`
         are shaping: being under the ball, and the ball's height above the drone (or 1 m), up to 2 m."""
         assert self.ball is not None
-        r, pos, ball = self.referee, self.drones.bodies.pos, self.ball.pos
+        r = self.referee
+        pos = self.drones.bodies.pos
+        ball = self.ball.pos
         hit = r.hit_now.float()
         high = (r.apex_sum > self.cfg.apex_m * (r.total - 1)) & (r.total > 1)
         return {
@@ -75,5 +77,5 @@ class VolleySoloBump(VolleyTask):
             "mean_apex_m": r.apex_sum / (r.total - 1).clamp_min(1),
         }
 
-    def baseline(self) -> plays.Act:
+    def controller(self) -> plays.Act:
         return plays.SoloBump(self)

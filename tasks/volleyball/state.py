@@ -41,9 +41,16 @@ def drone_state(x, u, turned, out):
                 w, i, j, k = -k, -j, i, w
             if w < 0.0:
                 w, i, j, k = -w, -i, -j, -k
-            o[0], o[1], o[2] = side * s[0], side * s[1], s[2]
-            o[3], o[4], o[5], o[6] = w, i, j, k
-            o[7], o[8], o[9] = side * s[7], side * s[8], s[9]
+            o[0] = side * s[0]
+            o[1] = side * s[1]
+            o[2] = s[2]
+            o[3] = w
+            o[4] = i
+            o[5] = j
+            o[6] = k
+            o[7] = side * s[7]
+            o[8] = side * s[8]
+            o[9] = s[9]
             # columns of the rotation matrix: the body's axes in the (turned) world
             xx, xy, xz = 1.0 - 2.0 * (j * j + k * k), 2.0 * (i * j + w * k), 2.0 * (i * k - w * j)
             zx, zy, zz = 2.0 * (i * k + w * j), 2.0 * (j * k - w * i), 1.0 - 2.0 * (i * i + j * j)
@@ -52,7 +59,11 @@ def drone_state(x, u, turned, out):
             o[10] = xx * p + yx * q + zx * r
             o[11] = xy * p + yy * q + zy * r
             o[12] = xz * p + yz * q + zz * r
-            o[13], o[14], o[15] = xx, xy, xz
-            o[16], o[17], o[18] = zx, zy, zz
+            o[13] = xx
+            o[14] = xy
+            o[15] = xz
+            o[16] = zx
+            o[17] = zy
+            o[18] = zz
             for m in range(4):
                 o[19 + m] = 2.0 * u[n, a, m] - 1.0

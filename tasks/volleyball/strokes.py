@@ -21,14 +21,23 @@ def stroke(balls, heights, targets, apexes, flights, gravity, drag, restitution,
         out: [N, A, 8] s until contact (-1 if the ball does not come), its place 3 (m), the racket's normal 3, its speed along
             it (m/s).
     """
-    p, v, away, normal, q, w = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)
+    p = np.zeros(3)
+    v = np.zeros(3)
+    away = np.zeros(3)
+    normal = np.zeros(3)
+    q = np.zeros(3)
+    w = np.zeros(3)
     for n in range(heights.shape[0]):
         for a in range(heights.shape[1]):
             for i in range(3):
-                p[i], v[i] = balls[n, i], balls[n, 3 + i]
+                p[i] = balls[n, i]
+                v[i] = balls[n, 3 + i]
             time = fall(p, v, heights[n, a], gravity, drag)
-            flight, speed = 0.0, 0.0
-            normal[0], normal[1], normal[2] = 0.0, 0.0, 1.0
+            flight = 0.0
+            speed = 0.0
+            normal[0] = 0.0
+            normal[1] = 0.0
+            normal[2] = 1.0
             if time > 0.0:
                 if flights[n, a] > 0.0:
                     flight = drive(p, targets[n, a], flights[n, a], gravity, drag, away, q, w)

@@ -14,7 +14,8 @@ STEP = 0.0025  # s, which the servos are to bear
 
 def compiled(**kw) -> tuple[mujoco.MjModel, mujoco.MjData]:
     spec = allegro(looks=False, **kw)
-    spec.option.timestep, spec.option.integrator = STEP, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.timestep = STEP
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model = spec.compile()
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
@@ -55,7 +56,8 @@ def test_three_fingers_and_a_thumb_against_them() -> None:
     model, data = compiled(wrist=False)
     length = 0.0007 + 0.0164 + 0.054 + 0.0384 + 0.019
     assert np.allclose(in_palm(data, "mf_tip"), [0, 0, length])
-    first, ring = in_palm(data, "ff_tip"), in_palm(data, "rf_tip")
+    first = in_palm(data, "ff_tip")
+    ring = in_palm(data, "rf_tip")
     assert first[1] > 0.05 and np.allclose(first, ring * [1, -1, 1])
     assert np.allclose(data.site("grasp").xmat.reshape(3, 3), np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]]))
     angles = np.zeros(16)
@@ -63,13 +65,15 @@ def test_three_fingers_and_a_thumb_against_them() -> None:
     angles[[1, 5, 9]] = 1.2
     set_fingers(data, angles)
     mujoco.mj_forward(model, data)
-    thumb, middle = in_palm(data, "th_tip"), in_palm(data, "mf_tip")
+    thumb = in_palm(data, "th_tip")
+    middle = in_palm(data, "mf_tip")
     assert thumb[0] > 0.1 and middle[0] > 0.08
     assert thumb[2] < hand.GRASP_POS[2] < middle[2]  # the grasp frame is between them
 
 
 def test_looks_change_nothing_but_looks() -> None:
-    with_looks, without = allegro().compile(), allegro(looks=False).compile()
+    with_looks = allegro().compile()
+    without = allegro(looks=False).compile()
     seen = with_looks.geom_group == 2
     assert seen.sum() > 20 and with_looks.ngeom - seen.sum() == without.ngeom
     assert not with_looks.geom_contype[seen].any() and not with_looks.geom_conaffinity[seen].any()
@@ -82,7 +86,8 @@ def test_fingers_move_at_the_makers_speed_and_settle() -> None:
     model.opt.gravity[:] = 0
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
     low, high = np.array([model.joint(j).range for j in JOINTS]).T
-    low, high = low + 0.1, high - 0.1
+    low = low + 0.1
+    high = high - 0.1
     for goal, start in ((high, low), (low, high)):
         mujoco.mj_resetData(model, data)
         set_fingers(data, start)
@@ -108,7 +113,8 @@ def test_neighbours_do_not_touch_but_fingers_do() -> None:
     chains = [["palm", *(f"{f}_{link.name}" for link in CHAINS[f]), f"{f}_tip"] for f in FINGERS]
     near = {frozenset(pair) for chain in chains for pair in zip(chain, chain[1:], strict=False)}
     low, high = model.jnt_range.T
-    rng, met = np.random.default_rng(0), set()
+    rng = np.random.default_rng(0)
+    met = set()
     for _ in range(200):
         data.qpos[:] = rng.uniform(low, high)
         mujoco.mj_forward(model, data)
@@ -123,11 +129,17 @@ def test_wrist_axes_meet_in_the_grasp_frame() -> None:
     site = data.site("grasp")
     assert np.allclose(site.xpos, 0) and np.allclose(site.xmat.reshape(3, 3)[:, 2], [0, 0, -1], atol=1e-9)
     zero = site.xmat.reshape(3, 3).copy()
-    x, y, z, roll, pitch, yaw = 0.1, -0.2, 0.3, 0.4, -0.5, 0.6
+    x = 0.1
+    y = -0.2
+    z = 0.3
+    roll = 0.4
+    pitch = -0.5
+    yaw = 0.6
     for name, value in zip(WRIST, (x, y, z, roll, pitch, yaw), strict=True):
         data.joint(name).qpos = value
     mujoco.mj_forward(model, data)
-    quat, turn = np.zeros(4), np.zeros(9)
+    quat = np.zeros(4)
+    turn = np.zeros(9)
     mujoco.mju_euler2Quat(quat, [roll, pitch, yaw], "XYZ")  # about fixed axes: Rz(yaw) Ry(pitch) Rx(roll)
     mujoco.mju_quat2Mat(turn, quat)
     assert np.allclose(site.xpos, [x, y, z])
@@ -143,7 +155,8 @@ def test_wrist_carries_the_hand_and_keeps_its_speed() -> None:
         mujoco.mj_step(model, data)
     assert np.abs(data.site("grasp").xpos).max() < 1e-3  # under its weight of 10.6 N
     assert abs(data.joint("wrist_pitch").qpos[0]) < 0.01
-    data.actuator("wrist_y").ctrl, data.actuator("wrist_yaw").ctrl = 0.5, 1.5
+    data.actuator("wrist_y").ctrl = 0.5
+    data.actuator("wrist_yaw").ctrl = 1.5
     fastest = np.zeros(model.nv)
     for _ in range(round(1.5 / STEP)):
         mujoco.mj_step(model, data)
@@ -172,7 +185,8 @@ def test_on_a_flange_the_fingers_point_away_from_it() -> None:
 def test_touch_is_the_force_on_a_tip(finger: str) -> None:
     """A 0.2 kg ball lies on a tip that points up."""
     spec = allegro(wrist=False, looks=False)
-    spec.option.timestep, spec.option.integrator = STEP, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.timestep = STEP
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model = spec.compile()
     data = mujoco.MjData(model)
     data.qpos[12] = 0.8

@@ -10,7 +10,8 @@ from rookery.assets import arms
 from rookery.assets.scenery import ground
 from rookery.sim.scene import Scene
 
-AIRBOT, ARX = arms.airbot_play_spec, arms.arx5_spec
+AIRBOT = arms.airbot_play_spec
+ARX = arms.arx5_spec
 BOTH = pytest.mark.parametrize("make", [AIRBOT, ARX], ids=["airbot_play", "arx5"])
 JOINTS = [f"joint{i}" for i in range(1, 7)]
 BODIES = ["base", *(f"link{i}" for i in range(1, 7)), "finger_left", "finger_right"]
@@ -49,7 +50,8 @@ TABLES = {
 
 @BOTH
 def test_tables(make):
-    model, table = compiled(make), TABLES[make]
+    model = compiled(make)
+    table = TABLES[make]
     assert [model.body(i).name for i in range(1, model.nbody)] == BODIES
     assert model.body_mass.sum() == pytest.approx(table["mass"], abs=0.006)
     assert np.allclose(model.body_mass[1:], table["masses"], atol=1e-5)
@@ -63,7 +65,8 @@ def test_tables(make):
     assert np.allclose(model.actuator_ctrlrange[6], [0, 2 * table["stroke"]])
     assert np.allclose(model.dof_armature[:6], table["armature"])
     assert np.allclose(model.dof_damping[:6], [0.2, 0.2, 0.2, 0.1, 0.1, 0.1])
-    left, right = model.body("finger_left"), model.body("finger_right")
+    left = model.body("finger_left")
+    right = model.body("finger_right")
     assert np.allclose(left.ipos, right.ipos * [1, -1, 1]) and left.ipos[1] > 0
     assert model.neq == 0 and not model.dof_frictionloss.any()  # neither adds rows to the solver
     assert compiled(make, dry_friction=True).dof_frictionloss[:6].all()
@@ -71,7 +74,8 @@ def test_tables(make):
 
 @BOTH
 def test_servos_are_springs_and_dampers(make):
-    model, table = compiled(make), TABLES[make]
+    model = compiled(make)
+    table = TABLES[make]
     data = mujoco.MjData(model)
     data.qpos[:6] = model.jnt_range[:6].mean(1)
     data.qvel[:6] = 0.01
@@ -110,7 +114,9 @@ def test_airbot_play_reaches_as_far_as_its_data_sheet_says():
     data = mujoco.MjData(model)
     data.qpos[1:3] = [-0.2, 2.755]  # elbow straight
     mujoco.mj_forward(model, data)
-    shoulder, wrist, tcp = data.body("link2").xpos, data.body("link6").xpos, data.site("tcp").xpos
+    shoulder = data.body("link2").xpos
+    wrist = data.body("link6").xpos
+    tcp = data.site("tcp").xpos
     assert np.linalg.norm(wrist - shoulder) + 0.0955 == pytest.approx(0.647, abs=0.01)  # to the flange; facts 2.2 A
     assert np.linalg.norm(tcp - shoulder) == pytest.approx(0.7967, abs=1e-3)
 
@@ -136,7 +142,8 @@ def test_tool_frame_lies_between_the_fingers(make):
 
 @BOTH
 def test_looks_and_colliders_can_be_left_out(make):
-    full, bare = make().compile(), compiled(make, collide=False)
+    full = make().compile()
+    bare = compiled(make, collide=False)
     assert bare.ngeom == bare.nmesh == 0
     for field in ("nq", "nv", "nu", "nbody", "nsite"):
         assert getattr(full, field) == getattr(bare, field), field
@@ -163,7 +170,8 @@ def test_who_touches_whom(make, bits, touching):
         ball = spec.worldbody.add_body(name=f"ball_{name}", pos=data.geom(name).xpos)
         ball.add_freejoint()
         geom = ball.add_geom(name=f"ball_{name}", size=[0.005, 0, 0])
-        geom.contype, geom.conaffinity = bits, 0 if bits == 2 else 1
+        geom.contype = bits
+        geom.conaffinity = 0 if bits == 2 else 1
     model = spec.compile()
     with_balls = mujoco.MjData(model)
     with_balls.qpos[:8] = data.qpos

@@ -91,7 +91,8 @@ def test_places_off_the_court(place):
 
 def test_a_racket_lies_on_the_body():
     model = quadrotor_spec(**BODY, racket_radius=0.15).compile()
-    racket, body = model.geom("racket"), model.geom("collision")
+    racket = model.geom("racket")
+    body = model.geom("collision")
     assert racket.size[0] == pytest.approx(0.15)
     assert racket.pos[2] - racket.size[1] == pytest.approx(body.size[1])
     assert 2 * racket.size[1] == pytest.approx(RACKET_THICKNESS)

@@ -51,7 +51,8 @@ def test_numbers_and_names(drone, visual):
 
 @DRONES
 def test_looks_change_nothing_else(drone):
-    with_looks, without = spec(drone).compile(), spec(drone, visual=False).compile()
+    with_looks = spec(drone).compile()
+    without = spec(drone, visual=False).compile()
     dropped = spec(drone)
     dropped.discard_visual()
     for other in (without, dropped.compile()):

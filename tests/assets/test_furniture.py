@@ -55,7 +55,8 @@ def test_joints_stay_where_they_are_left_and_stop_soon_when_let_go(name):
     assert data.joint(joint).qpos[0] == pytest.approx(middle, abs=1e-9)
     assert data.ncon == 0
     # speed falls as exp(-damping t / inertia)
-    data.joint(joint).qpos[:], data.joint(joint).qvel[:] = model.joint(joint).range[0] + 1e-3, 0.2
+    data.joint(joint).qpos[:] = model.joint(joint).range[0] + 1e-3
+    data.joint(joint).qvel[:] = 0.2
     inertia = data.M[0]
     for _ in range(round(3.0 * inertia / furniture.DAMPING / model.opt.timestep)):
         mujoco.mj_step(model, data)

@@ -47,7 +47,8 @@ def test_motors_follow_their_line_of_torque_over_speed(model: mujoco.MjModel) ->
     """A servo that is asked for more than the motor has gives what is left at that speed; within it, exactly kp e - kd v."""
     data = mujoco.MjData(model)
     for motor, joint in ((HIP_MOTOR, "FL_thigh"), (KNEE_MOTOR, "FL_calf")):
-        at, actuator = model.joint(joint).dofadr[0], model.actuator(joint).id
+        at = model.joint(joint).dofadr[0]
+        actuator = model.actuator(joint).id
         for speed in (-0.5, 0.0, 0.25, 0.5, 0.9, 1.0):
             mujoco.mj_resetData(model, data)
             data.qvel[at] = speed * motor.speed
@@ -62,7 +63,8 @@ def test_motors_follow_their_line_of_torque_over_speed(model: mujoco.MjModel) ->
 
 
 def test_shells_weigh_nothing_and_touch_nothing() -> None:
-    bare, dressed = go2_spec(visual=False).compile(), go2_spec().compile()
+    bare = go2_spec(visual=False).compile()
+    dressed = go2_spec().compile()
     assert dressed.body_mass.sum() == pytest.approx(bare.body_mass.sum())
     assert dressed.nmesh > 10
     meshes = dressed.geom_type == mujoco.mjtGeom.mjGEOM_MESH

@@ -36,7 +36,8 @@ def test_propeller_blows_downwards(spin, sense):
     mesh = meshes.propeller(1.0, spin)
     out = np.linalg.norm(mesh.triangles_center[:, :2], axis=1)
     upper = (out > 0.3) & (out < 0.9) & (mesh.face_normals[:, 2] > 0.3)
-    centre, normal = mesh.triangles_center[upper], mesh.face_normals[upper]
+    centre = mesh.triangles_center[upper]
+    normal = mesh.face_normals[upper]
     velocity = sense * np.cross([0.0, 0.0, 1.0], centre)
     weight = mesh.area_faces[upper] * np.linalg.norm(velocity, axis=1)
     # Upper faces lean backwards, away from the motion.
@@ -44,7 +45,8 @@ def test_propeller_blows_downwards(spin, sense):
 
 
 def test_mirrored_propellers_are_different():
-    ccw, cw = meshes.propeller(0.1, "ccw"), meshes.propeller(0.1, "cw")
+    ccw = meshes.propeller(0.1, "ccw")
+    cw = meshes.propeller(0.1, "cw")
     assert np.allclose(ccw.vertices * [1, -1, 1], cw.vertices)
     assert not np.allclose(ccw.vertices, cw.vertices)
 

@@ -89,7 +89,8 @@ def test_inertias_have_their_closed_forms():
 
 def test_spec_is_as_promised():
     model = find_object("mug").spec().compile()
-    body, free = model.body("object"), model.joint("free")
+    body = model.body("object")
+    free = model.joint("free")
     assert free.type == mujoco.mjtJoint.mjJNT_FREE
     assert body.mass[0] == pytest.approx(0.118)
     parts = [model.geom(i) for i in range(model.ngeom) if model.geom(i).name.startswith("part")]
@@ -104,7 +105,8 @@ def test_spec_is_as_promised():
 
 def test_the_mug_is_hollow():
     """A small ball dropped into it comes to rest on its bottom, inside."""
-    mug, spec = find_object("mug"), ground()
+    mug = find_object("mug")
+    spec = ground()
     spec.attach(mug.spec(False), frame=spec.worldbody.add_frame(pos=[0, 0, mug.rest_height]), prefix="mug/")
     axis = -0.5 * (mug.size[0] - 0.093)  # x of the body's axis
     drop = spec.worldbody.add_body(name="pea", pos=[axis, 0, 0.06])
@@ -119,7 +121,8 @@ def test_the_mug_is_hollow():
 
 @pytest.mark.parametrize("name", names())
 def test_stands_still_on_a_table(name):
-    thing, spec = find_object(name), mujoco.MjSpec()
+    thing = find_object(name)
+    spec = mujoco.MjSpec()
     spec.option.timestep = 0.0025
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.3, 0.3, 0.02], pos=[0, 0, -0.02])
     spec.attach(thing.spec(False), frame=spec.worldbody.add_frame(pos=[0, 0, thing.rest_height]), prefix="o/")

@@ -34,11 +34,13 @@ def model() -> mujoco.MjModel:
 
 
 def test_kinematics_are_those_of_the_table(model: mujoco.MjModel) -> None:
-    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
     for _ in range(20):
         data.qpos[:7] = rng.uniform(LOWER, UPPER)
         mujoco.mj_kinematics(model, data)
-        want, at = flange(data.qpos[:7]), data.site("flange")
+        want = flange(data.qpos[:7])
+        at = data.site("flange")
         assert np.abs(at.xpos - want[:3, 3]).max() < 1e-7 and np.abs(at.xmat.reshape(3, 3) - want[:3, :3]).max() < 1e-7
         tip = data.site("tcp")
         assert np.abs(tip.xpos - (want[:3, 3] + TCP * want[:3, 2])).max() < 1e-7
@@ -75,7 +77,8 @@ def test_gripper_opens_closes_and_holds(model: mujoco.MjModel) -> None:
     model.opt.timestep = 0.0025
     data = mujoco.MjData(model)
     data.qpos[:7] = data.ctrl[:7] = (0, 0.1, 0, -2, 0, 2.1, 0)
-    slides, fastest = [model.joint(f).qposadr[0] for f in FINGERS], 0.0
+    slides = [model.joint(f).qposadr[0] for f in FINGERS]
+    fastest = 0.0
     for goal in (2 * STROKE, 0.0, 2 * STROKE):
         data.ctrl[7] = goal
         for _ in range(400):
@@ -95,13 +98,17 @@ def test_gripper_force_on_what_blocks_it(model: mujoco.MjModel) -> None:
     mujoco.mju_mat2Quat(quat, at.site("tcp").xmat)
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02] * 3, pos=at.site("tcp").xpos, quat=quat)
     model = spec.compile()
-    model.opt.timestep, model.opt.integrator = 0.0025, mujoco.mjtIntegrator.mjINT_DISCRETE
+    model.opt.timestep = 0.0025
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
     data = mujoco.MjData(model)
     data.qpos[:7] = data.ctrl[:7] = (0, 0.1, 0, -2, 0, 2.1, 0)
     data.qpos[7:9] = STROKE
     for _ in range(400):
         mujoco.mj_step(model, data)
-    pads, total, force, steps = {model.geom(f"{f}_pad").id for f in FINGERS}, 0.0, np.zeros(6), 200
+    pads = {model.geom(f"{f}_pad").id for f in FINGERS}
+    total = 0.0
+    force = np.zeros(6)
+    steps = 200
     for _ in range(steps):  # a mean, because the arm's servos tremble
         mujoco.mj_step(model, data)
         side = data.site("tcp").xmat.reshape(3, 3)[:, 1]

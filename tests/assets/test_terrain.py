@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rookery.assets.terrain import KINDS, TerrainConfig, TileShape, build, heights
 from rookery.assets.terrain_looks import TOLERANCE, rectangles
 
-SIZE, CELL = 8.0, 0.05
+SIZE = 8.0
+CELL = 0.05
 SHAPE = TileShape()
 N = round(SIZE / CELL)
 ALL = TerrainConfig(rows=2, columns=7, shares=(1.0,) * 7, cell_m=0.1, border_m=1.0)
@@ -87,7 +88,9 @@ def test_seeds_reproduce():
     for kind in ("rough", "obstacles"):
         assert np.array_equal(tile(kind, 0.7, seed=5), tile(kind, 0.7, seed=5))
         assert not np.array_equal(tile(kind, 0.7, seed=5), tile(kind, 0.7, seed=6))
-    one, again, other = build(ALL), build(ALL), build(TerrainConfig(**{**vars(ALL), "seed": 1}))
+    one = build(ALL)
+    again = build(ALL)
+    other = build(TerrainConfig(**{**vars(ALL), "seed": 1}))
     assert np.array_equal(one.heights, again.heights)
     assert not np.array_equal(one.heights, other.heights)
 
@@ -133,7 +136,8 @@ def stuck_ball(radius: float = 0.06) -> mujoco.MjSpec:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ball_comes_to_rest_on_the_surface(kind):
     """The ball touches the ground of the table: its least distance from it is its radius."""
-    radius, rng = 0.06, np.random.default_rng(1)
+    radius = 0.06
+    rng = np.random.default_rng(1)
     config = TerrainConfig(rows=1, columns=1, kinds=(kind,), shares=(1.0,), difficulty=(0.6, 0.6), border_m=0.0)
     terrain = build(config)
     spec = terrain.spec(visual=False)
@@ -161,7 +165,8 @@ def clearance(terrain, centre) -> float:
     points = centre[:2] + np.stack(np.meshgrid(side, side, indexing="ij"), -1).reshape(-1, 2)
     at = (points - terrain.origin) / terrain.cell_m
     i = at.astype(int)
-    (u, v), z = (at - i).T, terrain.heights
+    u, v = (at - i).T
+    z = terrain.heights
     a, d = z[i[:, 0], i[:, 1]], z[i[:, 0] + 1, i[:, 1] + 1]
     b, c = z[i[:, 0] + 1, i[:, 1]], z[i[:, 0], i[:, 1] + 1]
     h = np.where(u > v, a + u * (b - a) + v * (d - b), a + v * (c - a) + u * (d - c))
@@ -170,7 +175,8 @@ def clearance(terrain, centre) -> float:
 
 def test_spec_collides_by_one_geom_and_shows_others():
     terrain = build(TerrainConfig(**{**vars(ALL), "friction": (0.7, 0.004, 0.0002)}))
-    bare, seen = terrain.spec(visual=False).compile(), terrain.spec().compile()
+    bare = terrain.spec(visual=False).compile()
+    seen = terrain.spec().compile()
     assert bare.ngeom == 1
     assert bare.nlight == 0
     for model in (bare, seen):

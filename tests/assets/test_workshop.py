@@ -19,7 +19,8 @@ PARTS = {
     "button": lambda: workshop.button(0.025, 0.02),
     "board": lambda: workshop.board(0.025),
 }
-LOOSE, FIXTURES = ("ball", "box", "crate"), ("drawer", "door", "button", "board")
+LOOSE = ("ball", "box", "crate")
+FIXTURES = ("drawer", "door", "button", "board")
 
 
 def placed(name, z, base=ground):
@@ -86,7 +87,8 @@ def test_the_handle_of_a_door_is_at_its_origin_and_swings_towards_the_user():
     np.testing.assert_allclose(
         data.geom("p/handle").xpos, [-0.4 * np.sin(0.5), 0.4 - 0.4 * np.cos(0.5), 1.0], atol=1e-9
     )
-    data.joint("p/hinge").qpos[:], data.joint("p/lever").qpos[:] = 0.0, 0.6
+    data.joint("p/hinge").qpos[:] = 0.0
+    data.joint("p/lever").qpos[:] = 0.6
     mujoco.mj_kinematics(model, data)
     assert data.geom("p/handle").xpos[2] == pytest.approx(1.0 - 0.09 * np.sin(0.6))
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from rookery.sim.observation import ObservationPipeline
+from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.random import Streams
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -18,19 +18,27 @@ HORIZON = 20
 class Drift:
     """Points drift along a line with a velocity that nobody measures; an agent earns for acting like that velocity.
 
-    An episode's goal, which is not observed either, is told in the worlds of `given_future`.
+    An episode's goal, which is not observed either, is told in the worlds of `reveal_future_mask`.
     """
 
-    control_dt, device, active, task_id, state_size = 0.5, torch.device("cpu"), None, "drift", 0
+    control_dt = 0.5
+    device = torch.device("cpu")
+    active = None
+    task_id = "drift"
+    state_size = 0
     max_episode_steps = HORIZON
 
     def __init__(
         self, num_envs: int = 64, history: int = 2, agents: int = 1, told: bool = False, goal: bool = True
     ) -> None:
-        velocity, future, seed = Term("velocity", 1, "m/s", scale=0.5), Term("goal", 2, "m"), 0
+        velocity = Term("velocity", 1, "m/s", scale=0.5)
+        future = Term("goal", 2, "m")
+        seed = 0
         targets, names = ((velocity, future), ("goal",)) if goal else ((velocity,), ())
         spec = Group(agents, (Term("position", 1, "m"),), ACTION, history, targets, names)
-        self.groups, self.num_envs, self.told = {"point": spec}, num_envs, told
+        self.groups = {"point": spec}
+        self.num_envs = num_envs
+        self.told = told
         self.task = SimpleNamespace(causes=())
         self.generator = torch.Generator().manual_seed(seed)
         self.pipeline = ObservationPipeline(spec, num_envs, self.control_dt, Streams(num_envs, seed))
@@ -57,20 +65,22 @@ class Drift:
         self.x += self.control_dt * self.v
         self.clock += 1
         obs = self.pipeline.push({"position": self.x})
-        over, never = self.clock >= HORIZON, torch.zeros(self.num_envs, dtype=torch.bool)
+        over = self.clock >= HORIZON
+        never = torch.zeros(self.num_envs, dtype=torch.bool)
         info = {}
         if over.any():
-            info["final_observation"], obs = {"point": obs}, obs.clone()
+            info["final_observation"] = {"point": obs}
+            obs = obs.clone()
             obs[over] = self._begin(over.nonzero().squeeze(1))
         return {"point": obs}, {"point": reward}, never, over, info
 
     @property
-    def truth(self):
+    def privileged_targets(self):
         both = torch.cat((0.5 * self.v, self.goal), -1)
         return {"point": both[..., : self.groups["point"].target_size]}
 
     @property
-    def given_future(self):
+    def reveal_future_mask(self):
         return torch.arange(self.num_envs) % 2 == 0 if self.told else None
 
     def state_dict(self):

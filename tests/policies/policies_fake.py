@@ -18,14 +18,19 @@ class FakeEnv:
     control_dt = 0.01
 
     def __init__(self, num_envs=8, agents=1, obs=3, act=1, horizon=20, limit=3.0, seed=0, drop_out=False, vector=False):
-        self.num_envs, self.max_episode_steps, self.limit = num_envs, horizon, limit
+        self.num_envs = num_envs
+        self.max_episode_steps = horizon
+        self.limit = limit
         self.device = torch.device("cpu")
-        self.task_id, self.task, self.world = "fake", SimpleNamespace(causes=("strayed",)), None
+        self.task_id = "fake"
+        self.task = SimpleNamespace(causes=("strayed",))
+        self.world = None
         names = tuple(f"a{i}" for i in range(act))
         action = ActionSpec("push", names, (-1.0,) * act, (1.0,) * act, ("1",) * act, (0.1,) * act)
         self.groups = {"point": Group(agents, (Term("state", obs),), action)}
         self.state_size = agents * obs
-        self.drop_out, self.vector = drop_out, vector
+        self.drop_out = drop_out
+        self.vector = vector
         self.generator = torch.Generator().manual_seed(seed)
         self.x = torch.zeros(num_envs, agents, obs)
         self.clock = torch.zeros(num_envs, dtype=torch.int64)

@@ -27,17 +27,20 @@ from rookery.robots.manipulators.allegro import (
 )
 from rookery.robots.manipulators.grasps import superquadric
 from rookery.robots.manipulators.grasps.surface import sample_surface
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
-from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
 
-DT, CONTROL_DT, HEIGHT = 0.0025, 0.02, 0.3
+DT = 0.0025
+CONTROL_DT = 0.02
+HEIGHT = 0.3
 
 
 def table() -> mujoco.MjSpec:
     spec = ground(visual=False)
-    spec.option.impratio, spec.option.cone = 10.0, mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10.0
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     return spec
 
 
@@ -165,7 +168,8 @@ def lift(name: str, close, n: int, seed: int) -> tuple[Tensor, AllegroHand]:
     """Height gained [n] m by objects that are approached along superquadric grasps, grasped and lifted by 0.15 m."""
     item = find_object(name)
     world, hand = hand_world(n, name)
-    thing, rng = world.bodies(["thing/object"]), np.random.default_rng(seed)
+    thing = world.bodies(["thing/object"])
+    rng = np.random.default_rng(seed)
     points, _ = sample_surface(item.mesh, 500, rng)
     found = superquadric.sample(superquadric.fit(points), n, rng, table=-item.rest_height)
     poses = [found[i % len(found)] for i in range(n)]
@@ -173,12 +177,14 @@ def lift(name: str, close, n: int, seed: int) -> tuple[Tensor, AllegroHand]:
     state = torch.zeros(n, 1, 13)
     state[:, 0, :2] = torch.tensor(rng.uniform(-0.03, 0.03, (n, 2)))
     state[:, 0, 2] = item.rest_height + 0.0005
-    state[:, 0, 3], state[:, 0, 6] = (0.5 * yaw).cos(), (0.5 * yaw).sin()
+    state[:, 0, 3] = (0.5 * yaw).cos()
+    state[:, 0, 6] = (0.5 * yaw).sin()
     turn = state[:, 0, 3:7]
     position = torch.tensor(np.array([p.position for p in poses]), dtype=torch.float32)
     goal = state[:, 0, :3] + torch.einsum("nij,nj->ni", matrix(turn).view(-1, 3, 3), position)
     quat = multiply(turn, torch.tensor(np.array([p.quaternion for p in poses]), dtype=torch.float32))
-    approach, angles = matrix(quat).view(-1, 3, 3)[:, :, 2], wrist_angles(quat)
+    approach = matrix(quat).view(-1, 3, 3)[:, :, 2]
+    angles = wrist_angles(quat)
 
     def targets(place: Tensor, closing: float) -> Tensor:
         return torch.cat((close(torch.full((n,), closing)), place - torch.tensor([0.0, 0.0, HEIGHT]), angles), dim=1)

@@ -61,7 +61,8 @@ def test_forward_is_mujocos(arm):
     kinematics = Kinematics(model, [f"arm/{j}" for j in arm.joints], "arm/base", "arm/tcp")
     q = random_q(kinematics, 200)
     pose = kinematics.forward(q)
-    base, site = model.body("arm/base").id, model.site("arm/tcp").id
+    base = model.body("arm/base").id
+    site = model.site("arm/tcp").id
     for i in range(len(q)):
         data.qpos[:6] = q[i]
         mujoco.mj_kinematics(model, data)
@@ -79,7 +80,8 @@ def test_forward_is_mujocos(arm):
 def test_the_compiled_place_is_that_of_forward(arm):
     kinematics = Kinematics.of(arm)
     q = random_q(kinematics, 500)
-    here, pose = kinematics.place(q, Place.empty(500)), kinematics.forward(q)
+    here = kinematics.place(q, Place.empty(500))
+    pose = kinematics.forward(q)
     assert torch.allclose(here.pos, pose.pos, atol=2e-6)
     assert torch.minimum((here.quat - pose.quat).norm(dim=1), (here.quat + pose.quat).norm(dim=1)).max() < 2e-6
     assert (here.quat[:, 0] >= 0).all()
@@ -93,7 +95,8 @@ def test_jacobian_is_the_derivative(arm):
     for j in range(6):
         shift = torch.zeros(6)
         shift[j] = h
-        ahead, behind = kinematics.forward(q + shift), kinematics.forward(q - shift)
+        ahead = kinematics.forward(q + shift)
+        behind = kinematics.forward(q - shift)
         slope = pose_error(behind, ahead.pos, ahead.quat) / (2 * h)
         assert torch.allclose(slope, here.jacobian[:, :, j], atol=2e-4)
 
@@ -214,7 +217,8 @@ def test_holds_a_ball(arm, dt, roll):
     data.ctrl[6] = 0.0
     _run(model, data, 0.5)
     model.body_gravcomp[model.body("ball/ball").id] = 0.0
-    held, depth = _in_tool(data), 0.0
+    held = _in_tool(data)
+    depth = 0.0
     for _ in range(int(2.0 / dt)):
         mujoco.mj_step(model, data)
         depth = min(depth, data.contact.dist.min(initial=0.0))

@@ -17,10 +17,10 @@ from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import MEMORY_SIZE
 from rookery.sim.engines import make_world
+from rookery.sim.engines.rotor import layout
+from rookery.sim.engines.rotor.parameters import DroneParameters
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.rotor import layout
-from rookery.sim.rotor.parameters import DroneParameters
-from rookery.sim.vec_env import VecEnv
 from rookery.sim.world import World
 from rookery.tasks.drones.base import DRONES
 from rookery.tasks.drones.hover import Hover, HoverConfig
@@ -38,13 +38,14 @@ def level(env: VecEnv, height: float = 2.0) -> torch.Tensor:
     """[N, A, 13]: at rest, drones side by side."""
     state = torch.zeros(env.num_envs, env.task.cfg.num_drones, 13)
     state[..., :3] = env.task.places
-    state[..., 2], state[..., 3] = height, 1.0
+    state[..., 2] = height
+    state[..., 3] = 1.0
     return state
 
 
 def fly(env: VecEnv) -> dict[str, torch.Tensor]:
     """One whole episode of every world by the baseline; gives its record."""
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset()
     for _ in range(env.max_episode_steps):
         obs, _, _, _, info = env.step(pilot(obs))
@@ -58,7 +59,8 @@ def test_the_declaration(drone, kind):
     assert spec.size == len(spec.units) == len(set(spec.names)) == 4
     assert all(low < high for low, high in zip(spec.low, spec.high, strict=True))
     assert all(-1 <= a <= 1 for a in spec.neutral)
-    d, weight = DRONES[drone], 9.81 * DRONES[drone].mass
+    d = DRONES[drone]
+    weight = 9.81 * DRONES[drone].mass
     physical = [lo + (a + 1) / 2 * (hi - lo) for a, lo, hi in zip(spec.neutral, spec.low, spec.high, strict=True)]
     if kind == "rotor_thrust":
         assert sum(physical) == pytest.approx(weight)
@@ -209,7 +211,8 @@ def test_reset_leaves_nothing_behind_in_those_worlds_and_others_alone(drone, eng
     for _ in range(20):
         env.step(torch.full((3, 2, 4), 0.3))
     d = env.task.drones
-    speeds, before = d.rotor_speed.clone(), {k: v.clone() for k, v in d.state_dict().items()}
+    speeds = d.rotor_speed.clone()
+    before = {k: v.clone() for k, v in d.state_dict().items()}
     others = d.bodies.state[[0, 2]].clone()
     state = level(env)[1:2]
     state[..., 7:] = 0.25
@@ -237,7 +240,8 @@ def test_parameters_write_their_own_worlds(drone, engine):
     env = hover(4, drone, "ctbr", engine, num_drones=2)
     env.reset()
     d: Drones = env.task.drones
-    parameters, ids = d.parameters(), torch.tensor([1, 3])
+    parameters = d.parameters()
+    ids = torch.tensor([1, 3])
     factor = torch.tensor([1.5, 0.5])
     assert set(parameters) - {"drag"} == {"mass", "inertia", "thrust_coefficient", "torque_coefficient", "rotor_lag"}
     for name, p in parameters.items():
@@ -288,7 +292,8 @@ def test_groups_of_drones_share_a_world(kinds):
         return make_world(engine, scene, 2)
 
     start = level(hover(2, "crazyflie21", "ctbr", num_drones=2))
-    start[..., 7:10], start[..., 10:13] = torch.tensor([0.5, -0.2, 0.1]), torch.tensor([0.5, 1.0, -0.5])
+    start[..., 7:10] = torch.tensor([0.5, -0.2, 0.1])
+    start[..., 10:13] = torch.tensor([0.5, 1.0, -0.5])
     action = 0.2 * torch.rand(20, 2, 2, 4, generator=torch.Generator().manual_seed(0)) - 0.1
     for engine in ("mujoco", "pybullet"):
         shared = world(engine)

@@ -149,7 +149,8 @@ def test_the_allegros_room_covers_the_hand() -> None:
     for g in range(model.ngeom):
         own = turn.T @ data.geom_xmat[g].reshape(3, 3)
         centre = turn.T @ (data.geom_xpos[g] - frame.xpos)
-        size, along = model.geom_size[g], np.abs(down @ own)
+        size = model.geom_size[g]
+        along = np.abs(down @ own)
         if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_BOX:
             support = along @ size
         else:

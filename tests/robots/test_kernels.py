@@ -19,8 +19,8 @@ from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
-from rookery.sim.rotor.layout import type_row
-from rookery.sim.rotor.parameters import DroneParameters
+from rookery.sim.engines.rotor.layout import type_row
+from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
 DT = 0.002
@@ -104,7 +104,8 @@ def test_rotor_speed_follows_the_exponential(drone, start, command):
 
 @drone_types
 def test_the_lag_does_not_depend_on_the_step(drone):
-    coarse, fine = Airframe(drone), Airframe(drone)
+    coarse = Airframe(drone)
+    fine = Airframe(drone)
     command = [0, 0, 0, 3.9 * drone.max_thrust]
     coarse.fly(RATES, at_rest(), command, dt=0.01)
     for _ in range(10):
@@ -152,7 +153,9 @@ def test_rotor_parameters_scale_thrust_torque_and_lag(drone):
 @drone_types
 def test_a_schedule_is_the_flight_step_by_step(drone):
     """Constant commands computed ahead equal the per-step path, and rows equal one call a row."""
-    ahead, stepped, rows = Airframe(drone), Airframe(drone), Airframe(drone)
+    ahead = Airframe(drone)
+    stepped = Airframe(drone)
+    rows = Airframe(drone)
     thrust = np.array([0.1, 0.5, 0.7, 1.0]) * drone.max_thrust
     speeds = [drone.speed_for_thrust(t) for t in thrust]
     plan = ahead.schedule(thrust[None], 30)
@@ -229,9 +232,12 @@ def test_the_firmwares_gains_in_its_own_units():
 def simulate(drone: DroneParameters, level: int, setpoint, seconds: float, state=None, yaw: bool = False, push=None):
     """Fly one drone in plain MuJoCo; gives its data and the states [K, 13] along the way."""
     m = Hover(HoverConfig(drone=drone.name)).scene().compile()
-    d, a, states = mujoco.MjData(m), Airframe(drone), []
+    d = mujoco.MjData(m)
+    a = Airframe(drone)
+    states = []
     s = at_rest(pos=(0, 0, 5)) if state is None else state
-    d.qpos[:7], d.qvel[:6] = s[:7], s[7:]
+    d.qpos[:7] = s[:7]
+    d.qvel[:6] = s[7:]
     for k in range(round(seconds / DT)):
         now = np.concatenate([d.qpos[:7], d.qvel[:6]])
         d.ctrl[:] = a.fly(level, now, setpoint, yaw)
@@ -250,7 +256,8 @@ def weight(drone: DroneParameters) -> float:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_rate_commands_turn_about_their_own_axis_in_their_own_direction(drone, axis, sign):
     command = np.zeros(4)
-    command[axis], command[3] = 0.5 * sign, weight(drone)
+    command[axis] = 0.5 * sign
+    command[3] = weight(drone)
     early = simulate(drone, RATES, command, 0.02)[-1, 10:]
     assert sign * early[axis] > 0
     if (

@@ -23,8 +23,8 @@ from rookery.robots.manipulators.panda import (
     Panda,
     add_panda,
 )
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
-from rookery.sim.mujoco_world import MujocoWorld
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation import tabletop
 
@@ -59,7 +59,8 @@ def go(robot: Panda, action: Tensor, steps: int = 1) -> None:
 
 def some_joints(n: int, seed: int, spread: float = 0.6) -> Tensor:
     rng = np.random.default_rng(seed)
-    low, high = np.array(LOWER) + 0.1, np.array(UPPER) - 0.1
+    low = np.array(LOWER) + 0.1
+    high = np.array(UPPER) - 0.1
     return torch.tensor(np.clip(HOME.numpy() + rng.uniform(-spread, spread, (n, 7)), low, high))
 
 
@@ -84,9 +85,11 @@ def test_the_tool_is_where_mujoco_has_it() -> None:
 
 
 def test_joints_for_random_poses() -> None:
-    robot, other = bench(1), bench(200)
+    robot = bench(1)
+    other = bench(200)
     other.reset(torch.arange(200), some_joints(200, 1))
-    goal, turn = other.goal.clone(), other.goal_turn.clone()
+    goal = other.goal.clone()
+    turn = other.goal_turn.clone()
     q = robot.joints_for(goal, turn)
     other.reset(torch.arange(200), q)
     assert (other.goal - goal).norm(dim=1).max() < 1e-4 and angle(other.goal_turn, turn).max() < 1e-3
@@ -97,23 +100,31 @@ def test_joints_for_random_poses() -> None:
 
 def test_track_pose_is_damped_least_squares() -> None:
     robot = bench(1)
-    model, data = robot.world.model, mujoco.MjData(robot.world.model)
+    model = robot.world.model
+    data = mujoco.MjData(robot.world.model)
     dofs = [model.joint(f"panda/{j}").dofadr[0] for j in JOINTS]
-    rng, site = np.random.default_rng(2), model.site("panda/tcp").id
-    low, high, home = np.array(LOWER), np.array(UPPER), HOME.numpy()
+    rng = np.random.default_rng(2)
+    site = model.site("panda/tcp").id
+    low = np.array(LOWER)
+    high = np.array(UPPER)
+    home = HOME.numpy()
     for _ in range(10):
         q = some_joints(1, int(rng.integers(1000)), 0.4).numpy()
         data.qpos[dofs] = q[0]
         mujoco.mj_forward(model, data)
-        goal, spin = data.site_xpos[site] + rng.uniform(-0.05, 0.05, 3), rng.uniform(-0.2, 0.2, 3)
-        quat, turn = np.zeros(4), np.zeros(9)
+        goal = data.site_xpos[site] + rng.uniform(-0.05, 0.05, 3)
+        spin = rng.uniform(-0.2, 0.2, 3)
+        quat = np.zeros(4)
+        turn = np.zeros(9)
         mujoco.mju_axisAngle2Quat(quat, spin / np.linalg.norm(spin), np.linalg.norm(spin))
         mujoco.mju_quat2Mat(turn, quat)
         wish = turn.reshape(3, 3) @ data.site_xmat[site].reshape(3, 3)
-        linear, angular = np.zeros((3, model.nv)), np.zeros((3, model.nv))
+        linear = np.zeros((3, model.nv))
+        angular = np.zeros((3, model.nv))
         mujoco.mj_jacSite(model, data, linear, angular, site)
         jac = np.concatenate((linear, angular))[:, dofs]
-        error, pull = np.concatenate((goal - data.site_xpos[site], spin)), 0.02 * (home - q[0])
+        error = np.concatenate((goal - data.site_xpos[site], spin))
+        pull = 0.02 * (home - q[0])
         # min |J dq - e|^2 + d^2 |dq - pull|^2, as one system of equations
         system = np.concatenate((jac, 0.03 * np.eye(7)))
         want = q[0] + np.linalg.lstsq(system, np.concatenate((error, 0.03 * pull)), rcond=None)[0]
@@ -173,7 +184,9 @@ def test_torques_and_their_rates_hold_exactly(kind: str) -> None:
 def test_the_tool_is_slower_than_the_robot_allows() -> None:
     """1.7 m/s, facts 3.1; actions from one corner to another."""
     robot = bench(32)
-    g, fastest, last = torch.Generator().manual_seed(1), 0.0, robot.tool.clone()
+    g = torch.Generator().manual_seed(1)
+    fastest = 0.0
+    last = robot.tool.clone()
     for step in range(160):
         if step % 8 == 0:
             action = torch.where(torch.rand(32, 3, generator=g) < 0.5, -1.0, 1.0)
@@ -198,7 +211,8 @@ def test_gravity_compensation_holds_still() -> None:
 @pytest.mark.parametrize("kind", ["cartesian", "pose", "impedance"])
 def test_the_tool_goes_where_told(kind: str) -> None:
     robot = bench(6, kind)
-    start, turn = robot.tool.clone(), robot.turn.clone()
+    start = robot.tool.clone()
+    turn = robot.turn.clone()
     d = robot.spec.size - 1
     ways = torch.eye(6)[:, :d] if d == 6 else torch.cat((torch.eye(3), -torch.eye(3)))
     go(robot, 0.4 * ways, 16)
@@ -214,7 +228,8 @@ def test_the_tool_goes_where_told(kind: str) -> None:
             j, k = (i - 2) % 3, (i - 1) % 3
             about = torch.eye(3)
             about[j, j] = about[k, k] = c
-            about[j, k], about[k, j] = -s, s
+            about[j, k] = -s
+            about[k, j] = s
             want = about @ want
         assert angle(robot.turn[i : i + 1], want[None]) < (0.005 if kind != "impedance" else 0.02)
 
@@ -222,7 +237,8 @@ def test_the_tool_goes_where_told(kind: str) -> None:
 def test_joint_position() -> None:
     robot = bench(8, "joint_position")
     goal = some_joints(8, 6).float()
-    low, high = torch.tensor(robot.spec.low[:7]), torch.tensor(robot.spec.high[:7])
+    low = torch.tensor(robot.spec.low[:7])
+    high = torch.tensor(robot.spec.high[:7])
     go(robot, 2 * (goal - low) / (high - low) - 1, 160)
     assert (robot.pos - goal).abs().max() < 1e-3 and robot.vel.abs().max() < 1e-3
     go(robot, torch.tensor(robot.spec.neutral[:7]), 160)
@@ -285,9 +301,11 @@ def test_unknown_kinds() -> None:
 
 def test_a_long_random_walk_comes_home() -> None:
     """The tool's goal wanders to corners of the box and beyond the arm's reach; back at its start, so are the joints."""
-    low, high = torch.tensor((0.0, -0.9, 0.32)), torch.tensor((1.1, 0.7, 1.1))
+    low = torch.tensor((0.0, -0.9, 0.32))
+    high = torch.tensor((1.1, 0.7, 1.1))
     robot = bench(12, box=(low.tolist(), high.tolist()))
-    start, g = robot.goal.float().clone(), torch.Generator().manual_seed(2)
+    start = robot.goal.float().clone()
+    g = torch.Generator().manual_seed(2)
     for _ in range(10):
         place = low + torch.rand(12, 3, generator=g) * (high - low)
         for _ in range(30):
@@ -301,13 +319,12 @@ def test_a_long_random_walk_comes_home() -> None:
 
 def test_a_grasped_cube_does_not_slip() -> None:
     robot = bench(1, thing=True, integrator="discrete")
-    world, cube = robot.world, robot.world.bodies(["cube/base"])
+    world = robot.world
+    cube = robot.world.bodies(["cube/base"])
     above = robot.goal.float().clone()
     state = torch.zeros(1, 1, 13)
-    state[0, 0, :3], state[0, 0, 3:7] = (
-        torch.tensor((above[0, 0], above[0, 1], 0.02)),
-        torch.tensor((math.cos(0.4), 0.0, 0.0, math.sin(0.4))),
-    )
+    state[0, 0, :3] = torch.tensor((above[0, 0], above[0, 1], 0.02))
+    state[0, 0, 3:7] = torch.tensor((math.cos(0.4), 0.0, 0.0, math.sin(0.4)))
     cube.set_state(torch.arange(1), state)
     world.forward()
 
@@ -340,7 +357,8 @@ def test_a_resumed_run_is_the_same(kind: str) -> None:
             robot.world.step(K)
             robot.refresh()
 
-    one, two = bench(3, kind), bench(3, kind)
+    one = bench(3, kind)
+    two = bench(3, kind)
     act(one, 0)
     two.load_state_dict(one.state_dict())
     two.world.restore(one.world.snapshot())

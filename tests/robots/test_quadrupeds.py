@@ -13,7 +13,7 @@ from rookery.assets.scenery import ground
 from rookery.robots.quadrupeds.gaits import FOLDED, RISE_S, stand_up
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
 from rookery.robots.quadrupeds.kernels import feet, leg_angles
-from rookery.sim.mujoco_world import MujocoWorld
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.scene import Scene
 
 
@@ -28,12 +28,16 @@ def states(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_feet_are_where_mujoco_has_them() -> None:
     n = 50
     base, q, dq = states(n)
-    pos, vel, rotation = np.zeros((n, 4, 3)), np.zeros((n, 4, 3)), np.zeros((n, 9))
+    pos = np.zeros((n, 4, 3))
+    vel = np.zeros((n, 4, 3))
+    rotation = np.zeros((n, 9))
     feet(base, q, dq, rotation, pos, vel)
     model = go2_spec(visual=False).compile()
-    data, six = mujoco.MjData(model), np.zeros(6)
+    data = mujoco.MjData(model)
+    six = np.zeros(6)
     for i in range(n):
-        data.qpos[:], data.qvel[:] = np.r_[base[i, :7], q[i]], np.r_[base[i, 7:], dq[i]]
+        data.qpos[:] = np.r_[base[i, :7], q[i]]
+        data.qvel[:] = np.r_[base[i, 7:], dq[i]]
         mujoco.mj_forward(model, data)
         assert np.allclose(data.body("base").xmat, rotation[i], atol=1e-9)
         for leg, name in enumerate(LEGS):
@@ -49,7 +53,9 @@ def test_leg_angles_undo_the_feet() -> None:
     q[:, ::3] = np.clip(q[:, ::3], -0.9, 0.9)
     level = np.zeros((n, 13))
     level[:, 3] = 1.0
-    pos, again, other = np.zeros((n, 4, 3)), np.zeros((n, 4, 3)), np.zeros((n, 4, 3))
+    pos = np.zeros((n, 4, 3))
+    again = np.zeros((n, 4, 3))
+    other = np.zeros((n, 4, 3))
     feet(level, q, dq, np.zeros((n, 9)), pos, other)
     below = pos[..., 2] < -0.05  # a foot above its hip has two solutions
     for leg in range(4):
@@ -72,13 +78,15 @@ def walk_world(n: int = 2, height: float = STAND_HEIGHT) -> tuple[MujocoWorld, G
 def test_it_stands_for_a_minute_within_a_centimetre() -> None:
     world, robot = walk_world(1)
     state = torch.zeros(1, 13)
-    state[:, 2], state[:, 3] = STAND_HEIGHT, 1.0
+    state[:, 2] = STAND_HEIGHT
+    state[:, 3] = 1.0
     robot.reset(torch.arange(1), state, robot.home[None])
     world.forward()
     # the legs' targets lie beyond home by what the weight bends the servos, so that they rest at home without spreading
     model = world.model
     data = mujoco.MjData(model)
-    data.qpos[:], data.qvel[:] = np.r_[state[0, :7].numpy(), robot.home.numpy()], 0.0
+    data.qpos[:] = np.r_[state[0, :7].numpy(), robot.home.numpy()]
+    data.qvel[:] = 0.0
     mujoco.mj_forward(model, data)
     lift = np.array([0.0, 0.0, model.body_mass.sum() * 9.81 / 4])
     torque = np.zeros(model.nv)
@@ -90,7 +98,8 @@ def test_it_stands_for_a_minute_within_a_centimetre() -> None:
     robot.command(target[None])
     world.step(400)
     robot.refresh()
-    start, feet_start = robot.base.pos.clone(), robot.foot_pos.clone()
+    start = robot.base.pos.clone()
+    feet_start = robot.foot_pos.clone()
     for _ in range(58):
         world.step(200)
     robot.refresh()
@@ -109,7 +118,8 @@ def test_feet_bounce_as_much_as_is_said_and_carry_as_before() -> None:
     assert torch.equal(foot, world.params.get("solref", ["go2/RR_foot"]))
 
     def ball() -> mujoco.MjSpec:
-        spec, like = mujoco.MjSpec(), go2_spec().geom("FL_foot")
+        spec = mujoco.MjSpec()
+        like = go2_spec().geom("FL_foot")
         body = spec.worldbody.add_body(name="base")
         body.add_freejoint()
         body.add_geom(
@@ -120,10 +130,12 @@ def test_feet_bounce_as_much_as_is_said_and_carry_as_before() -> None:
 
     drop = MujocoWorld(Scene(lambda: ground(visual=False), dt=0.005).add(ball, "ball"), 96)
     drop.params.set("solref", ["ball/foot"], foot)
-    body, state = drop.bodies(["ball/base"]), torch.zeros(96, 1, 13)
+    body = drop.bodies(["ball/base"])
+    state = torch.zeros(96, 1, 13)
     speed = torch.tensor([0.5, 1.0, 2.0]).repeat_interleave(8).repeat(4)
     state[:, 0, 2] = FOOT_RADIUS + 0.005 * speed * torch.linspace(1.0, 2.0, 9)[:8].repeat(12)  # parts of a physics step
-    state[:, 0, 3], state[:, 0, 9] = 1.0, -speed
+    state[:, 0, 3] = 1.0
+    state[:, 0, 9] = -speed
     body.set_state(None, state)
     after = torch.zeros(96)
     for _ in range(40):
@@ -142,7 +154,8 @@ def test_feet_bounce_as_much_as_is_said_and_carry_as_before() -> None:
 def test_it_stands_up_from_its_belly() -> None:
     world, robot = walk_world(1, height=0.08)
     state = torch.zeros(1, 13)
-    state[:, 2], state[:, 3] = 0.08, 1.0
+    state[:, 2] = 0.08
+    state[:, 3] = 1.0
     start = torch.tensor([FOLDED])
     robot.reset(torch.arange(1), state, start)
     world.forward()
@@ -160,7 +173,8 @@ def test_the_trot_walks_as_told() -> None:
         "go2-velocity", 8, config={"push_s": 0.0, "start_joints": 0.0, "stand_share": 0.0, "resample_s": 100.0}
     )
     env.reset(seed=0)
-    task, act = env.task, env.task.baseline()
+    task = env.task
+    act = env.task.controller()
     speed = torch.linspace(-0.4, 0.8, 8)
     for _ in range(250):
         task.command.zero_()

@@ -25,12 +25,13 @@ from rookery.robots.manipulators.panda import (
     add_panda,
 )
 from rookery.robots.manipulators.references import follow
-from rookery.sim.mujoco_world import MujocoWorld
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.scene import Scene
 
 DT, K = 0.0025, 5
 LIMITS = np.array((SPEED, ACCELERATION, JERK))
-LOW, HIGH = np.array(LOWER) + 0.05, np.array(UPPER) - 0.05
+LOW = np.array(LOWER) + 0.05
+HIGH = np.array(UPPER) - 0.05
 
 
 def arms(n: int, action: str = "cartesian", dt: float = DT) -> Panda:
@@ -45,7 +46,9 @@ def arms(n: int, action: str = "cartesian", dt: float = DT) -> Panda:
 def advance(robot: Panda, goal: np.ndarray, reference: np.ndarray, together: bool = True, dt: float = DT) -> None:
     """One physics step of bare references [n, 3, 7]."""
     n = len(goal)
-    rows, grip, rate = np.zeros((n, 1, 8), np.float32), np.zeros(n, np.float32), RATE_SHARE * TORQUE_RATE
+    rows = np.zeros((n, 1, 8), np.float32)
+    grip = np.zeros(n, np.float32)
+    rate = RATE_SHARE * TORQUE_RATE
     follow(
         goal, reference, together, np.array((LOW, HIGH, *LIMITS, INERTIAL)), rate, *robot._chain, robot._links, ARMATURE,
         np.zeros(7), dt, grip, rows,
@@ -54,7 +57,8 @@ def advance(robot: Panda, goal: np.ndarray, reference: np.ndarray, together: boo
 
 def mass_matrix(model: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
     """[7, 7] kg m^2 of the arm, fingers still, by MuJoCo."""
-    data, out = mujoco.MjData(model), np.zeros((7, model.nv))
+    data = mujoco.MjData(model)
+    out = np.zeros((7, model.nv))
     data.qpos[:7] = q
     mujoco.mj_forward(model, data)
     for unit, row in zip(np.eye(model.nv), out, strict=False):
@@ -67,7 +71,9 @@ def mass_matrix(model: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("dt", [0.0025, 0.0125 / 3, 0.001])
 def test_joints_go_straight_to_a_goal_and_stop_there(dt: float) -> None:
-    n, rng, robot = 64, np.random.default_rng(0), arms(1)
+    n = 64
+    rng = np.random.default_rng(0)
+    robot = arms(1)
     start = rng.uniform(LOW, HIGH, (n, 7))
     goal = np.clip(start + rng.normal(size=(n, 7)) * rng.choice([0.02, 0.2, 2.0], (n, 1)), LOW, HIGH)
     length = np.linalg.norm(goal - start, axis=1)
@@ -88,7 +94,9 @@ def test_joints_go_straight_to_a_goal_and_stop_there(dt: float) -> None:
 
 
 def test_a_velocity_keeps_its_direction_while_it_is_reached() -> None:
-    n, rng, robot = 32, np.random.default_rng(1), arms(1)
+    n = 32
+    rng = np.random.default_rng(1)
+    robot = arms(1)
     wish = 0.4 * np.array(SPEED) * rng.uniform(-1, 1, (n, 7))
     reference = np.zeros((n, 3, 7))
     reference[:, 0] = HOME
@@ -102,7 +110,9 @@ def test_a_velocity_keeps_its_direction_while_it_is_reached() -> None:
 
 @pytest.mark.parametrize("kind", ["cartesian", "pose"])
 def test_straight_moves_at_full_speed_are_straight(kind: str) -> None:
-    n, steps, rng = 48, 24, np.random.default_rng(2)
+    n = 48
+    steps = 24
+    rng = np.random.default_rng(2)
     robot = arms(n, kind)
     way = rng.uniform(-1.0, 1.0, (n, 3))
     way /= np.abs(way).max(1, keepdims=True)
@@ -110,7 +120,8 @@ def test_straight_moves_at_full_speed_are_straight(kind: str) -> None:
     q = robot.joints_for(torch.tensor(middle - 0.5 * steps * STEP * way))
     robot.reset(torch.arange(n), q)
     robot.refresh()
-    start, line = robot.tool.double().numpy(), way / np.linalg.norm(way, axis=1, keepdims=True)
+    start = robot.tool.double().numpy()
+    line = way / np.linalg.norm(way, axis=1, keepdims=True)
     action = torch.zeros(n, robot.spec.size)
     aside = np.zeros(n)
     for step in range(steps + 40):
@@ -133,11 +144,14 @@ def test_straight_moves_at_full_speed_are_straight(kind: str) -> None:
 
 def test_the_mass_matrix_is_mujocos() -> None:
     """By what it does: with nothing but the torque's rate to limit it, the first acceleration is rate / |M d| along d."""
-    robot, rng = arms(1), np.random.default_rng(3)
+    robot = arms(1)
+    rng = np.random.default_rng(3)
     none = np.full(7, 1e9)
     for _ in range(5):
         q = rng.uniform(-1.0, 1.0, 7)
-        goal, reference, rows = np.array([q + rng.normal(size=7)]), np.zeros((1, 3, 7)), np.zeros((1, 1, 8), np.float32)
+        goal = np.array([q + rng.normal(size=7)])
+        reference = np.zeros((1, 3, 7))
+        rows = np.zeros((1, 1, 8), np.float32)
         reference[0, 0] = q
         follow(
             goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot._chain, robot._links, ARMATURE,
@@ -150,12 +164,17 @@ def test_the_mass_matrix_is_mujocos() -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_references_keep_all_limits_whatever_is_asked_for(together: bool) -> None:
     """Goals, or speeds, that jump from limit to limit, at random and in step with the arm."""
-    n, rng, robot = 48, np.random.default_rng(4), arms(1)
+    n = 48
+    rng = np.random.default_rng(4)
+    robot = arms(1)
     low, high = (LOW, HIGH) if together else (-np.array(SPEED), np.array(SPEED))
-    reference, goal = np.zeros((n, 3, 7)), np.zeros((n, 7))
+    reference = np.zeros((n, 3, 7))
+    goal = np.zeros((n, 7))
     reference[:, 0] = 0.5 * (LOW + HIGH)
     goal[:] = reference[:, 0] if together else 0.0
-    worst, beyond, before = np.zeros((3, 7)), -1.0, reference.copy()
+    worst = np.zeros((3, 7))
+    beyond = -1.0
+    before = reference.copy()
     for step in range(1600):
         new = np.where(rng.random((n, 7)) < 0.5, low, high)
         new[: n // 3] = rng.uniform(low, high, (n // 3, 7))
@@ -179,16 +198,21 @@ def torques(robot: Panda, act: list[Tensor]) -> np.ndarray:
 
     Not the servos' own figure: that is of the step's beginning, and what an implicit integrator applies is that of its end.
     """
-    world, model, seen = robot.world, robot.world.model, []
+    world = robot.world
+    model = robot.world.model
+    seen = []
     world.inner_loops += (lambda i: seen.append((world.batch.bind("qpos").copy(), world.batch.bind("qvel").copy())),)
     for action in act:
         robot.apply(action)
         world.step(robot.steps)
         robot.refresh()
-    data, force, out = mujoco.MjData(model), np.zeros(model.nv), np.zeros((len(seen) - 1, world.num_envs, 7))
+    data = mujoco.MjData(model)
+    force = np.zeros(model.nv)
+    out = np.zeros((len(seen) - 1, world.num_envs, 7))
     for k, ((q, v), (_, after)) in enumerate(itertools.pairwise(seen)):
         for i in range(world.num_envs):
-            data.qpos[:], data.qvel[:] = q[i], v[i]
+            data.qpos[:] = q[i]
+            data.qvel[:] = v[i]
             mujoco.mj_fwdPosition(model, data)
             mujoco.mj_fwdVelocity(model, data)
             mujoco.mj_mulM(model, data, force, (after[i] - v[i]) / world.dt)
@@ -201,7 +225,8 @@ def torques(robot: Panda, act: list[Tensor]) -> np.ndarray:
 def test_torques_rate_in_free_motion(kind: str, held: int) -> None:
     """Actions from corner to corner: 99.9 % of the physics steps, the worst joint of each, are within the robot's limit."""
     n, g = 6, torch.Generator().manual_seed(5)
-    robot, act = arms(n, kind), list[Tensor]()
+    robot = arms(n, kind)
+    act = list[Tensor]()
     robot.box = torch.tensor(((0.3, -0.4, 0.05), (0.7, 0.4, 0.6)), dtype=torch.float64)
     for step in range(96):
         if step % held == 0:

@@ -59,7 +59,8 @@ def test_there_and_back(demos, capsys, tmp_path):
 
 def test_a_clone_is_a_run(demos, capsys, tmp_path):
     """It can be evaluated, recorded in turn, and PPO goes on from it."""
-    out, config = tmp_path / "clone", TINY[:4]
+    out = tmp_path / "clone"
+    config = TINY[:4]
     small = ["--ppo", "hidden=[8]", "--out", out, *config]
     made = answer(capsys, "train", "drone-hover", "--algorithm", "clone", "--data", demos, "--steps", 120, *small)
     assert made["steps"] == 120 and 0 < made["error"] < 4

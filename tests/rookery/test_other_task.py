@@ -13,7 +13,7 @@ import rookery
 from rookery.cli.main import main
 from rookery.making import full_config
 from rookery.policies.policy import Policy
-from rookery.policies.store import save_policy
+from rookery.policies.training.store import save_policy
 from rookery.runs import make_env, open_env, open_run
 from rookery.sim2real.contract import build_contract
 
@@ -46,7 +46,8 @@ def test_it_acts_on_what_it_sees_there(ml10: Path) -> None:
     """The same numbers come out as from the network and the five tasks' own observations."""
     env, act = open_env(ml10, 5, task="ML10-test", config={"episode_s": 0.1}, seed=4)
     plain = rookery.make("ML10-test", 5, config={"episode_s": 0.1}, seed=4)
-    seen, wanted = env.reset(seed=4)[0], plain.reset(seed=4)[0]
+    seen = env.reset(seed=4)[0]
+    wanted = plain.reset(seed=4)[0]
     assert torch.equal(seen["arm"], wanted["arm"]) and seen["arm"].shape == (5, 1, 39)
     policy = open_run(ml10)[0]["arm"]
     with torch.no_grad():

@@ -19,7 +19,8 @@ def rookery(*words: str) -> subprocess.Popen[bytes]:
 
 
 def test_killed_and_resumed_training_is_bit_equal(tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole = tmp_path / "whole"
+    killed = tmp_path / "killed"
     assert rookery(*TRAIN, *PPO, "--out", str(whole)).wait(120) == 0
     process = rookery(*TRAIN, *PPO, "--out", str(killed))
     deadline = time.monotonic() + 120
@@ -28,7 +29,8 @@ def test_killed_and_resumed_training_is_bit_equal(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL, "the training ended before it could be killed"
     assert rookery("--resume", str(killed)).wait(120) == 0
-    wanted, got = load_file(whole / "policy.safetensors"), load_file(killed / "policy.safetensors")
+    wanted = load_file(whole / "policy.safetensors")
+    got = load_file(killed / "policy.safetensors")
     assert wanted.keys() == got.keys()
     for name, value in wanted.items():
         assert (value == got[name]).all(), f"{name} differs after the resume"

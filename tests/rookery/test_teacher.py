@@ -11,9 +11,9 @@ import torch
 
 import rookery
 from rookery.cli.main import main
-from rookery.policies.evaluate import act_with
 from rookery.policies.policy import Policy
-from rookery.policies.store import save_policy
+from rookery.policies.training.evaluate import act_with
+from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 from rookery.sim.config import to_dict
 from rookery.sim.errors import RookeryError
@@ -34,7 +34,8 @@ def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Pat
 
 def same_worlds(task: str, mine: dict[str, Any], theirs: dict[str, Any], n: int = 8) -> tuple[Any, Any, Any, Any]:
     """Two environments with the same episodes, shown by two configs."""
-    env, twin = rookery.make(task, n, seed=3, config=mine), rookery.make(task, n, seed=3, config=theirs)
+    env = rookery.make(task, n, seed=3, config=mine)
+    twin = rookery.make(task, n, seed=3, config=theirs)
     return env, twin, env.reset()[0], twin.reset()[0]
 
 
@@ -50,13 +51,15 @@ def test_a_teacher_sees_what_its_own_config_shows(tmp_path: Path, task: str, min
     """Its actions in the student's worlds are those in its own, which are the same worlds; through new episodes too."""
     short = {"episode_s": 0.1}
     env, twin, obs, its = same_worlds(task, mine | short, theirs | short)
-    teacher, act = RunTeacher(stored(tmp_path, twin), env), act_with(open_run(tmp_path)[0], twin)
+    teacher = RunTeacher(stored(tmp_path, twin), env)
+    act = act_with(open_run(tmp_path)[0], twin)
     noise = torch.Generator().manual_seed(0)
     for _ in range(12):
         wanted = act(its)["robot"]
         torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
         action = (wanted + 0.3 * torch.randn(wanted.shape, generator=noise)).clamp(-1, 1)
-        obs, its = env.step(action)[0], twin.step(action)[0]
+        obs = env.step(action)[0]
+        its = twin.step(action)[0]
     assert env.task.cfg.episode_s == 0.1 and getattr(env.task.cfg, next(iter(mine))) == next(iter(mine.values()))
 
 
@@ -68,7 +71,8 @@ def test_a_teacher_with_a_predictor_is_told_the_truth(tmp_path: Path) -> None:
         wanted = told(its)["robot"]
         torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
         assert (wanted - guess(its)["robot"]).abs().max() > 1e-3
-        obs, its = env.step(wanted)[0], twin.step(wanted)[0]
+        obs = env.step(wanted)[0]
+        its = twin.step(wanted)[0]
 
 
 def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import mujoco
 import pytest
 
-from rookery.sim.pybullet_world import PyBulletWorld
+from rookery.sim.engines.pybullet.world import PyBulletWorld
 from rookery.sim.scene import Scene
 
 Make = Callable[..., PyBulletWorld]

@@ -8,7 +8,8 @@ from rookery.sim.numba_cache import forget_stale
 
 
 def test_what_is_older_than_any_source_goes_and_the_rest_stays(tmp_path):
-    folder, other = tmp_path / "here", tmp_path / "there"
+    folder = tmp_path / "here"
+    other = tmp_path / "there"
     for place in (folder, other):
         (place / "__pycache__").mkdir(parents=True)
         for name, time in (("old.nbi", 100), ("new.nbi", 300), ("old.nbc", 100), ("old.pyc", 100)):

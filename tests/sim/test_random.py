@@ -88,8 +88,10 @@ def test_a_worlds_numbers_do_not_depend_on_how_many_worlds_there_are(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worlds_numbers_do_not_depend_on_who_else_draws(kind):
-    alone, among = Streams(6, 9), Streams(6, 9)
-    me, others = torch.tensor([4]), torch.tensor([0, 1, 3])
+    alone = Streams(6, 9)
+    among = Streams(6, 9)
+    me = torch.tensor([4])
+    others = torch.tensor([0, 1, 3])
     for i in range(8):
         if i % 2:
             draw("normal", among, others, (i,))
@@ -138,7 +140,8 @@ def test_a_seed_starts_anew_and_seeds_differ():
 
 def test_worlds_and_lags_are_uncorrelated():
     """All pairs of 40 worlds and the first 40 lags of each: the largest of the correlations is what chance allows."""
-    n, length = 40, 20_000
+    n = 40
+    length = 20_000
     u = Streams(n, 0)().uniform(shape=(length,)).double().numpy()
     limit = 5 / np.sqrt(length)
     across = np.corrcoef(u) - np.eye(n)

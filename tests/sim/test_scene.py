@@ -109,7 +109,8 @@ def test_a_scene_compiles_as_often_as_one_likes():
 
 
 def both(scene: Scene) -> tuple[mujoco.MjModel, mujoco.MjModel]:
-    physics, visual = scene.compile(), scene.compile(visual=True)
+    physics = scene.compile()
+    visual = scene.compile(visual=True)
     assert (physics.nq, physics.nv, physics.nu, physics.nbody, physics.nsensor) == (
         visual.nq, visual.nv, visual.nu, visual.nbody, visual.nsensor,
     )  # fmt: skip
@@ -129,7 +130,8 @@ def test_looks_do_not_change_the_physics(task):
 def test_physics_does_not_make_what_only_looks():
     """Neither meshes nor sky reach the compiler, whoever asked for them before; what paints solid things does."""
     scene = TASKS["table-push"].load()().scene()
-    visual, physics = scene.compile(visual=True), scene.compile()
+    visual = scene.compile(visual=True)
+    physics = scene.compile()
     assert visual.ntex > physics.ntex > 0 and visual.nmat > physics.nmat > 0
     assert mujoco.mjtTexture.mjTEXTURE_SKYBOX not in physics.tex_type
     with without_looks():

@@ -147,7 +147,8 @@ def test_damaged_files(bundle: Path, name: str, damage: str) -> None:
 
 def edit_contract(bundle: Path, line: str, change: Any) -> None:
     contract = json.loads((bundle / "contract.json").read_text())
-    at, path = contract, line.split(".")
+    at = contract
+    path = line.split(".")
     for part in path[:-1]:
         at = at[int(part) if part.isdigit() else part]
     at[path[-1]] = change

@@ -117,7 +117,8 @@ def test_object_has_no_writable_data_and_calls_only_math(tmp_path: Path) -> None
 
 def test_reentrant(tmp_path: Path) -> None:
     policy = make_policy((128, 128), "elu")
-    compiled, obs = native(policy, tmp_path), observations(policy)
+    compiled = native(policy, tmp_path)
+    obs = observations(policy)
     parts = [np.roll(obs, 97 * i, axis=0) for i in range(4)]
     alone = [compiled.policy(part) for part in parts]
     with ThreadPoolExecutor(4) as pool:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rookery.policies.policy import Policy
-from rookery.policies.store import load_policy, save_policy
+from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import build_contract, check_compatible, validate_contract
@@ -24,7 +24,9 @@ from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.native import NativePolicy, read_header
 from tests.sim2real.conftest import make_env
 
-FRAME, HISTORY, TARGETS = 5, 4, 7
+FRAME = 5
+HISTORY = 4
+TARGETS = 7
 TERMS = (Term("angle", 2, "rad", scale=0.5), Term("rate", 3, "rad/s", "body", clip=4.0))
 ACTION = ActionSpec("push", ("a", "b"), (-1.0, -2.0), (1.0, 2.0), ("N", "N"), (0.0, 0.0))
 POINTS = (Term("velocity", 3, "m/s", "body", scale=0.5), Term("path", 4, "m"))
@@ -62,7 +64,8 @@ SHAPES = {
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good bundle of the policy with everything; read it, do not change it."""
-    policy, folder = made(), tmp_path_factory.mktemp("export") / "bundle"
+    policy = made()
+    folder = tmp_path_factory.mktemp("export") / "bundle"
     return export_bundle({"leg": policy}, build_contract(make_env(leg=group()), {"leg": policy}), folder)
 
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.render import Renderer
+from rookery.sim.rendering.renderer import Renderer
 from rookery.sim.specs import Weights
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.registry import TASKS, find
 
 N = 4
@@ -200,7 +200,8 @@ def test_episodes_end_at_the_time_limit_and_report(task):
     assert env.max_episode_steps == round(0.1 / env.control_dt)
     *_, truncated, info = rollout(env, env.max_episode_steps, size=0.0)[-1]
     assert truncated.all()
-    episode, weights = info["episode"], env.task.cfg.reward
+    episode = info["episode"]
+    weights = env.task.cfg.reward
     assert episode["length"].tolist() == [env.max_episode_steps] * N
     named = {term.split("/", 1)[1] for term in episode["reward_terms"]}
     assert named == set(weights)  # every weight weighs something, every term is weighted
@@ -256,12 +257,15 @@ def test_the_baseline_beats_random_actions(task):
     score = {}
     for who in ("baseline", "random"):
         env = make(task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") else {})
-        pilot, rng = env.task.baseline(), torch.Generator().manual_seed(0)
+        pilot = env.task.controller()
+        rng = torch.Generator().manual_seed(0)
         if pilot is None:
             assert task in UNSCRIPTED
             return
         obs, _ = env.reset()
-        total, ended, headline = torch.zeros(16), torch.zeros(16, dtype=torch.bool), torch.zeros(16)
+        total = torch.zeros(16)
+        ended = torch.zeros(16, dtype=torch.bool)
+        headline = torch.zeros(16)
         hits = torch.zeros(16)
         for _ in range(env.max_episode_steps):
             actions = pilot(obs) if who == "baseline" else random_actions(env, rng)

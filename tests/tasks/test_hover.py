@@ -11,9 +11,11 @@ from scipy import stats
 from scipy.spatial.transform import Rotation
 
 import rookery
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 
-GROUND, COLLISION, ASTRAY = 1, 2, 3
+GROUND = 1
+COLLISION = 2
+ASTRAY = 3
 
 
 def make(n: int = 4, **config: Any) -> VecEnv:
@@ -30,7 +32,8 @@ def neutral(env: VecEnv) -> torch.Tensor:
 def put(env: VecEnv, pos: torch.Tensor, ids: torch.Tensor | None = None) -> None:
     """Teleport drones, at rest and level, to pos [n, A, 3]."""
     state = torch.zeros(*pos.shape[:2], 13)
-    state[..., :3], state[..., 3] = pos, 1.0
+    state[..., :3] = pos
+    state[..., 3] = 1.0
     env.task.drones.bodies.set_state(torch.arange(env.num_envs) if ids is None else ids, state)
 
 
@@ -55,7 +58,8 @@ def tilt(quat: torch.Tensor) -> torch.Tensor:
 
 def test_starts_are_within_their_ranges_and_fill_them():
     env = make(2000)
-    s, target = env.task.drones.bodies.state[:, 0], env.task.target[:, 0]
+    s = env.task.drones.bodies.state[:, 0]
+    target = env.task.target[:, 0]
     for values, half in (
         (s[:, :3] - target, 1.0),
         (s[:, 7:10], 0.5),
@@ -126,7 +130,8 @@ def test_error_and_success_against_own_sums(drones):
     env = make(5, num_drones=drones, episode_s=0.5, settled_s=0.2)
     target = env.task.target.clone()
     held = torch.tensor([0.0, 0.03, 0.049, 0.07, 0.3])
-    rng, distances = torch.Generator().manual_seed(0), []
+    rng = torch.Generator().manual_seed(0)
+    distances = []
     for k in range(50):
         pos = target.clone()
         far = held if k >= 30 else torch.full((5,), 1.0)  # how it gets there does not count
@@ -173,7 +178,8 @@ def test_crashed_episodes_are_no_success():
 def test_causes_of_crashes():
     env = make(5, num_drones=2, spacing_m=1.0)
     pos = env.task.target.clone()
-    radius, height = env.task.drone.body_radius, env.task.drone.body_height
+    radius = env.task.drone.body_radius
+    height = env.task.drone.body_height
     pos[0, 0, 2] = 0.9 * height
     pos[1, 0, :2] += torch.tensor([3.1, 0.0]) * torch.tensor([-1.0, 1.0])
     pos[2, 1] = pos[2, 0] + torch.tensor([1.8 * radius, 0, 0])

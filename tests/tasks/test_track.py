@@ -10,8 +10,8 @@ import torch
 from scipy.spatial.transform import Rotation
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 PATHS = ["figure-eight", "circle", "random"]
 every_path = pytest.mark.parametrize("path", PATHS)
@@ -43,10 +43,13 @@ def follow(env: VecEnv, steps: int, offset: float = 0.0) -> tuple[torch.Tensor, 
     """The reference's positions and velocities [T + 1, N, A, 3] and the look-ahead in world axes, with the drone put on
     the reference at every step."""
     task = env.task
-    pos, vel, ahead = [task.target.clone()], [task.velocity.clone()], [look_ahead(env)]
+    pos = [task.target.clone()]
+    vel = [task.velocity.clone()]
+    ahead = [look_ahead(env)]
     for _ in range(steps):
         state = torch.zeros(*task.target.shape[:2], 13)
-        state[..., :3], state[..., 3] = task.target, 1.0
+        state[..., :3] = task.target
+        state[..., 3] = 1.0
         state[..., 0] += offset
         task.drones.bodies.set_state(torch.arange(env.num_envs), state)
         env.step(neutral(env))
@@ -114,7 +117,8 @@ def test_a_circle_is_round_and_an_eight_crosses_itself():
 
 def test_random_paths_have_the_rms_speed_and_stay_near():
     env = make(32, path="random", speed=0.8, num_drones=2)
-    amplitude, frequency = env.task.amplitude, env.task.frequency
+    amplitude = env.task.amplitude
+    frequency = env.task.frequency
     rms = ((amplitude * frequency).square().sum((-1, -2)) / 2).sqrt()
     assert torch.allclose(rms, torch.full_like(rms, 0.8), rtol=1e-4)
     pos, vel, _ = follow(env, 300)
@@ -163,11 +167,13 @@ def test_starts_are_around_the_path():
 
 def test_error_and_success_count_after_settling():
     env = make(3, episode_s=0.6, settle_s=0.2)
-    offsets, errors = torch.tensor([0.0, 0.08, 0.15]), []
+    offsets = torch.tensor([0.0, 0.08, 0.15])
+    errors = []
     for k in range(60):
         ahead = env.task._reference(torch.tensor([env.control_dt]))[0][:, :, 0]  # where it will be after the step
         state = torch.zeros(3, 1, 13)
-        state[..., :3], state[..., 3] = ahead, 1.0
+        state[..., :3] = ahead
+        state[..., 3] = 1.0
         state[:, 0, 2] += 1.0 if k < 20 else 2 * offsets if k < 25 else offsets
         env.task.drones.bodies.set_state(torch.arange(3), state)
         *_, info = env.step(neutral(env))
@@ -183,7 +189,8 @@ def test_error_and_success_count_after_settling():
 def test_leaving_the_path_behind_is_a_crash():
     env = make(2, bounds_m=1.5)
     state = torch.zeros(2, 1, 13)
-    state[..., :3], state[..., 3] = env.task.target, 1.0
+    state[..., :3] = env.task.target
+    state[..., 3] = 1.0
     state[1, 0, 2] += 1.6
     env.task.drones.bodies.set_state(torch.arange(2), state)
     *_, terminated, _, info = env.step(neutral(env))
@@ -195,14 +202,15 @@ def test_leaving_the_path_behind_is_a_crash():
 def test_velocity_counts_against_the_references_velocity():
     env = make(4)
     env.step(neutral(env))
-    terms, b = env.task.rewards()["drone"], env.task.drones.bodies
+    terms = env.task.rewards()["drone"]
+    b = env.task.drones.bodies
     assert torch.allclose(terms["velocity"], (b.lin_vel - env.task.velocity).norm(dim=-1))
     assert torch.allclose(terms["distance"], (b.pos - env.task.target).norm(dim=-1))
 
 
 def test_the_pilot_follows_the_eight():
     env = rookery.make("drone-track", 16, config={"episode_s": 8.0})
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset()
     for _ in range(env.max_episode_steps):
         obs, *_, info = env.step(pilot(obs))

@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from rookery.sim.cameras import CLASSES, Cameras
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.sensors.cameras import CLASSES, Cameras
 from rookery.sim.specs import Group, Term
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.drones.hover import Hover, HoverConfig
 from rookery.tasks.drones.vision import BEACON_RADIUS, Vision, VisionConfig, beacon, image_terms
 
 TARGET = CLASSES.index("target")
-WIDTH, HEIGHT = 24, 18
+WIDTH = 24
+HEIGHT = 18
 KINDS = ("depth", "rgb", "segmentation")
 
 
@@ -65,7 +66,8 @@ def neutral(env: VecEnv) -> Tensor:
 def put(env: VecEnv, pos: Tensor, quat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)) -> None:
     """Teleport all drones to pos [N, A, 3], at rest."""
     state = torch.zeros(*pos.shape[:2], 13)
-    state[..., :3], state[..., 3:7] = pos, torch.tensor(quat)
+    state[..., :3] = pos
+    state[..., 3:7] = torch.tensor(quat)
     env.task.drones.bodies.set_state(None, state)
     env.world.forward()
 
@@ -78,7 +80,8 @@ def picture(env: VecEnv, obs: Tensor) -> Tensor:
 
 def test_state_stays_as_it_was():
     assert image_terms(VisionConfig()) == ()
-    seeing, plain = make("state"), VecEnv(Hover(), make_world("mujoco", Hover().scene(), 3))
+    seeing = make("state")
+    plain = VecEnv(Hover(), make_world("mujoco", Hover().scene(), 3))
     assert seeing.task.vision.observe() == {}
     assert torch.equal(seeing.reset(seed=1)[0]["drone"], plain.reset(seed=1)[0]["drone"])
 
@@ -101,7 +104,8 @@ def test_the_policy_gets_every_pixel_between_0_and_1(obs):
 
 @pytest.mark.parametrize("obs", KINDS)
 def test_every_engine_shows_the_same(obs):
-    pictures, pos = [], torch.tensor([[[0.2, -0.1, 2.1], [-0.5, 0.4, 1.5]]]).expand(2, 2, 3)
+    pictures = []
+    pos = torch.tensor([[[0.2, -0.1, 2.1], [-0.5, 0.4, 1.5]]]).expand(2, 2, 3)
     for engine in ("mujoco", "rotor", "pybullet"):
         env = make(obs, 2, engine, num_drones=2)
         put(env, pos, (0.96, 0.0, 0.0, 0.28))
@@ -116,11 +120,14 @@ def test_at_its_target_a_drone_sees_all_of_its_beacon():
     env = make("segmentation", 1, image_width=80, image_height=60)
     put(env, env.task.target)
     seen = env.task.observe()["drone"]["segmentation"].view(60, 80) == TARGET
-    columns, rows = seen.any(0).nonzero().flatten(), seen.any(1).nonzero().flatten()
+    columns = seen.any(0).nonzero().flatten()
+    rows = seen.any(1).nonzero().flatten()
     assert columns[0] > 0
     assert columns[-1] < 79
     assert rows[0] > 0
-    left, middle, right = seen[:, :32], seen[:, 32:48], seen[:, 48:]
+    left = seen[:, :32]
+    middle = seen[:, 32:48]
+    right = seen[:, 48:]
     assert left.any()
     assert right.any()
     assert middle[: 60 // 2].any()  # the third ball stands above
@@ -158,13 +165,15 @@ def test_a_new_episode_begins_with_its_own_picture():
         env.step(neutral(env))
     obs, _, _, truncated, info = env.step(neutral(env))
     assert truncated.all()
-    first, last = picture(env, obs["drone"]), picture(env, info["final_observation"]["drone"])
+    first = picture(env, obs["drone"])
+    last = picture(env, info["final_observation"]["drone"])
     assert (first - last).abs().amax(dim=(1, 2)).min() > 0.05
     assert torch.equal(first, env.task.observe()["drone"]["depth"] * env.groups["drone"].observation[-1].scale)
 
 
 def test_seed_and_resume_give_the_same_pictures():
-    env, other = make("rgb"), make("rgb")
+    env = make("rgb")
+    other = make("rgb")
     env.step(neutral(env))
     saved = env.state_dict()
     expected = env.step(neutral(env))[0]["drone"]

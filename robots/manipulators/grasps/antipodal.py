@@ -18,7 +18,8 @@ from rookery.sim.errors import RookeryError
 
 LEVER = 0.03
 """m, distance of the centre of mass from the line of the contacts that takes a grasp's quality down to 1 / e."""
-_ROUNDS, _BATCH = 12, 128
+_ROUNDS = 12
+_BATCH = 128
 _TURNS = 8  # approaches that are tried about each line, of which the first that is clear is taken
 _PROBES = 500  # points of the object that are held against the hand
 
@@ -112,7 +113,9 @@ def sample(
         narrow += int(fits.sum())
         if not fits.any():
             continue
-        width_of, angle, line = some.width[fits], some.angle[fits], some.line[fits]
+        width_of = some.width[fits]
+        angle = some.angle[fits]
+        line = some.line[fits]
         middle = np.repeat(0.5 * (some.first + some.second)[fits], _TURNS, axis=0)
         around = rng.uniform(0.0, 2.0 * np.pi, (len(line), 1)) + np.arange(_TURNS) * 2.0 * np.pi / _TURNS
         axes = _frames(np.repeat(line, _TURNS, axis=0), around.ravel())

@@ -77,12 +77,17 @@ class HandShape:
     def boxes(self, opening: Floats) -> Floats:
         """[..., 3, 2, 3] m: lower and upper corner of both fingers and the palm at openings [...] m."""
         half = 0.5 * np.asarray(opening, float)[..., None]
-        low, high = np.zeros((*half.shape[:-1], 3, 3)), np.zeros((*half.shape[:-1], 3, 3))
+        low = np.zeros((*half.shape[:-1], 3, 3))
+        high = np.zeros((*half.shape[:-1], 3, 3))
         face = self.behind[1]
-        low[..., :2, 0], high[..., :2, 0] = -self.breadth, self.breadth
-        low[..., :2, 2], high[..., :2, 2] = face, self.tips
-        low[..., 0:1, 1], high[..., 0:1, 1] = half, half + self.thickness[0]
-        low[..., 1:2, 1], high[..., 1:2, 1] = -half - self.thickness[1], -half
+        low[..., :2, 0] = -self.breadth
+        high[..., :2, 0] = self.breadth
+        low[..., :2, 2] = face
+        high[..., :2, 2] = self.tips
+        low[..., 0:1, 1] = half
+        high[..., 0:1, 1] = half + self.thickness[0]
+        low[..., 1:2, 1] = -half - self.thickness[1]
+        high[..., 1:2, 1] = -half
         low[..., 2, :] = self.across[0], self.along[0], self.behind[0]
         high[..., 2, :] = self.across[1], self.along[1], self.behind[1]
         return np.stack((low, high), axis=-2)

@@ -142,7 +142,8 @@ def sample(
     n = _DRAWS * count
     points, normals = superquadric.surface(rng.normal(size=(n, 3)))
     keep = normals[:, 2] >= -upwards
-    points, approach = points[keep], -normals[keep]
+    points = points[keep]
+    approach = -normals[keep]
     axes = _frames(approach, superquadric.rotation, rng)
     seen = np.einsum("npj,njk->npk", probes[None] - points[:, None], axes)
     place, width = _around(seen, points, axes, hand)
@@ -153,7 +154,9 @@ def sample(
             f"the object measures about {x:.0f} x {y:.0f} x {z:.0f} mm, and the {hand.name} opens {1000 * hand.width:.0f} mm: "
             "take a hand that opens wider."
         )
-    place, axes, width = place[fits], axes[fits], width[fits]
+    place = place[fits]
+    axes = axes[fits]
+    width = width[fits]
     opening = hand.opening(width, CLEARANCE)
     aside = axes[:, 2, 2] > -0.5
     below = table + CLEARANCE - (place[:, 2] - hand.lowest(axes, opening))
@@ -203,7 +206,8 @@ def _around(seen: Floats, points: Floats, axes: Floats, hand: HandShape) -> tupl
     face = nearest - GAP  # where the palm stands
     ahead = face - hand.behind[1]
     held = (np.abs(x) < hand.breadth) & (z < (ahead + hand.reach)[:, None])
-    low, high = np.where(held, y, np.inf).min(1), np.where(held, y, -np.inf).max(1)
+    low = np.where(held, y, np.inf).min(1)
+    high = np.where(held, y, -np.inf).max(1)
     offset = np.stack((np.zeros_like(ahead), 0.5 * (low + high), ahead), axis=1)
     return points + np.einsum("njk,nk->nj", axes, offset), high - low
 
@@ -253,10 +257,13 @@ def _rotation(vector: Floats) -> Floats:
 def _least_squares(residual: Callable[[Floats], Floats], vector: Floats) -> tuple[Floats, float]:
     """The vector that a descent from `vector` ends at, and its cost (Levenberg and Marquardt; differences for slopes)."""
     now = residual(vector)
-    cost, damping, step = float(now @ now), 1e-2, 1e-6
+    cost = float(now @ now)
+    damping = 1e-2
+    step = 1e-6
     for _ in range(_STEPS):
         slopes = np.stack([(residual(vector + step * e) - now) / step for e in np.eye(len(vector))], axis=1)
-        normal, pull = slopes.T @ slopes, slopes.T @ now
+        normal = slopes.T @ slopes
+        pull = slopes.T @ now
         before = cost
         while damping < 1e8:
             trial = vector - np.linalg.solve(
@@ -264,7 +271,9 @@ def _least_squares(residual: Callable[[Floats], Floats], vector: Floats) -> tupl
             )
             there = residual(trial)
             if float(there @ there) < cost:
-                vector, now, cost = trial, there, float(there @ there)
+                vector = trial
+                now = there
+                cost = float(there @ there)
                 damping *= 0.3
                 break
             damping *= 4.0

@@ -48,7 +48,8 @@ def _pieces(
 ) -> tuple[Floats, NDArray[np.int64], Floats, Floats]:
     ways, enters, faces = _hits(mesh, points, directions)
     depth = np.cumsum(enters, axis=1)
-    rows, place = np.arange(len(points)), np.abs(ways).argmin(1)
+    rows = np.arange(len(points))
+    place = np.abs(ways).argmin(1)
     begins = (np.abs(ways[rows, place]) < 1e-6) & (enters[rows, place] > 0) & (depth[rows, place] == 1)
     ends = (depth == 0) & (np.arange(ways.shape[1]) > place[:, None]) & np.isfinite(ways)
     end = ends.argmax(1)
@@ -69,7 +70,8 @@ def _hits(
         leaves it; the face. Rows are filled up with inf, 0 and 0, one at least.
     """
     a, b, c = np.moveaxis(np.asarray(mesh.triangles), 1, 0)
-    first, second = b - a, c - a
+    first = b - a
+    second = c - a
     normal = np.cross(first, second)
     slope = directions @ normal.T  # [N, F]
     flat = np.abs(slope) < 1e-15
@@ -82,11 +84,16 @@ def _hits(
     line, face = np.nonzero(~flat & (u >= 0.0) & (v >= 0.0) & (u + v <= 1.0))
     way = ((a[face] - points[line]) * normal[face]).sum(1) * inverse[line, face]
     order = np.lexsort((way, line))
-    line, face, way = line[order], face[order], way[order]
+    line = line[order]
+    face = face[order]
+    way = way[order]
     each = np.bincount(line, minlength=len(points))
     column = np.arange(len(line)) - np.repeat(np.cumsum(each) - each, each)
     shape = (len(points), int(each.max(initial=0)) + 1)
-    ways, enters, faces = np.full(shape, np.inf), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    ways[line, column], faces[line, column] = way, face
+    ways = np.full(shape, np.inf)
+    enters = np.zeros(shape, np.int64)
+    faces = np.zeros(shape, np.int64)
+    ways[line, column] = way
+    faces[line, column] = face
     enters[line, column] = np.where(slope[line, face] < 0.0, 1, -1)
     return ways, enters, faces

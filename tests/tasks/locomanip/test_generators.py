@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.trajectories import load, save
-from rookery.sim.trajectory_checks import GO2_AIRBOT, shoulder_path
-from rookery.sim.trajectory_math import angle_between, base_path, conjugate, from_euler, multiply, rotate
 from rookery.tasks.locomanip import generators as gen
 from rookery.tasks.locomanip.demonstration import DT, Demonstration, place, unplace
+from rookery.tasks.locomanip.trajectories import load, save
+from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, shoulder_path
+from rookery.tasks.locomanip.trajectory_math import angle_between, base_path, conjugate, from_euler, multiply, rotate
 
 GRIPS = ("pick-ball", "pick-box", "pull-drawer", "open-door", "carry")
 

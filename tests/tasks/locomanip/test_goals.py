@@ -11,11 +11,12 @@ from scipy.spatial.transform import Rotation
 
 from rookery.sim.random import Streams
 from rookery.sim.rotations import rotation_error
-from rookery.sim.trajectory_math import slerp
 from rookery.tasks.locomanip.goals import GROUND, TRUNK_BOX, GoalRanges, MovingGoals, cartesian
+from rookery.tasks.locomanip.trajectory_math import slerp
 
 N = 256
-SHOULDER, HOME = (0.0045, 0.0, 0.497), (0.5, 0.06, 0.0)
+SHOULDER = (0.0045, 0.0, 0.497)
+HOME = (0.5, 0.06, 0.0)
 
 
 def goals() -> MovingGoals:
@@ -26,7 +27,8 @@ def goals() -> MovingGoals:
 
 def test_goals_begin_at_home_and_never_enter_trunk_or_ground() -> None:
     g = goals()
-    low, high = torch.tensor(TRUNK_BOX[0]), torch.tensor(TRUNK_BOX[1])
+    low = torch.tensor(TRUNK_BOX[0])
+    high = torch.tensor(TRUNK_BOX[1])
     first, _ = g.pose()
     want = torch.tensor([0.5 * math.cos(0.06), 0.0, 0.5 * math.sin(0.06)]) + torch.tensor(SHOULDER)
     assert torch.allclose(first, want.expand(N, 3), atol=1e-5)
@@ -71,7 +73,8 @@ def test_a_look_ahead_is_the_goal_of_later() -> None:
 
 
 def test_goals_on_their_way_are_as_torch_has_them() -> None:
-    g, way = goals(), torch.Generator().manual_seed(0)
+    g = goals()
+    way = torch.Generator().manual_seed(0)
     g.clock.copy_(4.0 * torch.rand(N, generator=way))
     g.end_quat[::2] *= -1.0  # the same orientation, and the long way round if taken as it stands
     g.end_quat[:8] = g.start_quat[:8]

@@ -80,7 +80,8 @@ def test_things_stand_where_the_trajectory_says_and_the_rest_is_parked(env):
     yaw = t.goals.origin[:, 2]
     assert yaw.std() > 0.5
     for i, d in enumerate(data):
-        entry, k = t.entries[i % len(TABLE)], t.goals.trajectory[i]
+        entry = t.entries[i % len(TABLE)]
+        k = t.goals.trajectory[i]
         x = generators.generate(entry.family, 3, 0)[int(k) % 3]
         for part in (*LOOSE, *FIXTURES):
             at = torch.tensor(d.body(f"{part}/base").xpos)
@@ -98,21 +99,27 @@ def test_only_what_is_used_has_weight_and_stays_on_the_ground(env):
         env.step(still(env))
     t = env.task
     for i in range(18):
-        d, part = env.world.mj_data(i), t.entries[i % len(TABLE)].part
+        d = env.world.mj_data(i)
+        part = t.entries[i % len(TABLE)].part
         for name in LOOSE:
-            height, half = d.body(f"{name}/base").xpos[2], {"ball": 0.025, "box": 0.03, "crate": 0.12}[name]
+            height = d.body(f"{name}/base").xpos[2]
+            half = {"ball": 0.025, "box": 0.03, "crate": 0.12}[name]
             assert height == pytest.approx(half if name == part else ALOFT, abs=2e-3)
 
 
 def test_the_door_is_latched_until_the_lever_is_down(env):
     env.reset(seed=0)
-    t, door = env.task, list(TABLE).index("open-door")
+    t = env.task
+    door = list(TABLE).index("open-door")
     worlds = torch.arange(18)
 
     def push(lever):
         """Hold the lever at an angle and let the door swing at 1 rad/s for two control steps."""
-        pos, vel = t.stage.joints.clone(), torch.zeros(18, 5)
-        pos[:, DOOR], pos[:, LEVER], vel[:, DOOR] = 0.0, lever, 1.0
+        pos = t.stage.joints.clone()
+        vel = torch.zeros(18, 5)
+        pos[:, DOOR] = 0.0
+        pos[:, LEVER] = lever
+        vel[:, DOOR] = 1.0
         for _ in range(2):
             t.stage._joints.set_state(worlds, pos, vel)
             env.step(still(env))
@@ -128,7 +135,8 @@ def test_the_door_is_latched_until_the_lever_is_down(env):
 
 def test_drawn_and_pressed_count(env):
     env.reset(seed=0)
-    t, names = env.task, list(TABLE)
+    t = env.task
+    names = list(TABLE)
     pos = t.stage.joints.clone()
     goal = t.goals.table
     k = t.goals.trajectory[names.index("pull-drawer")]
@@ -213,15 +221,16 @@ def test_without_the_future_there_is_something_to_predict():
     for name in ("to_goal_soon", "turn_to_goal_soon"):
         assert not obs["robot"][..., spec.slices()[name]].any()
     t = env.task
-    torch.testing.assert_close(t.truth()["robot"]["to_goal_in_0.2_s"][:, 0], t.soon[0] - t.pose.pos)
-    assert env.given_future.tolist() == [False, False]
+    torch.testing.assert_close(t.privileged_targets()["robot"]["to_goal_in_0.2_s"][:, 0], t.soon[0] - t.pose.pos)
+    assert env.reveal_future_mask.tolist() == [False, False]
     given = make(2, predictor=True)
     given.reset(seed=0)
-    assert given.given_future.tolist() == [True, True]
+    assert given.reveal_future_mask.tolist() == [True, True]
 
 
 def test_terms_are_those_of_reach_and_the_gripper():
-    ours, reach = make(1).groups["robot"], rookery.make("go2arm-reach", 1).groups["robot"]
+    ours = make(1).groups["robot"]
+    reach = rookery.make("go2arm-reach", 1).groups["robot"]
     assert ours.observation[:-1] == reach.observation
     assert ours.observation[-1].name == "gripper"
     assert ours.action.names == reach.action.names

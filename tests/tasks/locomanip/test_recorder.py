@@ -11,11 +11,11 @@ import pytest
 from gymnasium.spaces import Box
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.trajectories import load
-from rookery.sim.trajectory_checks import GO2_AIRBOT, check
-from rookery.sim.trajectory_math import angle_between, base_path, from_euler, multiply
 from rookery.tasks.locomanip import recorder as rec
 from rookery.tasks.locomanip.demonstration import unplace
+from rookery.tasks.locomanip.trajectories import load
+from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, check
+from rookery.tasks.locomanip.trajectory_math import angle_between, base_path, from_euler, multiply
 
 HOME = np.array(rec.HOME_POS)
 

@@ -10,7 +10,10 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
-ROWS, COLUMNS, EPISODE_S, DT = 4, 7, 10.0, 0.02
+ROWS = 4
+COLUMNS = 7
+EPISODE_S = 10.0
+DT = 0.02
 HALF_TILE = 4.0
 
 
@@ -76,7 +79,8 @@ def test_only_the_worlds_that_are_reset_move(terrain):
     c.reset(everyone(c))
     c.level.fill_(1)
     live(c, [5.0] * 14, 1.0)
-    start, ids = c.start.clone(), torch.tensor([3, 8])
+    start = c.start.clone()
+    ids = torch.tensor([3, 8])
     out = c.reset(ids)
     others = [i for i in range(14) if i not in (3, 8)]
     assert c.level[ids].tolist() == [2, 2]
@@ -93,7 +97,8 @@ def test_a_task_may_judge_by_itself(terrain):
     c.reset(everyone(c))
     c.level.fill_(1)
     live(c, [0.0] * 4, 1.0)
-    up, down = torch.tensor([True, False, False, True]), torch.tensor([False, True, False, True])
+    up = torch.tensor([True, False, False, True])
+    down = torch.tensor([False, True, False, True])
     c.reset(everyone(c), up=up, down=down)
     assert c.level.tolist() == [2, 0, 1, 2]
 
@@ -136,7 +141,8 @@ def test_it_goes_on_exactly_after_a_resume(terrain):
     c.reset(everyone(c))
     run(c, 4)
     live(c, [3.0] * 14, 0.5, 7)  # in the middle of episodes
-    saved, streams = c.state_dict(), c.rng.state_dict()
+    saved = c.state_dict()
+    streams = c.rng.state_dict()
     rest = run(c, 6)
     again = curriculum(terrain, seed=9)
     again.load_state_dict(saved)

@@ -80,7 +80,8 @@ def test_feet_on_the_ground_are_in_contact_and_lifted_ones_are_not() -> None:
 
 def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_one() -> None:
     env = walker(256, terrain="stairs_up", terrain_level=2, terrain_rows=3, terrain_columns=2)
-    task, wanted = env.task, torch.full((256, 4), 0.1)
+    task = env.task
+    wanted = torch.full((256, 4), 0.1)
     state = task.robot.base.state.clone()
     state[:, 0, :2] += 2.0 * torch.rand(256, 2, generator=torch.Generator().manual_seed(0)) - 1.0
     task.robot.base.set_state(None, state)
@@ -118,7 +119,8 @@ def test_who_is_never_told_to_go_sideways_or_to_turn_still_walks() -> None:
 
 def test_pushes_change_the_speed_by_at_most_what_is_said() -> None:
     env = walker(64, push_s=0.1, push_speed=0.5)
-    task, biggest = env.task, 0.0
+    task = env.task
+    biggest = 0.0
     for _ in range(10):
         before = task.robot.base.lin_vel[:, 0, :2].clone()
         task.next_push.copy_(task.steps)
@@ -255,7 +257,8 @@ def test_the_product_needs_place_and_orientation_and_its_width_follows_the_error
 
 
 def test_legs_and_arm_can_be_two_agents() -> None:
-    whole, parts = reacher(), reacher(agents="parts")
+    whole = reacher()
+    parts = reacher(agents="parts")
     assert {g: s.action.size for g, s in parts.groups.items()} == {"legs": 12, "arm": 6}
     action = 0.3 * torch.randn(4, 1, 18, generator=torch.Generator().manual_seed(0))
     for _ in range(5):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.door_open import DoorOpen
 from rookery.tasks.manipulation.drawer import DrawerClose, DrawerOpen
 from rookery.tasks.manipulation.window import WindowClose, WindowOpen
@@ -109,7 +109,9 @@ class Contacts:
     """Deepest contact of the hand with the furniture, worked out anew from the state of a few worlds."""
 
     def __init__(self, env, worlds):
-        self.model, self.worlds, self.deepest = env.world.model, worlds, 0.0
+        self.model = env.world.model
+        self.worlds = worlds
+        self.deepest = 0.0
         self.data = mujoco.MjData(self.model)
         self.state = [(f, env.world.batch.bind(f)) for f in ("qpos", "mocap_pos", "mocap_quat")]
 
@@ -128,7 +130,8 @@ class Contacts:
 @every_task
 def test_the_expert_does_it_and_forces_nothing(name):
     env, obs = make(name, 40)
-    act, contacts = env.task.baseline(), Contacts(env, range(3))
+    act = env.task.controller()
+    contacts = Contacts(env, range(3))
     for _ in range(STEPS[name]):
         obs, *_ = env.step(act(obs))
         contacts.look()

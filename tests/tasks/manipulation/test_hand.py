@@ -10,9 +10,9 @@ from rookery.assets.objects import find_object
 from rookery.robots.manipulators.grasps import ALLEGRO
 from rookery.robots.manipulators.grasps.surface import sample_surface
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.manipulation.hand_grasp import LEASHES, STEPS, HandGrasp, HandGraspConfig
 from rookery.tasks.manipulation.hand_poses import BACK, SAMPLERS, grasp_list
 from rookery.tasks.manipulation.hand_reorient import FALLEN, MIDDLE, HandReorient, HandReorientConfig, cube_turns
@@ -81,7 +81,8 @@ def test_commands_stay_near_the_joints():
     push = {"hand": torch.ones(2, 1, 22)}
     before = env.task.hand.target.clone()
     env.step(push)
-    steps, leashes = torch.tensor(STEPS), torch.tensor(LEASHES)
+    steps = torch.tensor(STEPS)
+    leashes = torch.tensor(LEASHES)
     wanted = torch.minimum(before + steps, env.task.hand.upper)
     assert torch.allclose(env.task.hand.target, wanted, atol=1e-5)
     for _ in range(40):
@@ -99,7 +100,8 @@ def test_rewards_of_a_lifted_and_of_a_lost_object():
     state[1, 0, 0] += 1.0  # gone
     task.thing.set_state(None, state)
     env.world.forward()
-    away, height = task.away.clone(), task.height.clone()
+    away = task.away.clone()
+    height = task.height.clone()
     task.advance()
     terms = {name: value[:, 0] for name, value in task.rewards()["hand"].items()}
     assert terms["lift"][:2].tolist() == pytest.approx([0.12, 0.0], abs=2e-3) and not height.any()
@@ -117,7 +119,8 @@ def test_rewards_of_a_lifted_and_of_a_lost_object():
 def test_the_demonstrator_grasps_and_holds(name):
     env = make(HandGrasp(HandGraspConfig(object=name)), 8)
     obs, _ = env.reset()
-    act, task = env.task.baseline(), env.task
+    act = env.task.controller()
+    task = env.task
     assert task.expert.phase.tolist() == [0] * 8
     for i in range(env.max_episode_steps - 1):
         obs, *_ = env.step(act(obs))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.basketball import Basketball
 from rookery.tasks.manipulation.door_close import DoorClose
 from rookery.tasks.manipulation.lever_pull import LeverPull
@@ -32,7 +32,7 @@ def make(cls: type[Tabletop], n: int, seed: int = 0) -> tuple[VecEnv, Tabletop]:
 @pytest.mark.parametrize("cls", STEPS)
 def test_the_expert_does_it(cls):
     env, task = make(cls, 24)
-    act = task.baseline()
+    act = task.controller()
     obs, _ = env.reset()
     for _ in range(STEPS[cls]):
         obs, reward, *_ = env.step(act(obs))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.cabinet import Cabinet
 from rookery.tasks.manipulation.handover import Handover
 from rookery.tasks.manipulation.lift import Lift
@@ -22,8 +22,9 @@ def episode(cls: type, n: int, seconds: float) -> tuple[VecEnv, dict[str, torch.
     task = cls(cls.Config(episode_s=seconds))
     env = VecEnv(task, make_world("mujoco", task.scene(), n), seed=5)
     obs, _ = env.reset()
-    act = task.baseline()
-    depths, data = [0.0], mujoco.MjData(env.world.model)
+    act = task.controller()
+    depths = [0.0]
+    data = mujoco.MjData(env.world.model)
     pads = {i for i in range(env.world.model.ngeom) if env.world.model.geom(i).name.endswith("_pad")}
     for k in range(env.max_episode_steps):
         if k % 10 == 9:

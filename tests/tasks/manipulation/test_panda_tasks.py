@@ -10,7 +10,7 @@ import torch
 
 from rookery.assets.blocks import HANDLE, T_AREA, T_RECTANGLES, T_UNIT
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.cabinet import OPENED, Cabinet
 from rookery.tasks.manipulation.handover import Handover
 from rookery.tasks.manipulation.lift import Lift
@@ -107,7 +107,8 @@ def test_rewards_of_a_stack():
     env = make(Stack, 3)
     env.reset()
     task = env.task
-    ids, zero = torch.arange(3), torch.zeros(3)
+    ids = torch.arange(3)
+    zero = torch.zeros(3)
     on = torch.tensor([[0.5, 0.1, HALF + 2 * LARGE_HALF]]).repeat(3, 1)
     on[1, 0] += 0.03  # beside its place
     on[2] = task.robot.tool[2]  # in the hand

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.button import ButtonPressTopdown
 from rookery.tasks.manipulation.peg_insert import GOAL, PegInsertSide
 from rookery.tasks.manipulation.pick_place import PickPlace
@@ -36,7 +36,7 @@ def still(task: Tabletop) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_the_expert_does_it(name):
     env, task = make(TASKS[name], 40)
-    act = task.baseline()
+    act = task.controller()
     obs, _ = env.reset()
     for _ in range(STEPS[name]):
         obs, *_ = env.step(act(obs))
@@ -183,4 +183,4 @@ def test_mass_and_friction_of_the_object_can_differ(cls, body):
     torch.testing.assert_close(inertia[1], 2.0 * inertia[0])
     friction = env.world.params.get("friction", [body.replace("base", body.split("/")[0]), "table"])
     torch.testing.assert_close(friction[:, :, 0], torch.tensor([[0.3, 0.3], [1.0, 1.0]]))
-    assert set(cls.spreads) <= {*parameters, "observation_noise", "observation_delay", "action_delay"}
+    assert set(cls.default_randomization) <= {*parameters, "observation_noise", "observation_delay", "action_delay"}

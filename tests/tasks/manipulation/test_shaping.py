@@ -36,7 +36,8 @@ def test_both_is_the_hamacher_product() -> None:
 
 def caged(opening: float, off: tuple[float, float, float], effort: float, **form: float) -> float:
     """`cage` of a tool at the origin that began 10 cm over and beside a thing `off` it, in one of two worlds."""
-    origin, thing = torch.zeros(2, 3), torch.tensor([off, (0.3, 0.3, 0.3)])
+    origin = torch.zeros(2, 3)
+    thing = torch.tensor([off, (0.3, 0.3, 0.3)])
     start = torch.tensor([0.1, 0.1, 0.1])
     got = cage(
         origin, torch.full((2,), opening), thing, origin + start, thing, torch.full((2,), effort),

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm.catch import Catch, CatchConfig
 
 
@@ -23,7 +23,8 @@ def make(n: int = 2, seed: int = 0, engine: str = "mujoco", **config: Any) -> Ve
 def test_the_evader_flees_the_mean_of_the_drones() -> None:
     env = make(64, seed=3)
     task = env.task
-    mean, goal = task.drones.bodies.pos.mean(1), task.goal.clone()
+    mean = task.drones.bodies.pos.mean(1)
+    goal = task.goal.clone()
     task.advance()
     away = goal - mean
     distance = away.norm(dim=-1, keepdim=True)
@@ -71,7 +72,8 @@ def test_its_randomness_is_seeded() -> None:
 
 def test_caught_is_within_the_capture_distance_of_one_drone() -> None:
     env = make(3, evader_speed=1e-6)
-    task, found = env.task, set()
+    task = env.task
+    found = set()
     for away in (0.3, 0.49, 0.51, 0.8):
         task.goal.copy_(task.drones.bodies.pos[:, 2] - torch.tensor([0.0, 0.0, away]))
         task.advance()
@@ -84,7 +86,7 @@ def test_caught_is_within_the_capture_distance_of_one_drone() -> None:
 @pytest.mark.parametrize(("engine", "number"), [("mujoco", 4), ("rotor", 4), ("rotor", 2)])
 def test_the_baseline_catches(engine: str, number: int) -> None:
     env = make(12, engine=engine, num_drones=number)
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset(seed=1)
     ended = torch.zeros(12, dtype=torch.bool)
     for _ in range(env.max_episode_steps):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm import radio
 from rookery.tasks.swarm.coverage import Coverage, CoverageConfig
 
@@ -30,7 +30,8 @@ def links(
     state = np.zeros((1, len(stations), 13), np.float32)
     state[0, :, :3] = stations
     where = np.array([users], np.float32)
-    rate, server = np.zeros((1, len(users)), np.float32), np.zeros((1, len(users)), np.int64)
+    rate = np.zeros((1, len(users)), np.float32)
+    server = np.zeros((1, len(users)), np.int64)
     load = np.zeros((1, len(stations)), np.float32)
     db = np.array([bias or [0.0] * len(stations)], np.float32)
     radio.serve(np.array([0]), state, where, db, radio.Channel(**channel), rate, server, load)
@@ -97,8 +98,10 @@ def test_one_station_shares_its_band() -> None:
 
 
 def test_interference_costs_and_own_bands_do_not() -> None:
-    stations, users = [[-100.0, 0.0, 80.0], [100.0, 0.0, 80.0]], [[-120.0, 0.0], [0.0, 0.0], [90.0, 0.0]]
-    shared, own = links(stations, users)[0], links(stations, users, interference=False)[0]
+    stations = [[-100.0, 0.0, 80.0], [100.0, 0.0, 80.0]]
+    users = [[-120.0, 0.0], [0.0, 0.0], [90.0, 0.0]]
+    shared = links(stations, users)[0]
+    own = links(stations, users, interference=False)[0]
     assert (shared < own).all()
     middle = links(stations, [[0.0, 0.0]])[0]  # as near to both: signal as strong as interference
     assert middle[0] == pytest.approx(10e6 * math.log2(2.0), rel=1e-3)
@@ -135,12 +138,14 @@ def test_the_bid_is_part_of_the_action() -> None:
 def test_users_walk_within_the_area() -> None:
     env = make(8, walk_speed=2.0)
     task = env.task
-    last, moved = task.users.clone(), torch.zeros(8, 20)
+    last = task.users.clone()
+    moved = torch.zeros(8, 20)
     for _ in range(300):
         task.advance()
         step = (task.users - last).norm(dim=-1)
         assert step.max() <= 2.0 * 0.1 + 1e-4
-        last, moved = task.users.clone(), moved + step
+        last = task.users.clone()
+        moved = moved + step
     assert task.users.abs().max() <= 250.0
     assert moved.min() > 0.9 * 300 * 2.0 * 0.1 / 3  # the slowest makes a third of it, and nobody stops
     a, b, c = (make(2, seed=s).task.users for s in (1, 1, 2))
@@ -151,7 +156,8 @@ def test_users_walk_within_the_area() -> None:
 def test_stations_fly_at_the_speeds_of_their_actions() -> None:
     env = make(2, num_drones=2, start_speed=0.0)
     action = torch.zeros(2, 2, 4)
-    action[:, 0, 0], action[:, 1, 2] = 1.0, -1.0
+    action[:, 0, 0] = 1.0
+    action[:, 1, 2] = -1.0
     for _ in range(80):
         _, _, terminated, *_ = env.step(action)
         if terminated.any():
@@ -197,7 +203,8 @@ def test_where_stations_may_not_be(cause: str, place: list[float]) -> None:
 
 def test_what_a_station_sees_of_users_and_others() -> None:
     env = make(3, num_drones=5, near_users=4, seed=4)
-    task, seen = env.task, env.task.observe()["drone"]
+    task = env.task
+    seen = env.task.observe()["drone"]
     pos = task.drones.bodies.pos
     for w in range(3):
         for a in range(5):
@@ -228,7 +235,7 @@ def test_what_a_station_sees_has_one_size_for_any_number(stations: int, users: i
 @pytest.mark.parametrize("engine", ["mujoco", "rotor"])
 def test_the_baseline_covers(engine: str) -> None:
     env = make(6, engine=engine, episode_s=30.0)
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset(seed=1)
     start = env.task.metrics()
     for _ in range(env.max_episode_steps):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 
 def make(n: int = 4, engine: str = "mujoco", randomize: str = "none", **config: Any) -> VecEnv:
@@ -20,7 +20,8 @@ def make(n: int = 4, engine: str = "mujoco", randomize: str = "none", **config: 
 
 def fly(env: VecEnv, steps: int) -> dict[str, torch.Tensor]:
     """The baseline for some steps; metrics of the episodes that ended last, or of now."""
-    pilot, (obs, _) = env.task.baseline(), env.reset(seed=1)
+    pilot = env.task.controller()
+    obs, _ = env.reset(seed=1)
     metrics = {}
     for _ in range(steps):
         obs, *_, info = env.step(pilot(obs))
@@ -49,11 +50,13 @@ def test_stations_are_below_the_drone_above_wherever_it_is():
 
 def test_keep_is_beside_in_one_half_and_beneath_in_the_other():
     env = make(40, station="keep", episode_s=0.4)
-    t, seen = env.task, []
+    t = env.task
+    seen = []
     for _ in range(39):
         env.step(torch.zeros(40, 1, 4))
         seen.append(t.side.clone())
-    first, second = torch.stack(seen[:19]), torch.stack(seen[19:])
+    first = torch.stack(seen[:19])
+    second = torch.stack(seen[19:])
     assert first.unique().tolist() == pytest.approx([0.0, 0.8])
     assert ((first > 0.4) == (first[0] > 0.4)).all()
     assert ((second > 0.4) != (first[0] > 0.4)).all()
@@ -67,7 +70,8 @@ def test_velocities_are_those_of_the_places(upper, station):
     env = make(20, upper=upper, station=station)
     t, dt = env.task, env.control_dt
     t.drones.bodies.set_state(torch.arange(20), torch.tensor([0, 0, 1.0, 1, *[0] * 9]).expand(20, 2, 13).clone())
-    places, speeds = [], []
+    places = []
+    speeds = []
     for k in range(100, 103):
         t.clock.fill_(k)
         t._move()
@@ -81,7 +85,8 @@ def test_velocities_are_those_of_the_places(upper, station):
 def test_errors_are_sorted_by_where_the_station_is():
     """Agents held at chosen distances from their stations, beneath and beside."""
     env = make(12, station="keep", upper="hover", episode_s=1.0, settle_s=0.1)
-    t, (near, far) = env.task, (0.04, 0.13)
+    t = env.task
+    near, far = (0.04, 0.13)
     t.target[:, 1] = t.places
     info: dict[str, Any] = {}
     for _ in range(100):

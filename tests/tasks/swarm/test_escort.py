@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm.escort import Escort, EscortConfig
 
 
@@ -23,7 +23,8 @@ def make(n: int = 2, seed: int = 0, engine: str = "mujoco", **config: Any) -> Ve
 
 def journey(env: VecEnv, steps: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Places and velocities of the target, [steps, N, 3], without the physics."""
-    places, velocities = [], []
+    places = []
+    velocities = []
     for _ in range(steps):
         env.task.advance()
         places.append(env.task.goal.clone())
@@ -34,7 +35,8 @@ def journey(env: VecEnv, steps: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_the_published_journey() -> None:
     env = make(1, starts="published")
     places, velocity = journey(env, 60)
-    start, end = torch.tensor([1.0, 1.0, 2.5]), torch.tensor([-2.0, -2.0, 3.0])
+    start = torch.tensor([1.0, 1.0, 2.5])
+    end = torch.tensor([-2.0, -2.0, 3.0])
     for i in (0, 24, 50):  # 52 places, both ends among them
         assert torch.allclose(places[i, 0], start + (end - start) * (i + 1) / 51, atol=1e-4)
     assert torch.allclose(places[51:], end.expand(9, 1, 3), atol=1e-4)
@@ -65,7 +67,8 @@ def test_journeys_are_seeded() -> None:
 def test_the_drones_see_how_the_target_moves() -> None:
     env = make(4)
     env.step(torch.zeros(4, 4, 4))
-    seen, task = env.task.observe()["drone"], env.task
+    seen = env.task.observe()["drone"]
+    task = env.task
     assert torch.allclose(seen["target_velocity"], task.goal_velocity[:, None] - task.drones.bodies.lin_vel, atol=1e-6)
     assert task.goal_velocity.norm(dim=-1) == pytest.approx(torch.full((4,), 0.6), abs=1e-4)
 
@@ -73,7 +76,8 @@ def test_the_drones_see_how_the_target_moves() -> None:
 def test_closeness_is_measured_from_where_the_target_was() -> None:
     env = make(2)
     task = env.task
-    before, goal = task.drones.bodies.pos.clone(), task.goal.clone()
+    before = task.drones.bodies.pos.clone()
+    goal = task.goal.clone()
     _, reward, *_ = env.step(torch.zeros(2, 4, 4))
     want = (before - goal[:, None]).norm(dim=-1) - (task.drones.bodies.pos - goal[:, None]).norm(dim=-1)
     assert torch.allclose(reward["drone"][..., 0], want, atol=1e-5)
@@ -82,7 +86,7 @@ def test_closeness_is_measured_from_where_the_target_was() -> None:
 @pytest.mark.parametrize("engine", ["mujoco", "rotor"])
 def test_the_baseline_escorts(engine: str) -> None:
     env = make(8, engine=engine, episode_s=7.0)
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
         obs, _, terminated, _, info = env.step(pilot(obs))

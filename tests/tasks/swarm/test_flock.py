@@ -30,7 +30,9 @@ def look(state: np.ndarray, sight: float, k: int) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize("drones", [1, 2, 3, 7])
 def test_neighbours_against_a_sorted_list(drones):
-    state, sight, k = states(20, drones), 1.8, 3
+    state = states(20, drones)
+    sight = 1.8
+    k = 3
     offset, velocity, closeness = (x.reshape(20, drones, k, -1) for x in look(state, sight, k))
     for w in range(20):
         for a in range(drones):
@@ -52,7 +54,8 @@ def test_the_order_of_the_others_does_not_matter():
 
 
 def test_gaps_against_many_moments():
-    before, state = RNG.normal(size=(50, 4, 3)).astype(np.float32), states(50, 4)
+    before = RNG.normal(size=(50, 4, 3)).astype(np.float32)
+    state = states(50, 4)
     gap = np.empty((50, 4), np.float32)
     kernels.gaps(before, state, 1.5, gap)
     least = np.full((50, 4), 1.5)
@@ -66,7 +69,8 @@ def test_gaps_against_many_moments():
 
 def test_assignment_is_nearest_pair_first():
     for count in (1, 2, 5, 8):
-        state, slots = states(30, count), RNG.normal(size=(30, count, 3)).astype(np.float32)
+        state = states(30, count)
+        slots = RNG.normal(size=(30, count, 3)).astype(np.float32)
         own = np.empty((30, count), np.int64)
         kernels.assign(state, slots, own)
         for w in range(30):
@@ -75,7 +79,8 @@ def test_assignment_is_nearest_pair_first():
             for _ in range(count):
                 a, s = np.unravel_index(cost.argmin(), cost.shape)
                 want[a] = s
-                cost[a], cost[:, s] = math.inf, math.inf
+                cost[a] = math.inf
+                cost[:, s] = math.inf
             assert own[w].tolist() == want.tolist()
 
 
@@ -105,7 +110,9 @@ def test_drones_at_rest_push_each_other_away_equally():
 
 def test_head_on_both_turn_right():
     state = np.zeros((1, 2, 13), np.float32)
-    state[0, 1, 0], state[0, 0, 7], state[0, 1, 7] = 0.5, 1.0, -1.0
+    state[0, 1, 0] = 0.5
+    state[0, 0, 7] = 1.0
+    state[0, 1, 7] = -1.0
     turn = avoided(state, state[..., 7:10], 1.0, gain=0.0)
     assert turn[0, 0, 1] < -0.1  # flying along x, right is -y
     assert turn[0, 1, 1] > 0.1
@@ -127,11 +134,13 @@ def test_observations_do_not_tell_the_heading(task):
     """A whole world turned about z looks the same to every drone."""
     env = rookery.make(task, 8)
     env.reset(seed=0)
-    t, angle = env.task, 1.1
+    t = env.task
+    angle = 1.1
     before = {k: v.clone() for k, v in t.observe()["drone"].items()}
     turn = torch.tensor([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0], [0, 0, 1]])
     state = t.drones.bodies.state.clone()
-    state[..., :3], state[..., 7:10] = state[..., :3] @ turn.T, state[..., 7:10] @ turn.T
+    state[..., :3] = state[..., :3] @ turn.T
+    state[..., 7:10] = state[..., 7:10] @ turn.T
     state[..., 3:7] = multiply(
         from_axis_angle(torch.tensor([0.0, 0, 1]), torch.tensor(angle)).expand(8, 1, 4), state[..., 3:7]
     )

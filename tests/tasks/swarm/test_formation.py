@@ -11,8 +11,8 @@ import torch
 from scipy.spatial.distance import cdist, directed_hausdorff
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm import formation_kernels, kernels
 
 
@@ -25,7 +25,8 @@ def make(n: int = 4, **config: Any) -> VecEnv:
 def put(env: VecEnv, pos: torch.Tensor) -> None:
     """All drones at rest and level at pos [N, A, 3]."""
     state = torch.zeros(*pos.shape[:2], 13)
-    state[..., :3], state[..., 3] = pos, 1.0
+    state[..., :3] = pos
+    state[..., 3] = 1.0
     env.task.drones.bodies.set_state(torch.arange(env.num_envs), state)
     env.task.before.copy_(pos)
 
@@ -59,10 +60,12 @@ def test_the_polygon_is_regular_level_and_of_the_declared_size(drones):
 
 def test_shape_errors_against_scipy():
     rng = np.random.default_rng(0)
-    state, slots = rng.normal(size=(30, 5, 13)).astype(np.float32), rng.normal(size=(30, 5, 3)).astype(np.float32)
+    state = rng.normal(size=(30, 5, 13)).astype(np.float32)
+    slots = rng.normal(size=(30, 5, 3)).astype(np.float32)
     slots -= slots.mean(1, keepdims=True)
     centre = rng.normal(size=(30, 3)).astype(np.float32)
-    hausdorff, offset = np.empty(30, np.float32), np.empty(30, np.float32)
+    hausdorff = np.empty(30, np.float32)
+    offset = np.empty(30, np.float32)
     formation_kernels.shape_errors(state, slots, centre, hausdorff, offset)
     for w in range(30):
         drones = state[w, :, :3]
@@ -85,22 +88,26 @@ def test_errors_do_not_ask_who_stands_where():
 
 def nearest_pairs(far: np.ndarray, drones: list[int]) -> dict[int, int]:
     """Of the drones and corners that are left the nearest pair, again and again."""
-    cost, out = far.copy(), {}
+    cost = far.copy()
+    out = {}
     for _ in drones:
         a, corner = min(((a, s) for a in drones for s in range(far.shape[1])), key=lambda pair: cost[pair])
         out[a] = corner
-        cost[a], cost[:, corner] = math.inf, math.inf
+        cost[a] = math.inf
+        cost[:, corner] = math.inf
     return out
 
 
 @pytest.mark.parametrize("sight", [0.7, 1.5, 100.0])
 def test_a_drone_claims_the_corner_that_falls_to_it_among_those_it_sees(sight):
     rng = np.random.default_rng(1)
-    state, places = rng.normal(size=(20, 5, 13)).astype(np.float32), rng.normal(size=(20, 5, 3)).astype(np.float32)
+    state = rng.normal(size=(20, 5, 13)).astype(np.float32)
+    places = rng.normal(size=(20, 5, 3)).astype(np.float32)
     claim = np.empty((20, 5, 3), np.float32)
     kernels.claims(state, places, sight, claim)
     for w in range(20):
-        far, apart = cdist(state[w, :, :3], places[w]), cdist(state[w, :, :3], state[w, :, :3])
+        far = cdist(state[w, :, :3], places[w])
+        apart = cdist(state[w, :, :3], state[w, :, :3])
         for a in range(5):
             own = nearest_pairs(far, [b for b in range(5) if apart[a, b] <= sight])[a]
             assert np.allclose(claim[w, a], places[w, own] - state[w, a, :3], atol=1e-5)
@@ -180,7 +187,8 @@ def test_far_from_the_middle_is_out_of_bounds():
 @pytest.mark.parametrize("drones", [3, 7])
 def test_the_baseline_gets_there(drones):
     env = rookery.make("drone-formation", 16, engine="rotor", config={"num_drones": drones, "episode_s": 8.0})
-    pilot, (obs, _) = env.task.baseline(), env.reset(seed=1)
+    pilot = env.task.controller()
+    obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
         obs, *_, info = env.step(pilot(obs))
     assert info["episode"]["metrics"]["success"].mean() >= 0.9

@@ -12,8 +12,8 @@ import torch
 
 import rookery
 from rookery.assets.gates import BAR, COURSES, DEPTH, OPENING, gate
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm import race_kernels
 
 HALF = 0.5 * OPENING
@@ -33,7 +33,8 @@ def neutral(env: VecEnv) -> torch.Tensor:
 def carry(env: VecEnv, a: torch.Tensor, b: torch.Tensor) -> tuple:
     """A step in which all drones go from a to b [N, A, 3] (m), as if by themselves."""
     state = torch.zeros(*b.shape[:2], 13)
-    state[..., :3], state[..., 3] = b, 1.0
+    state[..., :3] = b
+    state[..., 3] = 1.0
     env.task.drones.bodies.set_state(torch.arange(env.num_envs), state)
     env.task.before.copy_(a)
     return env.step(neutral(env))
@@ -74,7 +75,8 @@ def test_distance_to_the_frame_against_mujoco():
 
 
 def test_touches_along_the_way_against_many_moments():
-    rng, body = np.random.default_rng(1), 0.06
+    rng = np.random.default_rng(1)
+    body = 0.06
     outcomes = set()
     for _ in range(150):
         p, q = rng.uniform(-1, 1, (2, 3))
@@ -94,8 +96,10 @@ def test_touches_along_the_way_against_many_moments():
 def test_laps_and_their_times():
     """A drone carried from gate to gate: every gate takes 10 steps, and is crossed a quarter into one."""
     env = make(2, num_drones=1, laps=1, episode_s=2.0, course="oval")
-    t, count = env.task, len(COURSES["oval"])
-    middle, way = t.gates, t.ways
+    t = env.task
+    count = len(COURSES["oval"])
+    middle = t.gates
+    way = t.ways
     rests = torch.stack([middle[0] - 0.5 * way[0]] * 2)[:, None]
     for k in range(1, 131):
         g = (k - 1) // 10 % count
@@ -165,7 +169,8 @@ def test_the_observation_has_the_next_two_gates():
     yaw = 2 * torch.atan2(z, w)
     for drone, gates in ((0, (0, 1)), (1, (len(t.gates) - 1, 0))):
         for slot, g in enumerate(gates):
-            offset, way = t.gates[g] - t.drones.bodies.pos[:, drone], t.ways[g].expand(3, 3)
+            offset = t.gates[g] - t.drones.bodies.pos[:, drone]
+            way = t.ways[g].expand(3, 3)
             for name, world in (("gate_offset", offset), ("gate_way", way)):
                 seen = obs[name][:, drone, 3 * slot : 3 * slot + 3]
                 c, s = yaw[:, drone].cos(), yaw[:, drone].sin()
@@ -192,7 +197,8 @@ def test_no_start_is_a_crash_or_behind_its_gate(course, drones, start):
 @pytest.mark.parametrize("course", COURSES)
 def test_the_baseline_flies_laps(course):
     env = rookery.make("drone-race", 4, engine="rotor", config={"course": course, "num_drones": 2})
-    pilot, (obs, _) = env.task.baseline(), env.reset(seed=1)
+    pilot = env.task.controller()
+    obs, _ = env.reset(seed=1)
     for _ in range(1500):
         obs, *_ = env.step(pilot(obs))
     m = env.task.metrics()

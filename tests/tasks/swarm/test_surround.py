@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from rookery.sim.engines import make_world
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 from rookery.tasks.swarm.surround import Surround, SurroundConfig
 
 QUIET = {"start_speed": 0.0, "start_tilt": 0.0, "start_spin": 0.0}
@@ -28,7 +28,9 @@ def put(env: VecEnv, pos: torch.Tensor, heading: float = 0.0, velocity: torch.Te
     """Drones of all worlds at `pos` [A, 3], level."""
     n, a = env.num_envs, env.groups["drone"].count
     state = torch.zeros(n, a, 13)
-    state[..., 0:3], state[..., 3], state[..., 6] = pos, math.cos(heading / 2), math.sin(heading / 2)
+    state[..., 0:3] = pos
+    state[..., 3] = math.cos(heading / 2)
+    state[..., 6] = math.sin(heading / 2)
     if velocity is not None:
         state[..., 7:10] = velocity
     ids = torch.arange(n)
@@ -87,7 +89,8 @@ def test_a_crash_is_minus_ten_in_both_for_those_who_had_it(cause: str, who: list
 def test_drones_see_the_nearest_others_in_sight_nearest_first() -> None:
     env = make(4, num_drones=6, neighbours=3, sight_m=2.0, seed=5)
     seen = env.task.observe()["drone"]
-    pos, vel = env.task.drones.bodies.pos, env.task.drones.bodies.lin_vel
+    pos = env.task.drones.bodies.pos
+    vel = env.task.drones.bodies.lin_vel
     counts = set()
     for w in range(4):
         for a in range(6):
@@ -144,7 +147,8 @@ def test_vectors_are_in_the_axes_in_which_the_drone_is_commanded(action: str, tu
 @pytest.mark.parametrize("number", [2, 4, 12])
 def test_random_starts_are_apart_from_each_other_and_the_target(number: int) -> None:
     env = make(128, num_drones=number)
-    pos, goal = env.task.drones.bodies.pos, env.task.goal
+    pos = env.task.drones.bodies.pos
+    goal = env.task.goal
     apart = torch.cdist(pos, pos) + 9 * torch.eye(number)
     assert apart.min() >= 0.4  # places 1 m apart, boxes of +-0.3 m
     assert (pos - goal[:, None]).norm(dim=-1).min() > 0.8
@@ -190,7 +194,7 @@ def test_what_counts_as_surrounded(places: torch.Tensor, met: bool) -> None:
 )  # fmt: skip
 def test_the_baseline_surrounds(number: int, action: str, engine: str) -> None:
     env = make(8, engine=engine, num_drones=number, action=action, episode_s=6.0)
-    pilot = env.task.baseline()
+    pilot = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
         obs, _, terminated, _, info = env.step(pilot(obs))
@@ -210,7 +214,8 @@ def test_success_needs_the_last_second() -> None:
 
 def test_half_of_the_episodes_may_have_fewer_drones() -> None:
     env = make(64, engine="rotor", num_drones=6, fewest_drones=3, sight_m=9.0)
-    number, here = env.task.number.clone(), env.active["drone"].clone()
+    number = env.task.number.clone()
+    here = env.active["drone"].clone()
     assert set(number.tolist()) == {3, 6}
     assert 16 < (number == 3).sum() < 48
     assert torch.equal(here.sum(1), number)
@@ -219,7 +224,8 @@ def test_half_of_the_episodes_may_have_fewer_drones() -> None:
     for _ in range(10):
         _, reward, terminated, *_ = env.step(torch.rand(64, 6, 4, generator=rng) * 2 - 1)
     assert not terminated.any()
-    pos, goal = env.task.drones.bodies.pos[few], env.task.goal[few]
+    pos = env.task.drones.bodies.pos[few]
+    goal = env.task.goal[few]
     assert (pos[:, :3, :2].abs() < 4.0).all()
     assert (pos[:, 3:, 0] > 40.0).all()  # the others wait, neither seen nor counted
     assert (reward["drone"][few, 3:] == 0).all()
@@ -233,7 +239,8 @@ def test_half_of_the_episodes_may_have_fewer_drones() -> None:
 
 def test_fewer_drones_make_the_same_episode_as_a_swarm_of_that_number() -> None:
     """What the ones aside do concerns nobody: three of six fly as three alone from the same start."""
-    few, alone = make(8, engine="rotor", num_drones=6, fewest_drones=3), make(8, engine="rotor", num_drones=3)
+    few = make(8, engine="rotor", num_drones=6, fewest_drones=3)
+    alone = make(8, engine="rotor", num_drones=3)
     here = (few.task.number == 3).nonzero()[:, 0]
     assert len(here) > 0
     alone.task.drones.bodies.set_state(torch.arange(8), few.task.drones.bodies.state[:, :3].clone())

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.vec_env import VecEnv
 
 
 def make(n: int = 4, **config: Any) -> VecEnv:
@@ -21,7 +21,8 @@ def make(n: int = 4, **config: Any) -> VecEnv:
 def put(env: VecEnv, pos: torch.Tensor) -> None:
     """All drones at rest and level at pos [N, A, 3]."""
     state = torch.zeros(*pos.shape[:2], 13)
-    state[..., :3], state[..., 3] = pos, 1.0
+    state[..., :3] = pos
+    state[..., 3] = 1.0
     env.task.drones.bodies.set_state(torch.arange(env.num_envs), state)
     env.task.before.copy_(pos)
 
@@ -43,7 +44,8 @@ def level(**config: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("drones", [2, 5, 6])
 def test_antipodal_goals_are_opposite(drones):
     env = make(30, **level(num_drones=drones, exchange="antipodal"))
-    start, goal = places(env), env.task.target
+    start = places(env)
+    goal = env.task.target
     assert torch.allclose(start[..., :2], -goal[..., :2], atol=1e-5)
     assert torch.allclose(goal[..., 2], torch.tensor(2.0))
     assert torch.allclose(start[..., :2].norm(dim=-1), torch.tensor(1.2), atol=1e-5)
@@ -53,7 +55,8 @@ def test_antipodal_goals_are_opposite(drones):
 @pytest.mark.parametrize("drones", [2, 5, 6])
 def test_permutations_are_one_cycle_in_which_nobody_stays(drones):
     env = make(200, **level(num_drones=drones, exchange="permutation"))
-    start, goal = places(env), env.task.target
+    start = places(env)
+    goal = env.task.target
     gap, onto = torch.cdist(goal, start).min(-1)
     assert gap.max() < 2e-3
     seen = torch.zeros(200, drones, dtype=torch.bool)
@@ -77,7 +80,8 @@ def test_success_and_arrival_against_a_chosen_story():
     """World 0: all arrive in steps 11 and 21 and stay; 1: one leaves for a moment near the end; 2: one never comes;
     3: all as in 0, but a crash at the end."""
     env = make(4, num_drones=3, exchange="antipodal", episode_s=0.4, control_dt=0.01, hold_s=0.1)
-    goal, away = env.task.target.clone(), places(env)
+    goal = env.task.target.clone()
+    away = places(env)
     last = []
     for k in range(1, 41):
         pos = away.clone()
@@ -102,7 +106,8 @@ def test_success_and_arrival_against_a_chosen_story():
 
 def test_the_way_flown_over_the_straight_way():
     env = make(2, **level(num_drones=2, exchange="antipodal", episode_s=0.5))
-    t, start = env.task, places(env)
+    t = env.task
+    start = places(env)
     corner = torch.stack((start[..., 1], -start[..., 0], start[..., 2]), -1)  # a quarter round
     put(env, start)
     for target in (corner, t.target.clone()):
@@ -129,7 +134,8 @@ def test_neighbours_out_of_sight_are_not_seen():
 @pytest.mark.parametrize("exchange", ["antipodal", "permutation"])
 def test_the_baseline_gets_there(exchange):
     env = rookery.make("drone-swap", 16, engine="rotor", config={"exchange": exchange, "num_drones": 4})
-    pilot, (obs, _) = env.task.baseline(), env.reset(seed=1)
+    pilot = env.task.controller()
+    obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
         obs, *_, info = env.step(pilot(obs))
     assert info["episode"]["metrics"]["success"].mean() >= 0.9

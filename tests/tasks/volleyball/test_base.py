@@ -75,8 +75,10 @@ def test_euler_angles_are_yaw_then_pitch_then_roll():
 def test_relative_positions_have_the_published_signs():
     env = make(VolleyHit, 3)
     env.reset()
-    terms, task = env.task.observe()["drone"], env.task
-    pos, ball = task.drones.bodies.pos, task.ball.pos
+    terms = env.task.observe()["drone"]
+    task = env.task
+    pos = task.drones.bodies.pos
+    ball = task.ball.pos
     assert torch.allclose(terms["from_anchor"], pos - torch.tensor([4.5, 0.0, 2.0]))
     assert torch.allclose(terms["from_ball"], pos - ball)
     assert (terms["from_ball"][..., 2] < -2.9).all()
@@ -152,7 +154,8 @@ def test_bounces_have_the_published_restitution():
     for _ in range(60):
         hover(env)
     rise = env.task.referee.apex[0] - 2.16
-    m, ball = env.task.drone.mass, BALLS["volleybots"].mass
+    m = env.task.drone.mass
+    ball = BALLS["volleybots"].mass
     speed = (1.8 * m - (m + ball) * 0.0) / (m + ball) - 1.0  # of a ball of speed 1 on a free body at rest
     assert rise == pytest.approx(speed**2 * (2.0 - 0.16), rel=0.06)  # the drone hovers, it is not quite at rest
 
@@ -175,7 +178,8 @@ def test_a_solid_net_returns_the_ball_and_ends_the_rally(engine):
     env = make(VolleyBumpAndPass, 1, engine, solid_net=True, **STILL)
     env.reset()
     state = env.task.ball.state.clone()
-    state[0, 0, :3], state[0, 0, 7] = torch.tensor([1.0, 0.0, 2.2]), -20.0
+    state[0, 0, :3] = torch.tensor([1.0, 0.0, 2.2])
+    state[0, 0, 7] = -20.0
     env.task.ball.set_state(None, state)
     env.task.referee.start(torch.tensor([0]), state[:, 0], torch.tensor([0]))
     for _ in range(10):

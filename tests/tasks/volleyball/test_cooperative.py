@@ -16,7 +16,8 @@ from rookery.tasks.volleyball.set_and_spike import VolleySetAndSpikeEasy
 def test_observations(cls):
     env = make(cls, 3)
     assert env.reset()[0]["drone"].shape == (3, 2, 39)
-    terms, task = env.task.observe()["drone"], env.task
+    terms = env.task.observe()["drone"]
+    task = env.task
     pos = task.drones.bodies.pos
     assert torch.equal(terms["to_other"][:, 0], pos[:, 1] - pos[:, 0])
     assert torch.equal(terms["to_other"][:, 1], pos[:, 0] - pos[:, 1])
@@ -56,7 +57,8 @@ def test_the_direction_of_a_hit(velocity, cosine):
 
 def test_shaping_draws_the_next_hitter_to_the_ball_and_the_other_away():
     table = Table(VolleyBumpAndPass)
-    near, far = 1 / (1 + 0.5), 1 / (1 + 4.5)
+    near = 1 / (1 + 0.5)
+    far = 1 / (1 + 4.5)
     terms = table.step((4.5, -2.0, 4.0))
     assert terms["near_ball"] == pytest.approx([(near - far) / 2] * 2, rel=1e-5)
     terms = table.step((4.5, -2.0, 2.2), racket=0)  # the turn has passed on
@@ -153,7 +155,8 @@ def test_an_upward_spike_is_a_hit_only():
 def test_shaping_by_turn():
     """Setter's turn: it alone is drawn to the ball; attacker's: the setter is driven away too; then the attacker is."""
     table = Table(VolleySetAndSpikeEasy)
-    near, far = 1 / (1 + 0.5), 1 / (1 + 4.5)
+    near = 1 / (1 + 0.5)
+    far = 1 / (1 + 4.5)
     at = (2.0, -2.0)
     assert table.step((*at, 4.0))["near_ball"] == pytest.approx([near / 2] * 2, rel=1e-5)
     assert table.step((*at, 2.7), racket=0)["near_ball"] == pytest.approx([(far - near) / 2] * 2, rel=1e-5)

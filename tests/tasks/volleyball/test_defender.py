@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from volley_table import STILL, Table, make
 
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.volleyball import defender as board
 from rookery.tasks.volleyball import rally
 from rookery.tasks.volleyball.rules import PLAY
@@ -28,10 +28,14 @@ def spiked(pos: Tensor, vel: Tensor, **config: Any) -> VecEnv:
     env.reset()
     task: Any = env.task
     state = task.ball.state.clone()
-    state[:, 0, :3], state[:, 0, 7:10] = pos, vel
+    state[:, 0, :3] = pos
+    state[:, 0, 7:10] = vel
     task.ball.set_state(None, state)
     r = task.referee
-    r.turn[:], r.phase[:], r.total[:], r.last_hitter[:] = THROUGH, PLAY, 2, ATTACKER
+    r.turn[:] = THROUGH
+    r.phase[:] = PLAY
+    r.total[:] = 2
+    r.last_hitter[:] = ATTACKER
     r.before.copy_(pos)
     return env
 
@@ -66,7 +70,8 @@ def meet(
 ) -> tuple[float, np.ndarray]:  # fmt: skip
     """One step of a ball on a straight line and a board from pose `begin` to `end`; gives when, and the ball after it."""
     ball, after = np.zeros((2, 13))
-    ball[0:3], ball[7:10] = at, velocity
+    ball[0:3] = at
+    ball[7:10] = velocity
     after[:] = ball
     after[0:3] += DT * after[7:10]
     u = board.strike(np.array(begin), np.array(end), ball, after, until, COURT, np.empty((6, 3)))
@@ -116,9 +121,11 @@ def test_a_bounce_off_a_level_board(rise):
 @pytest.mark.parametrize(("axis", "at"), [(0, (0.0, 0.3)), (1, (0.3, 0.0))])
 def test_a_turning_board_moves_under_the_ball(axis, at):
     """The touched point moves with w x r: up at y > 0 for a roll, down at x > 0 for a pitch."""
-    w, lean = 4.0, [0.0, 0.0]
+    w = 4.0
+    lean = [0.0, 0.0]
     lean[axis] = 0.5 * w * DT
-    begin, end = (-4, 0, 1, -lean[0], -lean[1]), (-4, 0, 1, *lean)
+    begin = (-4, 0, 1, -lean[0], -lean[1])
+    end = (-4, 0, 1, *lean)
     h = board.HALF_HEIGHT + 0.1
     u, after = meet((-4 + at[0], at[1], 1 + h + 0.1), (0.0, 0.0, -10.0), begin, end)
     surface = w * (at[1] - at[0])
@@ -140,16 +147,20 @@ def test_a_ball_that_is_down_or_elsewhere_is_not_met():
 
 
 def test_the_tilt_is_a_rotation_and_its_normal_is_the_planned_one():
-    ball, goal = np.zeros(13), np.zeros(5)
-    ball[0:3], ball[7:10] = (-2, 1.5, 3), (-5, 2, 1)
+    ball = np.zeros(13)
+    goal = np.zeros(5)
+    ball[0:3] = (-2, 1.5, 3)
+    ball[7:10] = (-5, 2, 1)
     assert board.plan(ball, COURT, goal, np.empty((5, 3)))
-    normal, back = np.empty(3), np.empty(3)
+    normal = np.empty(3)
+    back = np.empty(3)
     board.rotate(goal[3:5], np.array([0.0, 0.0, 1.0]), normal)
     board.rotate_back(goal[3:5], normal, back)
     assert back == pytest.approx([0, 0, 1])
     t = (1 + math.sqrt(1 + 2 * 9.81 * 1.9)) / 9.81
     v = np.array([-5, 2, 1 - 9.81 * t])
-    rise, drop = math.sqrt(2 * 9.81 * 2.9), math.sqrt(2 * 9.81 * 2.7)
+    rise = math.sqrt(2 * 9.81 * 2.9)
+    drop = math.sqrt(2 * 9.81 * 2.7)
     whole = (rise + drop) / 9.81
     away = np.array([(3 + 2 + 5 * t) / whole, (1 - 1.5 - 2 * t) / whole, rise])
     assert normal == pytest.approx((away - v) / np.linalg.norm(away - v))
@@ -163,7 +174,8 @@ def test_the_board_keeps_its_limits():
     d: Any = env.task.defender
     fastest = quickest = 0.0
     for _ in range(45):
-        pos, tilt = d.pos.clone(), d.tilt.clone()
+        pos = d.pos.clone()
+        tilt = d.tilt.clone()
         fly(env)
         same = env.steps > 0  # not a new rally
         fastest = max(fastest, float((d.pos - pos)[same].norm(dim=1).amax()) / DT)
@@ -175,10 +187,12 @@ def test_the_board_keeps_its_limits():
 def nearest_to_aim(env: VecEnv) -> Tensor:
     """[N] m, how near to the aim the balls of the first rallies come after the board has met them: all in time."""
     task: Any = env.task
-    nearest, aim = torch.full((env.num_envs,), math.inf), torch.tensor(board.AIM)
+    nearest = torch.full((env.num_envs,), math.inf)
+    aim = torch.tensor(board.AIM)
     running = torch.ones(env.num_envs, dtype=torch.bool)
     for _ in range(170):
-        before, back = task.ball.pos[:, 0].clone(), task.defender.returned.clone()
+        before = task.ball.pos[:, 0].clone()
+        back = task.defender.returned.clone()
         *_, info = fly(env)
         running &= env.steps > 0
         here = segment_distance(before, task.ball.pos[:, 0], aim)
@@ -313,7 +327,8 @@ def test_a_ball_that_would_have_reached_the_ground_in_the_same_step_is_saved():
 
 
 def test_observations_are_those_of_the_easy_task():
-    hard, easy = make(VolleySetAndSpikeHard, 2), make(VolleySetAndSpikeEasy, 2)
+    hard = make(VolleySetAndSpikeHard, 2)
+    easy = make(VolleySetAndSpikeEasy, 2)
     assert hard.groups["drone"].observation_size == easy.groups["drone"].observation_size == 39
     assert torch.equal(hard.reset(seed=3)[0]["drone"], easy.reset(seed=3)[0]["drone"])
 

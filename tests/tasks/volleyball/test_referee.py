@@ -26,7 +26,8 @@ from rookery.tasks.volleyball.rules import (
     Rules,
 )
 
-DT, STEP = 0.02, 0.005
+DT = 0.02
+STEP = 0.005
 COURT = (9.0, 4.5, 2.43, 0.1)
 SOLO = Rules(
     *COURT, order=FREE, hit_gap=25, gap_is_fault=True, racket_only=False, ball_low=0.15, ball_high=4.5,
@@ -432,7 +433,8 @@ def test_what_happens_first_in_a_step_decides():
 def test_two_touches_in_a_step_are_taken_in_time_order():
     g = pair()
     times = torch.full((1, 6), math.inf)
-    times[0, 1], times[0, 0] = 0.012, 0.004
+    times[0, 1] = 0.012
+    times[0, 0] = 0.004
     g.referee.step(times, g.ball, g.drones)
     assert (g.call, g.hits.tolist()) == ("", [1, 1])
 
@@ -477,7 +479,8 @@ def start(referee: Referee, servers) -> None:
 @pytest.mark.parametrize("order", [TEAMS, ALTERNATE, FREE])
 def test_both_sides_are_judged_alike(order):
     """Turn the court by half a circle and swap the teams: the same rallies, won by the others."""
-    n, steps = 300, 40
+    n = 300
+    steps = 40
     rules = TEAM._replace(order=order, bounds=IN_THE_AIR if order == ALTERNATE else ON_GROUND, drone_net=PLANE)
     if order == ALTERNATE:
         rules = rules._replace(racket_only=False, hit_gap=10, gap_is_fault=True)
@@ -503,7 +506,8 @@ def test_both_sides_are_judged_alike(order):
 
 def test_worlds_are_independent():
     """Judged together, in slices, or alone: the same."""
-    n, steps = 40, 30
+    n = 40
+    steps = 30
     ball, drones, when = random_rallies(n, steps, 2)
     whole, sliced = (Referee(n, TEAM, [0, 0, 0, 1, 1, 1], DT, STEP) for _ in range(2))
     for r in (whole, sliced):
@@ -520,7 +524,8 @@ def test_worlds_are_independent():
 
 
 def test_resume():
-    n, steps = 20, 30
+    n = 20
+    steps = 30
     ball, drones, when = random_rallies(n, steps, 3)
     a, b = (Referee(n, TEAM, [0, 0, 0, 1, 1, 1], DT, STEP) for _ in range(2))
     start(a, torch.full((n,), 2))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
-from rookery.sim.rotor.parameters import GRAVITY
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.ballistics import bounce, fall
 from rookery.tasks.volleyball.flight import STEP, Limits, Steering, Tolerance, chain, hardest, matrix, rows
@@ -28,7 +28,8 @@ def double():
 @pytest.mark.parametrize("k", [3, 8, 100, 403])
 def test_tables_are_the_least_squares_solution(double, k):
     """Against a solver, from commands held for `DT`, the last one for what is left."""
-    time, missed = k * STEP, torch.tensor([0.3, -0.5])
+    time = k * STEP
+    missed = torch.tensor([0.3, -0.5])
     begin = np.arange(0.0, time - 1e-9, DT)
     end = np.minimum(begin + DT, time)
     held = end - begin
@@ -45,7 +46,8 @@ def test_tables_are_the_least_squares_solution(double, k):
 
 
 def test_a_chain_arrives_when_it_is_asked_anew_at_each_step(double):
-    x, wanted = torch.tensor([0.4, -1.0]), torch.tensor([0.0, 0.5])
+    x = torch.tensor([0.4, -1.0])
+    wanted = torch.tensor([0.0, 0.5])
     for left in range(50, 0, -1):
         k = int(rows(torch.tensor(left * DT)))
         c = double.gain[k] @ (wanted - double.free[k] @ x)
@@ -54,8 +56,11 @@ def test_a_chain_arrives_when_it_is_asked_anew_at_each_step(double):
 
 
 def test_hardest_is_the_larger_end_of_an_even_change():
-    time, first, last = 0.8, 3.0, -5.0
-    now, end = 0.4, 0.4 + 0.5 * time * (first + last)
+    time = 0.8
+    first = 3.0
+    last = -5.0
+    now = 0.4
+    end = 0.4 + 0.5 * time * (first + last)
     way = now * time + time**2 * (first / 3 + last / 6)
     value = hardest(torch.tensor(way), torch.tensor(now), torch.tensor(end), torch.tensor(time))
     assert value.item() == pytest.approx(5.0, rel=1e-5)
@@ -72,7 +77,9 @@ def hovering(tilt: float = 0.0) -> Steering:
     env = rookery.make("volley-solo-bump", 1)
     env.reset()
     state = torch.zeros(1, 1, 13)
-    state[..., 2], state[..., 3], state[..., 5] = 2.0, math.cos(tilt / 2), math.sin(tilt / 2)
+    state[..., 2] = 2.0
+    state[..., 3] = math.cos(tilt / 2)
+    state[..., 5] = math.sin(tilt / 2)
     env.task.drones.reset(torch.tensor([0]), state)
     steering = Steering(env.task.drones, DT, Tolerance(), Limits())
     steering.look()
@@ -97,7 +104,8 @@ def test_a_tilted_drone_is_seen_tilted_and_carries_its_weight():
 @pytest.mark.parametrize("axis", [0, 1])
 def test_turning_comes_out_as_commanded(axis):
     """Torques over inertia give the second derivative of the tilt that was asked for."""
-    s, wanted = hovering(), torch.zeros(1, 1, 2)
+    s = hovering()
+    wanted = torch.zeros(1, 1, 2)
     wanted[..., axis] = 8.0
     wrench = s.drones.physical(s.actions(wanted, torch.zeros(1, 1)))[0, 0] @ s.share.T
     twist = wrench[1:3] / s.inertia[:2]
@@ -107,7 +115,8 @@ def test_turning_comes_out_as_commanded(axis):
 @pytest.mark.parametrize("drag", [0.0, 0.02])
 def test_a_stroke_sends_the_ball_to_its_target(drag):
     ball = torch.tensor([[1.0, 0.5, 4.0, -1.0, 0.3, 1.0]])
-    target, out = torch.tensor([[[-2.0, 1.0, 2.0]]]), torch.zeros(1, 1, 8)
+    target = torch.tensor([[[-2.0, 1.0, 2.0]]])
+    out = torch.zeros(1, 1, 8)
     stroke(
         ball.numpy(), np.full((1, 1), 2.3, np.float32), target.numpy(), np.full((1, 1), 5.0, np.float32),
         np.zeros((1, 1), np.float32), GRAVITY, drag, 0.8, 0.99, out.numpy(),
@@ -133,13 +142,15 @@ def test_a_ball_that_stays_below_is_not_played():
 def test_other_action_kinds_are_refused():
     env = rookery.make("volley-solo-bump", 1, config={"action": "ctbr"})
     with pytest.raises(RookeryError, match="commands rotor_thrust, not ctbr"):
-        env.task.baseline()
+        env.task.controller()
 
 
 def first_episodes(task: str, n: int, metric: str, **config: float) -> torch.Tensor:
     """[n] a metric of each world's first episode, flown by the script."""
     env = rookery.make(task, n, seed=5, config=config)
-    pilot, values, open_ = env.task.baseline(), torch.zeros(n), torch.ones(n, dtype=torch.bool)
+    pilot = env.task.controller()
+    values = torch.zeros(n)
+    open_ = torch.ones(n, dtype=torch.bool)
     obs, _ = env.reset()
     while open_.any():
         obs, *_, info = env.step(pilot(obs))
@@ -172,7 +183,7 @@ def test_spikes_win_points(task, least):
 def test_an_attacker_leaves_the_net_after_its_spike():
     env = rookery.make("volley-set-and-spike-easy", 2)
     env.reset()
-    team = env.task.baseline()
+    team = env.task.controller()
     env.task.referee.turn[:] = torch.tensor([1, 2], dtype=torch.int32)
     team.plan()
     assert team.goals.home[1, 1, 0] - team.goals.home[0, 1, 0] == pytest.approx(1.0)
@@ -184,14 +195,16 @@ def test_a_first_stroke_goes_a_part_of_the_way():
     team = plays.TakeTurns(env.task, serve_way=0.5)
     team.players.see()
     team.plan()
-    ball, aim, goal = env.task.ball.pos[:, 0, :2], env.task.places[1, :2], team.goals.target[:, 0, :2]
+    ball = env.task.ball.pos[:, 0, :2]
+    aim = env.task.places[1, :2]
+    goal = team.goals.target[:, 0, :2]
     assert torch.allclose(goal, 0.5 * (ball + aim), atol=1e-5)
 
 
 def test_drones_of_a_team_make_room_where_the_ball_comes_down():
     env = rookery.make("volley-6v6", 4)
     env.reset()
-    team = env.task.baseline()
+    team = env.task.controller()
     assert isinstance(team, plays.Match)
     team.plan()
     away = team.goals.home[..., :2] - team.landing()[:, None, :2]

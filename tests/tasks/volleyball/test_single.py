@@ -11,7 +11,8 @@ from rookery.tasks.volleyball.back_and_forth import VolleyBackAndForth
 from rookery.tasks.volleyball.hit import VolleyHit
 from rookery.tasks.volleyball.solo_bump import VolleySoloBump
 
-FAR, NEAR = (9.0, 4.5, 2.0), (4.5, 0.0, 2.0)
+FAR = (9.0, 4.5, 2.0)
+NEAR = (4.5, 0.0, 2.0)
 
 
 def published(c: int, d: float) -> float:

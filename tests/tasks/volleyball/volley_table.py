@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from rookery.sim.engines import make_world
-from rookery.sim.vec_env import VecEnv
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.volleyball.base import VolleyTask
 
 

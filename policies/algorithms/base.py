@@ -1,0 +1,101 @@
+"""Algorithm: what the runner calls, in this order.
+
+    obs, _ = env.reset()
+    while steps < total_steps:
+        for _ in range(algorithm.rollout_steps):
+            actions = algorithm.act(obs)
+            result = env.step(actions)
+            algorithm.observe(obs, actions, result)
+            obs = result[0]
+        figures = algorithm.update(progress)
+
+The runner (policies/training/runner.py) owns the loop, the clock, the logs and the checkpoints; an algorithm owns networks,
+buffers, optimisers and its random generator. An algorithm that learns from a dataset alone has `rollout_steps` 0.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from rookery.policies.policy import Policy
+from rookery.sim.env import Env, StepResult
+
+__all__ = ["Algorithm"]
+
+
+class Algorithm(abc.ABC):
+    """Base of all learning algorithms.
+
+    Args:
+        env: the environment to learn in; learning happens on its device.
+        config: an instance of `Config`.
+        seed: of initial weights, exploration and shuffles (the environment has its own).
+        inputs: what else an algorithm learns from, by name: "dataset" (behaviour cloning), "teacher" (DAgger).
+
+    Attributes:
+        Config: the frozen dataclass of its settings.
+        rollout_steps: control steps that every world makes between two updates; 0 where no environment is stepped.
+        steps_per_update: how far one collect-and-update moves the counter that `total_steps` limits: control steps over all
+            worlds, or samples where `rollout_steps` is 0.
+
+    Raises:
+        RookeryError: settings that this environment cannot serve.
+    """
+
+    Config: ClassVar[type]
+    rollout_steps: int
+
+    env: Env
+    config: Any
+
+    @property
+    def steps_per_update(self) -> int:
+        return self.rollout_steps * self.env.num_envs
+
+    @abc.abstractmethod
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]} of this control step."""
+
+    @abc.abstractmethod
+    def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
+        """Store one control step.
+
+        Args:
+            obs: what the actions were chosen from.
+            actions: as `act` returned them.
+            result: of `env.step(actions)`; where an episode was truncated, the value of its last observation
+                (``info["final_observation"]``) is bootstrapped.
+        """
+
+    @abc.abstractmethod
+    def update(self, progress: float) -> dict[str, float]:
+        """Learn from what was stored.
+
+        Args:
+            progress: share of `total_steps` made before this update's samples, 0 to 1, for schedules.
+
+        Returns:
+            figures for the log by name, such as "drone/policy_loss".
+        """
+
+    @abc.abstractmethod
+    def policies(self) -> dict[str, Policy]:
+        """The deterministic policies as they are now, by group, or "<group>_<i>" where each agent has its own weights."""
+
+    @abc.abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that the next update depends on, exactly: weights, optimiser, normalisers, buffers, generators, counters."""
+
+    @abc.abstractmethod
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state of an algorithm made with the same arguments.
+
+        Raises:
+            RookeryError: a name or shape that does not fit; nothing is changed then.
+        """
+
+    def close(self) -> None:
+        """Free threads and files."""

@@ -1,0 +1,410 @@
+"""All that PPO holds for one group of agents: networks, optimiser, normalisers and the samples of an iteration.
+
+Agents of a group that share weights are stacked into the batch: G = 1 set of weights, R = T N A rows. Where each agent
+learns its own, G = A sets of weights learn from R = T N rows each, side by side in the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.nn.mlp import MLP, Adam, parameter_count
+from rookery.policies.nn.state_estimator import Part, Predictor
+from rookery.policies.policy import Policy
+from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
+from rookery.policies.storage.rollout import Rollout, gae, moments
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group
+
+CHUNK_ROWS = 2048
+"""Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
+
+WORKER_ROWS = 512
+"""Least rows of a minibatch that are worth a thread."""
+
+
+@dataclass
+class Samples:
+    """What one update learns from, as rows [G, R, ...] of all steps, worlds and agents.
+
+    Attributes:
+        observation: normalised, as the actor sees it [G, R, K].
+        critic_input: [G, R, C], the very same tensor as `observation` unless the critic is central, or the actor sees
+            less of the history, or what a predictor says.
+        action: [G, R, D].
+        log_prob: of the action under the policy that took it, without the constant [G, R].
+        advantage: [G, R].
+        target: what the critic shall say, in units of its output [G, R].
+        value: what it said, in the same units [G, R].
+        active: [G, R] bool, or None when every row counts.
+        privileged_targets: what a predictor shall say [G, R, M], or None.
+    """
+
+    observation: Tensor
+    critic_input: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    target: Tensor
+    value: Tensor
+    active: Tensor | None
+    privileged_targets: Tensor | None = None
+
+    def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
+        """A copy with rows in that order [R], in `out`'s memory if given."""
+
+        def pick(name: str) -> Any:
+            rows = getattr(self, name)
+            memory = getattr(out, name) if out is not None else None
+            return None if rows is None else torch.index_select(rows, 1, order, out=memory)
+
+        observation = pick("observation")
+        critic_input = observation if self.critic_input is self.observation else pick("critic_input")
+        names = ("action", "log_prob", "advantage", "target", "value", "active", "privileged_targets")
+        return Samples(observation, critic_input, *(pick(name) for name in names))
+
+    def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
+        """Views of consecutive pieces of `rows`, each at most `size` long."""
+        for start in range(rows.start, rows.stop, size):
+            piece = slice(start, min(start + size, rows.stop))
+            views: list[Any] = [None if v is None else v[:, piece] for v in vars(self).values()]
+            yield Samples(*views)
+
+
+class Worker:
+    """What one thread needs to learn from its part of a minibatch: gradients and memory of its own, weights in common.
+
+    Args:
+        parameters: [G, P], of policy, critic and log_std in that order.
+        actor, critic: layer widths.
+        activation: of both.
+
+    Attributes:
+        gradients: [G, P].
+        log_std: [G, 1, D] view of them.
+        predictor: the thread's part of the predictor, where there is one.
+    """
+
+    def __init__(self, parameters: Tensor, actor: tuple[int, ...], critic: tuple[int, ...], activation: str) -> None:
+        self.gradients = torch.zeros_like(parameters)
+        a, c = parameter_count(actor), parameter_count(critic)
+        p, g = parameters, self.gradients
+        self.actor = MLP(p[:, :a], g[:, :a], actor, activation)
+        self.critic = MLP(p[:, a : a + c], g[:, a : a + c], critic, activation)
+        self.log_std = g[:, a + c :].unsqueeze(1)
+        self.predictor: Part | None = None
+
+
+class Agents:
+    """One group's learner.
+
+    Args:
+        name: of the group.
+        spec: its declaration.
+        worlds: N.
+        state_size: S, of the environment's state; used only by a central critic.
+        config: settings.
+        generator: source of the initial weights, on the CPU.
+        device: where everything lives.
+
+    Attributes:
+        sets: G, number of independent sets of weights.
+        log_std: [G, 1, D] view of the parameters.
+        learning_rate: [G, 1].
+        predictor: says what the agents cannot measure, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: Group,
+        worlds: int,
+        state_size: int,
+        config: PPOConfig,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.config = config
+        self.device = device
+        shared = config.share and name not in config.separate
+        obs = spec.observation_size
+        act = spec.action.size
+        state = state_size if config.critic == "central" else 0
+        self.sets = 1 if shared else spec.count
+        rows = config.steps * worlds * spec.count // self.sets
+        if rows < config.minibatches:
+            raise RookeryError(
+                f"{rows} samples cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
+            )
+        self.bounds = [rows * i // config.minibatches for i in range(config.minibatches + 1)]
+        cpu = device.type == "cpu"
+        self.chunk = CHUNK_ROWS if cpu else rows
+        critic_hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
+        told = spec.target_size if config.predictor_mode != "off" else 0
+        self.predictor = Predictor(spec, self.sets, config, generator, device) if told else None
+        frames = config.actor_frames or (1 if told else spec.history)
+        self.sees = spec.frame_size * min(frames, spec.history)  # newest components of the observation
+        self._sizes = (self.sees + told, *config.hidden, act), (obs + state, *critic_hidden, 1)
+        count = parameter_count(self._sizes[0]) + parameter_count(self._sizes[1]) + act
+        self.parameters = torch.zeros(self.sets, count, device=device)
+        threads = min(torch.get_num_threads(), rows // config.minibatches // WORKER_ROWS) if cpu else 1
+        self.workers: list[Worker] = []
+        self.divide(max(1, threads))
+        first = self.workers[0]
+        self.actor = first.actor
+        self.critic = first.critic
+        self.gradients = first.gradients
+        self.log_std = self.parameters[:, -act:].unsqueeze(1)
+        # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
+        self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
+        self.critic.initialize(generator, 1.0)
+        self.log_std.fill_(torch.tensor(config.initial_std).log())
+        self.adam = Adam(self.parameters, self.gradients, config.max_grad_norm)
+        self.learning_rate = torch.full((self.sets, 1), config.learning_rate, device=device)
+        self.observations = ObservationNorm(obs, config.obs_clip, device)
+        self.states = ObservationNorm(state, config.obs_clip, device) if state else None
+        self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
+        seen = self.sees + told if told or self.sees < obs else 0
+        self.rollout = Rollout(config.steps, worlds, spec.count, obs, act, state, device, seen, told)
+        self.std = self.log_std.exp()
+        self._shuffled: Samples | None = None
+        self.explained_variance = torch.zeros((), device=device)
+
+    def divide(self, parts: int) -> None:
+        """Have so many threads share every minibatch; the same number gives the same bits on any machine."""
+        self.workers = self.workers[:parts]
+        while len(self.workers) < parts:
+            self.workers.append(Worker(self.parameters, *self._sizes, self.config.activation))
+        if self.predictor is not None:
+            self.predictor.divide(parts)
+            for worker, part in zip(self.workers, self.predictor.parts, strict=True):
+                worker.predictor = part
+
+    # Collecting
+
+    def start(self, generator: torch.Generator) -> None:
+        """Begin an iteration: fresh noise, and the policy's spread as it stands now."""
+        self.rollout.clear()
+        self.rollout.noise.normal_(generator=generator)
+        self.std = self.log_std.exp()
+
+    def mean_action(self, seen: Tensor) -> Tensor:
+        """The policy's mean action [N, A, D] for what it sees [N, A, K]; valid until the next call."""
+        return self.actor.forward_agents(seen)
+
+    def see(self, obs: Tensor, privileged_targets: Tensor | None, given: Tensor | None) -> Tensor:
+        """What the policy sees [N, A, K] of normalised observations [N, A, O] and targets [N, A, M]; see Predictor.say."""
+        seen = obs[..., obs.shape[-1] - self.sees :]
+        if self.predictor is None or privileged_targets is None:
+            return seen
+        return torch.cat((seen, self.predictor.say(obs, privileged_targets, given)), -1)
+
+    def sample(
+        self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None,
+        privileged_targets: Tensor | None = None, given: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Actions [N, A, D] with exploration; notes everything in row t.
+
+        Args:
+            obs: raw observations [N, A, O].
+            state: [N, S], for a central critic.
+            active: [N, A] bool.
+            privileged_targets: [N, A, M] the predictor's targets; given: [N] bool, where their future is told.
+        """
+        roll = self.rollout
+        roll.set_active(t, active)
+        if self.config.normalize_observations:
+            self.observations.record(obs, active)
+        normalized = self.observations.normalize(obs, out=roll.observation[t])
+        if self.states is not None and roll.state is not None:
+            assert state is not None
+            if self.config.normalize_observations:
+                self.states.record(state)
+            self.states.normalize(state, out=roll.state[t])
+        if self.predictor is not None and privileged_targets is not None and roll.privileged_targets is not None:
+            if self.config.normalize_observations:
+                self.predictor.scale.record(privileged_targets, active)
+            privileged_targets = self.predictor.scale.normalize(privileged_targets, out=roll.privileged_targets[t])
+        if roll.seen is not None:
+            normalized = roll.seen[t].copy_(self.see(normalized, privileged_targets, given))
+        std = self.std if self.sets == 1 else self.std.transpose(0, 1)
+        torch.addcmul(self.mean_action(normalized), std, roll.noise[t], out=roll.action[t])
+        return roll.action[t].clone()
+
+    def record(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict) -> None:  # type: ignore[type-arg]
+        """Note what came of the actions of row t."""
+        roll = self.rollout
+        if reward.shape != roll.reward[t].shape:
+            raise RookeryError(
+                f"group {self.name!r} has rewards of shape {tuple(reward.shape)}, and PPO takes "
+                f"{tuple(roll.reward[t].shape)}: give a vector reward's weights to "
+                "rookery.sim.envs.scalarize.LinearScalarization, or sum its terms in the task."
+            )
+        roll.reward[t].copy_(reward)
+        roll.terminated[t].copy_(terminated)
+        roll.truncated[t].copy_(truncated)
+        if "final_observation" in info:
+            ids = (truncated & ~terminated).nonzero().squeeze(1)
+            obs = self.observations.normalize(info["final_observation"][self.name][ids])
+            state = self.states.normalize(info["final_state"][ids]) if self.states is not None else None
+            roll.finals.append((t, ids, obs, state))
+
+    # Learning
+
+    def rows(self, x: Tensor) -> Tensor:
+        """[..., A, k] as rows [G, R, k]."""
+        if self.sets == 1:
+            return x.reshape(1, -1, x.shape[-1])
+        return x.movedim(-2, 0).reshape(self.sets, -1, x.shape[-1])
+
+    def values(self, obs: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The critic's input and output as rows [G, R, C] and [G, R] for normalised [..., A, O] and [..., S]."""
+        if state is not None:
+            state = state.unsqueeze(-2).expand(*obs.shape[:-1], state.shape[-1])
+            obs = torch.cat((state, obs), -1)
+        x = self.rows(obs)
+        out = torch.empty(x.shape[:2], device=self.device)
+        for start in range(0, x.shape[1], self.chunk):
+            piece = x[:, start : start + self.chunk]
+            out[:, start : start + self.chunk] = self.critic.forward(piece).squeeze(2)
+        return x, out
+
+    def samples(self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None) -> Samples:
+        """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
+        c = self.config
+        roll = self.rollout
+        if self.states is not None and last_state is not None:
+            last_state = self.states.normalize(last_state)
+        else:
+            last_state = None
+        critic_input, value = self.values(roll.observation, roll.state)
+        last = self.values(self.observations.normalize(last_obs), last_state)[1]
+        denormalize = self.returns.denormalize if self.returns is not None else _same
+        grid = self._grid(denormalize(value), c.steps)
+        last_grid = self._grid(denormalize(last), 1)[0]
+        final = self._final_values(denormalize)
+        terminated = roll.terminated.unsqueeze(-1)
+        truncated = roll.truncated.unsqueeze(-1)
+        if roll.active is not None:
+            # An agent that drops out while the episode goes on has had its last reward.
+            now = torch.ones_like(roll.active[0]) if last_active is None else last_active
+            following = torch.cat((roll.active[1:], now.unsqueeze(0)))
+            terminated = terminated | (~following & ~truncated)
+        advantage = gae(roll.reward, grid, final, last_grid, terminated, truncated, c.gamma, c.lam)
+        active = None if roll.active is None else self.rows(roll.active.unsqueeze(-1)).squeeze(2)
+        returns = self.rows((advantage + grid).unsqueeze(-1)).squeeze(2)
+        advantage = self.rows(advantage.unsqueeze(-1)).squeeze(2)
+        mean, std = moments(advantage, active)
+        self.explained_variance = 1.0 - (std / moments(returns, active)[1].clamp(min=1e-8)).square().mean()
+        if c.normalize_advantages:
+            advantage = (advantage - mean) / (std + 1e-8)
+        if self.returns is not None:
+            self.returns.update(returns, active)
+            returns = self.returns.normalize(returns)
+        observation = critic_input
+        if roll.state is not None or roll.seen is not None:
+            observation = self.rows(roll.observation if roll.seen is None else roll.seen)
+        privileged_targets = None if roll.privileged_targets is None else self.rows(roll.privileged_targets)
+        log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
+        action = self.rows(roll.action)
+        return Samples(
+            observation, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets
+        )
+
+    def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
+        """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
+        order = torch.randperm(samples.advantage.shape[1], generator=generator, device=self.device)
+        reuse = self._shuffled
+        if reuse is not None and (reuse.active is None) != (samples.active is None):
+            reuse = None
+        self._shuffled = samples.shuffled(order, reuse)
+        for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
+            yield self._shuffled, slice(start, stop)
+
+    def finish(self) -> None:
+        """End an iteration: what was observed in it counts from now on."""
+        if self.config.normalize_observations:
+            self.observations.commit()
+            if self.states is not None:
+                self.states.commit()
+            if self.predictor is not None:
+                self.predictor.scale.commit()
+
+    def _grid(self, rows: Tensor, steps: int) -> Tensor:
+        """Rows [G, R] back as [T, N, A]."""
+        if self.sets == 1:
+            return rows.view(steps, -1, self.spec.count)
+        return rows.view(self.sets, steps, -1).movedim(0, -1)
+
+    def _final_values(self, denormalize) -> Tensor:  # type: ignore[no-untyped-def]
+        """V of the last observations of truncated episodes, [T, N, A], zero elsewhere."""
+        roll = self.rollout
+        out = torch.zeros_like(roll.reward)
+        finals = [f for f in roll.finals if len(f[1])]
+        if not finals:
+            return out
+        state = None if self.states is None else torch.cat([f[3] for f in finals if f[3] is not None])
+        value = denormalize(self.values(torch.cat([f[2] for f in finals]), state)[1])
+        t = torch.cat([torch.full_like(f[1], f[0]) for f in finals])
+        out[t, torch.cat([f[1] for f in finals])] = self._grid(value, 1)[0]
+        return out
+
+    # Keeping
+
+    def policies(self) -> dict[str, Policy]:
+        """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
+        out = {}
+        for g in range(self.sets):
+            c, p = self.config, self.predictor
+            policy = Policy(
+                self.spec.observation_size, self.spec.action.size, c.hidden, c.activation, c.obs_clip,
+                self.sees, c.predictor, 0 if p is None else p.size,
+            )  # fmt: skip
+            policy.mean.copy_(self.observations.mean)
+            policy.std.copy_(self.observations.std)
+            self.actor.write_to(policy.layers, g)
+            if p is not None:
+                policy.target_mean.copy_(p.scale.mean)
+                policy.target_std.copy_(p.scale.std)
+                p.network.write_to(policy.predictor, g)
+            out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy
+        return out
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """All that must survive, in the two files "model" and "optimizer" (not copied)."""
+        model = {"parameters": self.parameters, **_prefixed("observations", self.observations)}
+        if self.states is not None:
+            model |= _prefixed("states", self.states)
+        if self.returns is not None:
+            model |= _prefixed("returns", self.returns)
+        optimizer = {"first": self.adam.first, "second": self.adam.second, "learning_rate": self.learning_rate}
+        if self.predictor is not None:
+            more = self.predictor.state_dict()
+            model = model | more["model"]
+            optimizer = optimizer | more["optimizer"]
+        return {"model": model, "optimizer": optimizer}
+
+    def load_state_dict(self, state: dict[str, dict[str, Tensor]], steps: int) -> None:
+        """Put a saved state back, in place; `steps` counts the optimiser's steps."""
+        for part, tensors in self.state_dict().items():
+            for name, tensor in tensors.items():
+                tensor.copy_(state[part][name])
+        self.adam.steps = steps
+        if self.predictor is not None:
+            self.predictor.adam.steps = steps  # both step on every minibatch
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _prefixed(prefix: str, norm: ObservationNorm | ValueNorm) -> dict[str, Tensor]:
+    return {f"{prefix}.{k}": v for k, v in norm.state_dict().items()}

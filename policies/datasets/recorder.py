@@ -1,0 +1,216 @@
+"""Episodes from an environment, all worlds at once, so that they can be made again bit for bit.
+
+Worlds are recorded in rounds. Round b puts the environment back to how it was made, resets it with ``seed + b`` and runs
+until every world has ended its first episode; later ones are not looked at. So every world counts once, short episodes
+are no more likely than long ones, and an episode depends on nothing but the environment's own seed, the round's seed,
+the world's place and the actions: `replay` feeds these and gets the same numbers.
+
+    seed 7            world 0: ##########            kept
+    (round 0)         world 1: #####.....            kept; what it does while the others go on is not
+    seed 8            world 0: #######               kept
+    (round 1)         world 1: ##########            dropped: with only_success it must succeed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.datasets.schema import Episode, Facts
+from rookery.policies.datasets.video import Filming, Shots
+from rookery.policies.datasets.writer import Writer
+from rookery.policies.training.evaluate import Act
+from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
+
+if TYPE_CHECKING:
+    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.task import Task
+
+MEMORY = 4e9
+"""Most bytes that a round may hold."""
+PATIENCE = 10
+"""Attempts for each episode wanted (or each world) before the recorder gives up."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What `record` made: episodes kept, attempts in all, those that succeeded (None: no such metric) and control steps
+    kept."""
+
+    episodes: int
+    attempts: int
+    successes: int | None
+    frames: int
+
+
+def record(
+    env: VecEnv,
+    act: Act,
+    writer: Writer,
+    episodes: int,
+    *,
+    seed: int = 0,
+    only_success: bool = False,
+    filming: Filming | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Recorded:
+    """Record episodes.
+
+    Args:
+        env: newly made; never stepped before.
+        act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}: a policy or a task's classical controller.
+        writer: takes them, in the order of rounds and worlds.
+        episodes: how many to keep.
+        seed: of the first round; the next ones follow it.
+        only_success: keep only those that succeed, and give up after ten times as many attempts as episodes are wanted.
+        filming: a camera, whose video goes with every episode.
+        progress: called after each round with episodes kept and attempts so far.
+
+    Raises:
+        RookeryError: fewer than one episode asked for, none succeeded, the task has no metric "success", or the disk is full.
+    """
+    if episodes < 1:
+        raise RookeryError(f"episodes is {episodes}: give at least 1.")
+    recorder = _Recorder(env, act, filming is not None)
+    attempts = 0
+    successes = 0
+    frames = 0
+    judged = True
+    while len(writer) < episodes and attempts < PATIENCE * max(episodes, env.num_envs):
+        made = recorder.round(seed + attempts // env.num_envs)
+        attempts += env.num_envs
+        judged = made[0].facts.success is not None if made else judged
+        if only_success and not judged:
+            raise RookeryError(f"{env.task_id} has no metric 'success': leave out --only-success.")
+        successes += sum(bool(e.facts.success) for e in made)
+        for episode in made:
+            if len(writer) == episodes or (only_success and not episode.facts.success):
+                continue
+            if filming is not None:
+                filming.film(recorder.shots, episode.facts.world, episode.facts.length, writer)
+            writer.add(episode)
+            frames += episode.facts.length
+        if progress is not None:
+            progress(len(writer), attempts)
+    if not len(writer):
+        raise RookeryError(f"none of {attempts} episodes succeeded: train longer or leave out --only-success.")
+    return Recorded(len(writer), attempts, successes if judged else None, frames)
+
+
+class _Tap:
+    """What a task tells its environment in a control step, before worlds that ended begin anew: raw terms, and reward
+    terms without weights. The environment gives neither to the outside."""
+
+    def __init__(self, task: Task) -> None:
+        self.terms: dict[str, Tensor] = {}
+        self.rewards: dict[str, Tensor] = {}
+        self._inner = {"observe": task.observe, "rewards": task.rewards}
+        setattr(task, "observe", lambda: self._note("observe", self.terms))  # noqa: B010 (a method, for mypy)
+        setattr(task, "rewards", lambda: self._note("rewards", self.rewards))  # noqa: B010
+
+    def clear(self) -> None:
+        """A control step begins: the first that is told of each counts."""
+        self.terms.clear()
+        self.rewards.clear()
+
+    def _note(self, what: str, into: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+        told = self._inner[what]()
+        if not into:
+            into.update({f"{g}.{name}": v.clone() for g, terms in told.items() for name, v in terms.items()})
+        return told
+
+
+class _Recorder:
+    """One environment and the memory of a round, [T + 1, N, ...] by column."""
+
+    def __init__(self, env: VecEnv, act: Act, filmed: bool) -> None:
+        self.env = env
+        self.act = act
+        self._fresh = env.state_dict()
+        self._tap = _Tap(env.task)
+        self._memory: dict[str, Tensor] = {}
+        self.shots: Shots | None = Shots(env) if filmed else None
+
+    @torch.no_grad()
+    @one_thread_each
+    def round(self, seed: int) -> list[Episode]:
+        """The first episode of every world, but for those whose physics diverged."""
+        env = self.env
+        n = self.env.num_envs
+        env.load_state_dict(self._fresh)
+        self._tap.clear()
+        obs, _ = env.reset(seed)
+        self._note_state(0, obs)
+        facts: dict[int, Facts] = {}
+        running = torch.ones(n, dtype=torch.bool, device=env.device)
+        for t in range(env.max_episode_steps):
+            if self.shots is not None:
+                self.shots.note(t, running)
+            actions = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in self.act(obs).items()}
+            self._note(t, {f"action.{g}": a for g, a in actions.items()})
+            self._note(t, {f"active.{g}": a for g, a in (env.active or {}).items()})
+            self._tap.clear()
+            obs, reward, terminated, truncated, info = env.step(actions)
+            self._note(t, {f"reward.{g}": r for g, r in reward.items()})
+            self._note(t, {f"reward_term.{name}": r for name, r in self._tap.rewards.items()})
+            self._note(t, {"terminated": terminated, "truncated": truncated})
+            self._note_state(t + 1, info.get("final_observation", obs))
+            ended = (terminated | truncated) & running
+            if ended.any():
+                facts |= _facts(env, info["episode"], seed, ended)
+                running &= ~ended
+                if not running.any():
+                    break
+        return [self._episode(facts[world]) for world in sorted(facts) if facts[world].cause != "diverged"]
+
+    def _note_state(self, t: int, obs: dict[str, Tensor]) -> None:
+        self._note(t, {f"observation.{g}": o for g, o in obs.items()})
+        self._note(t, {f"term.{name}": v for name, v in self._tap.terms.items()})
+
+    def _note(self, t: int, values: dict[str, Tensor]) -> None:
+        for name, value in values.items():
+            if name not in self._memory:
+                self._make(name, value)
+            self._memory[name][t] = value
+
+    def _make(self, name: str, value: Tensor) -> None:
+        rows = self.env.max_episode_steps + 1
+        held = sum(m.numel() * m.element_size() for m in self._memory.values())
+        if held + rows * value.numel() * value.element_size() > MEMORY:
+            raise RookeryError(
+                f"{self.env.num_envs} worlds of {rows - 1} control steps need more than {MEMORY / 1e9:g} GB: record with "
+                "fewer --num-envs, or shorter episodes by --config episode_s=5."
+            )
+        self._memory[name] = torch.zeros(rows, *value.shape, dtype=value.dtype)
+
+    def _episode(self, facts: Facts) -> Episode:
+        columns = {}
+        for name, memory in self._memory.items():
+            last = name.startswith(("observation.", "term."))
+            columns[name] = memory[: facts.length + last, facts.world].clone()
+        return Episode(facts, columns)
+
+
+def _facts(env: VecEnv, ended: dict[str, Any], seed: int, wanted: Tensor) -> dict[int, Facts]:
+    """Facts of the worlds that ended and are wanted, by world."""
+    causes = ["time limit", *env.task.causes, "diverged"]
+    out = {}
+    for row, world in enumerate(ended["ids"].tolist()):
+        if not wanted[world]:
+            continue
+        metrics = {name: float(v[row]) for name, v in ended["metrics"].items()}
+        out[world] = Facts(
+            seed=seed,
+            world=world,
+            length=int(ended["length"][row]),
+            success=bool(metrics["success"] > 0.5) if "success" in metrics else None,
+            cause=causes[int(ended["cause"][row])],
+            returns={name: float(v[row]) for name, v in ended["return"].items()},
+            metrics=metrics,
+        )
+    return out

@@ -1,0 +1,77 @@
+"""A policy whose actions are low-passed, as one plain network: that it observes its last action is all the memory it takes.
+
+Policies that close a loop over their own last action can come to chatter from step to step: one of go2arm-loco-manipulation
+with 3 mm of error shook its wrist at 25 Hz, and what it held crept out of its hand; smoothed, it drops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError, unknown
+
+FAINT = 0.02
+"""Gain at which tanh passes a number from -1 to 1 with an error below 2e-4."""
+
+
+@torch.no_grad()
+def smoothed(policy: Policy, contract: dict[str, Any], share: float, names: Collection[str] = ()) -> Policy:
+    """A policy that gives ``share * a + (1 - share) * last_action`` where `policy` gives a.
+
+    Each hidden layer has one unit more for each of these actions, which hands the last one on. So trainers, exports and
+    contracts need not know of it, and PPO can go on from it.
+
+    Args:
+        policy: without history or predictor.
+        contract: its group in the contract that came with it.
+        share: of the new action, above 0 to 1. The amplitude of what changes sign at every step is divided by 2 / share - 1.
+        names: of the actions; () for all.
+
+    Raises:
+        RookeryError: it does not observe its last action, has a memory or a predictor, or there is no such action or share.
+    """
+    if not 0.0 < share <= 1.0:
+        raise RookeryError(f"share is {share}: give a number above 0, up to 1.")
+    known = contract["action"]["names"]
+    for name in names:
+        if name not in known:
+            raise unknown("action", name, known)
+    terms = {t["name"]: t for t in contract["observation"]}
+    if "last_action" not in terms or policy.sees != policy.observation_size or policy.targets:
+        raise RookeryError(
+            "only a policy that observes its last action, without history or predictor, can be smoothed."
+        )
+    kept = [i for i, name in enumerate(known) if not names or name in names]
+    gain, shift = (FAINT, 0.0) if policy.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive
+    out = Policy(
+        policy.observation_size,
+        policy.action_size,
+        [w + len(kept) for w in policy.hidden],
+        policy.activation,
+        policy.obs_clip,
+    ).eval()
+    out.mean.copy_(policy.mean)
+    out.std.copy_(policy.std)
+    old, new = ([x for x in p.layers if isinstance(x, torch.nn.Linear)] for p in (policy, out))
+    for a, b in zip(old, new, strict=True):
+        b.weight.zero_()
+        b.bias.zero_()
+        b.weight[: a.out_features, : a.in_features] = a.weight
+        b.bias[: a.out_features] = a.bias
+    last = terms["last_action"]
+    for k, i in enumerate(kept):
+        column = last["slice"][0] + i
+        per_unit = gain / float(last["scale"])
+        rows = [a.out_features + k for a in old[:-1]]
+        new[0].weight[rows[0], column] = per_unit * policy.std[column]
+        new[0].bias[rows[0]] = per_unit * policy.mean[column] + shift
+        for layer, before, row in zip(new[1:-1], rows, rows[1:], strict=False):
+            layer.weight[row, before] = 1.0
+        new[-1].weight[i] *= share
+        new[-1].weight[i, rows[-1]] = (1.0 - share) / gain
+        new[-1].bias[i] = share * old[-1].bias[i] - (1.0 - share) * shift / gain
+    return out

@@ -1,0 +1,1 @@
+"""Networks behind one interface, with hand-written gradients for MLPs."""

@@ -1,0 +1,1 @@
+"""Rollouts, replay, returns and normalisers."""

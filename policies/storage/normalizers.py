@@ -1,0 +1,160 @@
+"""Running statistics: of observations, so that networks see values near one, and of returns, so that critics do.
+
+Both accumulate in float64 and are used in float32. Trainers freeze them while an iteration's samples are collected and
+learnt from: the policy that chose an action is then exactly the policy that its log-probability belongs to.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+STD_FLOOR = 1e-2
+"""Least standard deviation of an observation component: one that hardly moves is not blown up into noise."""
+
+VARIANCE_FLOOR = 1e-2
+"""Least variance of returns, as in the authors' code for MAPPO (Yu et al. 2021, arXiv 2103.01955, valuenorm.py)."""
+
+
+class ObservationNorm:
+    """``clip((x - mean) / std, -clip, clip)`` with the mean and standard deviation of everything committed so far.
+
+    `normalize` uses the frozen statistics, `record` adds samples to the pending ones, `commit` makes those count.
+
+    Args:
+        size: number of components O.
+        clip: limit of the normalised value.
+        device: where the statistics live.
+    """
+
+    def __init__(self, size: int, clip: float, device: torch.device | str = "cpu") -> None:
+        self.clip = clip
+        self.mean = torch.zeros(size, device=device)
+        self.std = torch.ones(size, device=device)
+        self._count = torch.zeros((), dtype=torch.float64, device=device)
+        self._mean = torch.zeros(size, dtype=torch.float64, device=device)
+        self._m2 = torch.zeros(size, dtype=torch.float64, device=device)
+        # n, then the sum of z, then the sum of z * z
+        self._pending = torch.zeros(2 * size + 1, dtype=torch.float64, device=device)
+
+    def normalize(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Normalised copy of x [..., O], in `out` if given."""
+        out = torch.sub(x, self.mean, out=out)
+        return out.div_(self.std).clamp_(-self.clip, self.clip)
+
+    def record(self, x: Tensor, mask: Tensor | None = None) -> None:
+        """Add samples x [..., O] to the pending statistics, only those where mask [...] is true."""
+        size = self.mean.numel()
+        # Relative to the present mean and std, where float32 products lose nothing that matters.
+        z = ((x - self.mean) / self.std).reshape(-1, size)
+        if mask is None:
+            self._pending[0] += z.shape[0]
+        else:
+            keep = mask.reshape(-1, 1)
+            z = torch.where(keep, z, 0.0)
+            self._pending[0] += keep.sum()
+        self._pending[1 : size + 1] += z.sum(0, dtype=torch.float64)
+        self._pending[size + 1 :] += z.square_().sum(0, dtype=torch.float64)
+
+    def commit(self) -> None:
+        """Merge the pending samples (Chan et al. 1979) and refresh the frozen mean and std."""
+        size = self.mean.numel()
+        n = self._pending[0]
+        some = n.clamp(min=1.0)
+        z_mean = self._pending[1 : size + 1] / some
+        z_var = (self._pending[size + 1 :] / some - z_mean.square()).clamp_(min=0.0)
+        batch_mean = self.mean + self.std * z_mean
+        batch_m2 = self.std.double().square() * z_var * n
+        total = (self._count + n).clamp(min=1.0)
+        delta = torch.where(n > 0, batch_mean - self._mean, 0.0)
+        self._m2 += batch_m2 + delta.square() * (self._count * n / total)
+        self._mean += delta * (n / total)
+        self._count += n
+        self._pending.zero_()
+        seen = self._count > 0
+        self.mean.copy_(self._mean)
+        self.std.copy_(torch.where(seen, (self._m2 / total).sqrt().clamp(min=STD_FLOOR), 1.0))
+
+    def believe(self, mean: Tensor, std: Tensor, count: float) -> None:
+        """Begin with statistics [O] from elsewhere, as if they came from `count` samples."""
+        self._count.fill_(count)
+        self._mean.copy_(mean)
+        self._m2.copy_(std.double().square() * count)
+        self.commit()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The committed statistics (pending ones are empty between iterations)."""
+        return {"count": self._count, "mean64": self._mean, "m2": self._m2, "mean": self.mean, "std": self.std}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put saved statistics back, in place."""
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(state[name])
+        self._pending.zero_()
+
+
+class ValueNorm:
+    """Exponential mean and variance of returns, debiased, with a floor under the variance.
+
+    After n updates with batch means m_k and batch mean squares s_k, weights w_k = (1 - beta) beta^(n-k), W = sum w_k:
+    ``mean = sum w_k m_k / W``, ``var = max(sum w_k s_k / W - mean^2, 1e-2)``.
+    The critic regresses ``normalize(returns)``; advantages are computed from ``denormalize(critic)``.
+
+    Args:
+        count: number of independent statistics G (one for each set of weights).
+        beta: memory; the default 0.99999 makes it all but a plain average over the run.
+        device: where the statistics live.
+    """
+
+    def __init__(self, count: int = 1, beta: float = 0.99999, device: torch.device | str = "cpu") -> None:
+        self.beta = beta
+        self._mean = torch.zeros(count, dtype=torch.float64, device=device)
+        self._square = torch.zeros(count, dtype=torch.float64, device=device)
+        self._weight = torch.zeros((), dtype=torch.float64, device=device)
+
+    def update(self, returns: Tensor, mask: Tensor | None = None) -> None:
+        """Take in a batch of returns [G, R]; entries where mask [G, R] is false do not count."""
+        x = returns.double()
+        if mask is None:
+            mean = x.mean(1)
+            square = x.square().mean(1)
+        else:
+            n = mask.sum(1)
+            x = torch.where(mask, x, 0.0)
+            mean = x.sum(1) / n.clamp(min=1)
+            square = x.square().sum(1) / n.clamp(min=1)
+            # A set of weights whose agents were all inactive keeps its statistics.
+            known = self._weight.clamp(min=1e-12)
+            mean = torch.where(n > 0, mean, self._mean / known)
+            square = torch.where(n > 0, square, self._square / known)
+        self._mean.lerp_(mean, 1.0 - self.beta)
+        self._square.lerp_(square, 1.0 - self.beta)
+        self._weight.mul_(self.beta).add_(1.0 - self.beta)
+
+    def statistics(self) -> tuple[Tensor, Tensor]:
+        """Debiased mean and standard deviation, each [G, 1] float32; 0 and 1 before the first update."""
+        seen = self._weight > 0
+        weight = self._weight.clamp(min=1e-12)
+        mean = self._mean / weight
+        var = (self._square / weight - mean.square()).clamp(min=VARIANCE_FLOOR)
+        std = torch.where(seen, var.sqrt(), 1.0)
+        return mean.float().unsqueeze(1), std.float().unsqueeze(1)
+
+    def normalize(self, returns: Tensor) -> Tensor:
+        """Returns [G, R] in units of the statistics."""
+        mean, std = self.statistics()
+        return (returns - mean) / std
+
+    def denormalize(self, values: Tensor) -> Tensor:
+        """The critic's outputs [G, R] as returns."""
+        mean, std = self.statistics()
+        return values * std + mean
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The accumulators."""
+        return {"mean": self._mean, "square": self._square, "weight": self._weight}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put saved accumulators back, in place."""
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(state[name])

@@ -1,0 +1,1 @@
+"""Runner, checkpoints, logs and evaluation."""

@@ -1,0 +1,177 @@
+"""How good a policy is, over a fixed number of episodes that are counted fairly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.nn.state_estimator import told
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
+
+if TYPE_CHECKING:
+    from rookery.sim.envs.vec_env import VecEnv
+
+Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+def act_with(policies: dict[str, Policy], env: VecEnv, truth: bool = False) -> Act:
+    """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
+
+    Args:
+        policies: by group, or by "<group>_<i>" where each agent has its own.
+        env: where they will act; they are moved to its device. Where it gives the future, policies with a predictor are
+            told it, so that the observations must be those of this environment now.
+        truth: tell policies with a predictor the truth instead of having them predict.
+
+    Raises:
+        RookeryError: a group has no policy, or one of other sizes.
+    """
+    teams: dict[str, list[Policy]] = {}
+    for name, group in env.groups.items():
+        team = (
+            [policies[name]]
+            if name in policies
+            else [policies[k] for i in range(group.count) if (k := f"{name}_{i}") in policies]
+        )
+        if len(team) not in (1, group.count):
+            raise RookeryError(
+                f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run."
+            )
+        for p in team:
+            if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
+                raise RookeryError(
+                    f"the policy of group {name!r} takes {p.observation_size} observations and gives {p.action_size} "
+                    f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
+                )
+        teams[name] = [p.to(env.device) for p in team]
+
+    @torch.no_grad()
+    def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        out = {}
+        for name, team in teams.items():
+            given = told(env, name, truth) if team[0].targets else None
+            if len(team) == 1:
+                out[name] = team[0](obs[name], given)
+            else:
+                each = [None] * len(team) if given is None else given.unbind(1)
+                out[name] = torch.stack([p(obs[name][:, i], each[i]) for i, p in enumerate(team)], 1)
+        return out
+
+    return act
+
+
+@one_thread_each
+def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
+    """Run exactly `episodes` episodes and average over them.
+
+    Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
+    divide): counting whichever end first would favour short ones. The same seed gives the same result.
+
+    In a ConcatEnv the first worlds of all tasks come first, and every mean is one over tasks of the mean of each task's
+    episodes: so Meta-World's success on MT10 is counted, and a task with some worlds more weighs no more.
+
+    Args:
+        env: it is reset with `seed`, and left where the last counted episode ended.
+        act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}.
+        episodes: how many.
+        seed: of the episodes; None continues the environment's own streams.
+
+    Returns:
+        episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
+        return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each;
+        causes, how many episodes ended by each; and of a ConcatEnv tasks, {name: {"episodes", "success_rate",
+        "return_mean", "episode_length_mean"}}.
+
+    Raises:
+        RookeryError: fewer than one episode asked for, or than a ConcatEnv has tasks.
+    """
+    if episodes < 1:
+        raise RookeryError(f"episodes is {episodes}: give at least 1.")
+    worlds = env.num_envs
+    quota = torch.full((worlds,), episodes // worlds)
+    quota[_turns(env, episodes)[: episodes % worlds]] += 1
+    columns: dict[str, list[Tensor]] = {}
+    obs, _ = env.reset(seed)
+    left = int(quota.sum())
+    for _ in range(int(quota.max()) * (env.max_episode_steps + 1)):
+        obs, _, _, _, info = env.step(act(obs))
+        if "episode" not in info:
+            continue
+        ids = info["episode"]["ids"].cpu()
+        keep = quota[ids] > 0
+        quota[ids] -= 1
+        for name, values in _columns(info["episode"]).items():
+            columns.setdefault(name, []).append(values.cpu()[keep])
+        left -= int(keep.sum())
+        if left == 0:
+            break
+    return _report(env, {k: torch.cat(v) for k, v in columns.items()}, episodes)
+
+
+def _turns(env: VecEnv, episodes: int) -> Tensor:
+    """[N] the worlds in the order in which they get an episode more: in a ConcatEnv one of each task by turns."""
+    task = getattr(env, "task_index", None)
+    if task is None:
+        return torch.arange(env.num_envs)
+    same = task[:, None] == task
+    if episodes < len(task.unique()):
+        raise RookeryError(f"{env.task_id} has {len(task.unique())} tasks: evaluate at least as many episodes.")
+    return torch.argsort(same.tril(-1).sum(1), stable=True)  # by a world's place among those of its task
+
+
+def _columns(episode: dict[str, Any]) -> dict[str, Tensor]:
+    """An info["episode"] as flat named columns [m]."""
+    out: dict[str, Tensor] = {k: episode[k] for k in ("length", "cause", "task") if k in episode}
+    out |= {f"return/{k}": v for k, v in episode["return"].items()}
+    return out | {f"metric/{k}": v for k, v in episode["metrics"].items()}
+
+
+def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {k[len(prefix) :]: v.double() for k, v in columns.items() if k.startswith(prefix)}
+
+    task = columns.get("task")
+
+    def mean(values: Tensor) -> float:
+        """Over episodes; of several tasks over the means of those that have the figure."""
+        values = values.double()
+        if task is None:
+            return values.mean().item()
+        return torch.stack([values[task == i].nanmean() for i in task.unique()]).nanmean().item()
+
+    returns = part("return/")
+    metrics = {k: mean(v) for k, v in part("metric/").items()}
+    overall = torch.stack(list(returns.values())).mean(0)
+    names = ["time limit", *getattr(env.task, "causes", ()), "diverged"]
+    counts = torch.bincount(columns["cause"].long(), minlength=len(names)).tolist()
+    return {
+        "episodes": episodes,
+        "success_rate": metrics.get("success"),
+        "return_mean": mean(overall),
+        "return_std": overall.std(correction=0).item(),
+        "returns": {k: mean(v) for k, v in returns.items()},
+        "episode_length_mean": mean(columns["length"]),
+        "metrics": metrics,
+        "causes": {name: n for name, n in zip(names, counts, strict=False) if n},
+        **({} if task is None else {"tasks": _by_task(env, task, overall, columns)}),
+    }
+
+
+def _by_task(env: Any, task: Tensor, returns: Tensor, columns: dict[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """The main figures of each task of a ConcatEnv."""
+    out = {}
+    for i in task.unique().tolist():
+        rows = task == i
+        success = columns.get("metric/success")
+        out[env.task_names[i]] = {
+            "episodes": int(rows.sum()),
+            "success_rate": None if success is None else success[rows].double().mean().item(),
+            "return_mean": returns[rows].mean().item(),
+            "episode_length_mean": columns["length"][rows].double().mean().item(),
+        }
+    return out

@@ -1,0 +1,252 @@
+"""What a run tells: a line on the terminal, a row in progress.csv, and scalars for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.training import store
+
+Progress = Callable[[dict[str, Any]], None]
+PLAIN_LINE_EVERY_S = 5.0
+
+
+class EpisodeLog:
+    """Figures of finished episodes: means over each iteration's, and success over a window of the latest.
+
+    Args:
+        window: number of episodes that `success` looks back on.
+
+    Attributes:
+        success: mean success of the latest `window` episodes, None before there are half as many.
+        best: {"success", "steps"} of the best `success` so far.
+        latest: the means of the latest iteration in which any episode ended.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.success: float | None = None
+        self.best: dict[str, float] = {}
+        self.latest: dict[str, float] = {}
+        self._finished: list[dict[str, Tensor]] = []
+        self._recent: list[tuple[float, int]] = []  # (sum of success, episodes) by iteration
+
+    def add(self, episode: dict[str, Any]) -> None:
+        """Take in an info["episode"]; nothing is moved off the device yet."""
+        columns = {"length": episode["length"]}
+        columns |= {f"return/{k}": v for k, v in episode["return"].items()}
+        columns |= {f"metric/{k}": v for k, v in episode["metrics"].items()}
+        columns |= {f"reward/{k}": v for k, v in episode.get("reward_terms", {}).items()}
+        columns |= {f"parameter/{k}": v for k, v in episode.get("parameters", {}).items()}
+        columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
+        self._finished.append(columns)
+
+    def summarise(self, steps: int) -> dict[str, float]:
+        """Means over the episodes finished since the last call, as named log figures; empty if there were none. Of a
+        ConcatEnv's episodes those count that have the figure, and "task/<name>" is the success of each task."""
+        if not self._finished:
+            return {}
+        names = list(self._finished[0])
+        table = torch.stack([torch.cat([f[name].double() for f in self._finished]) for name in names])
+        self._finished.clear()
+        count = table.shape[1]
+        means = dict(zip(names, table.mean(1).tolist(), strict=True))
+        if any(name.startswith("task/") for name in names):  # NaN where an episode's task has no such figure
+            means = {k: v for k, v in zip(names, table.nanmean(1).tolist(), strict=True) if v == v}
+        returns = [v for k, v in means.items() if k.startswith("return/")]
+        row = {"episodes": count, "return": sum(returns) / len(returns), **means}
+        if "metric/success" in row:
+            self._recent.append((row["metric/success"] * count, count))
+            while sum(n for _, n in self._recent[1:]) >= self.window:
+                self._recent.pop(0)
+            total = sum(n for _, n in self._recent)
+            if 2 * total >= self.window:
+                self.success = sum(s for s, _ in self._recent) / total
+                row["success"] = self.success
+                if self.success > self.best.get("success", -1.0):
+                    self.best = {"success": self.success, "steps": steps}
+        self.latest = row
+        return row
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"success": self.success, "best": self.best, "latest": self.latest, "recent": self._recent}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put a saved state back."""
+        self.success = state["success"]
+        self.best = state["best"]
+        self.latest = state["latest"]
+        self._recent = [(s, n) for s, n in state["recent"]]
+        self._finished.clear()
+
+
+class RunLog:
+    """The log of one training run, a context manager.
+
+    Args:
+        run_dir: where progress.csv and the TensorBoard files go.
+        steps: control steps made before.
+        total_steps: control steps at the end.
+        progress: called with every row; None shows a line on the terminal.
+
+    Raises:
+        RookeryError: the folder cannot be written.
+    """
+
+    def __init__(self, run_dir: Path, steps: int, total_steps: int, progress: Progress | None) -> None:
+        self.file = run_dir / "progress.csv"
+        self._columns: list[str] = []
+        self._progress = progress
+        self._terminal = Terminal(steps, total_steps) if progress is None else None
+        self._board: Any = None
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store.unwritable(run_dir, error) from error
+
+    def __enter__(self) -> RunLog:
+        if self._terminal is not None:
+            self._terminal.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._terminal is not None:
+            self._terminal.stop()
+        if self._board is not None:
+            self._board.close()
+
+    def resume(self, steps: int) -> None:
+        """Forget rows past `steps`, which a killed run may have left, and open the files."""
+        try:
+            rows = [r for r in self._read() if int(r["steps"]) <= steps] if steps else []
+            self._columns = list(rows[0]) if rows else []
+            self._rewrite(rows)
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(self.file.parent), purge_step=steps or None, flush_secs=10)
+        except OSError as error:
+            raise store.unwritable(self.file.parent, error) from error
+
+    def write(self, row: dict[str, Any]) -> None:
+        """One row, everywhere."""
+        try:
+            new = [k for k in row if k not in self._columns]
+            if new:
+                rows = self._read()
+                self._columns += new
+                self._rewrite(rows)
+            with open(self.file, "a", newline="") as opened:
+                csv.DictWriter(opened, self._columns).writerow({k: _text(v) for k, v in row.items()})
+            for name, value in row.items():
+                if name != "steps":
+                    self._board.add_scalar(name if "/" in name else f"run/{name}", value, row["steps"])
+        except OSError as error:
+            raise store.unwritable(self.file.parent, error) from error
+        if self._terminal is not None:
+            self._terminal.show(row)
+        if self._progress is not None:
+            self._progress(row)
+
+    def _read(self) -> list[dict[str, str]]:
+        """The file's whole rows; one that a kill cut short is left out."""
+        if not self.file.exists():
+            return []
+        text = self.file.read_text()
+        text = text[: text.rfind("\n") + 1]
+        return [r for r in csv.DictReader(io.StringIO(text, newline="")) if r["steps"] and None not in r.values()]
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        out = io.StringIO(newline="")
+        writer = csv.DictWriter(out, self._columns)
+        if self._columns:
+            writer.writeheader()
+        writer.writerows(rows)
+        store.replace(self.file, out.getvalue().encode())
+
+
+class Terminal:
+    """A line that stays in place on a terminal, and a plain line every few seconds anywhere else.
+
+    Args:
+        steps: control steps made before.
+        total_steps: control steps at the end.
+    """
+
+    def __init__(self, steps: int, total_steps: int) -> None:
+        self.first = steps
+        self.total = total_steps
+        self._begin = time.monotonic()
+        self._shown = -PLAIN_LINE_EVERY_S
+        self._last: dict[str, Any] = {}
+        self._bar: Any = None
+        self._task: Any = None
+        self._pending = ""
+
+    def start(self) -> None:
+        """Begin to show."""
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = (BarColumn(bar_width=16), TaskProgressColumn(), TextColumn("{task.description}"))
+            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._bar.start()
+            self._task = self._bar.add_task("starting", total=self.total, completed=self.first)
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Show an iteration's figures."""
+        self._last |= row
+        line = self.line()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=row["steps"], description=line)
+        elif time.monotonic() - self._shown >= PLAIN_LINE_EVERY_S:
+            self._shown = time.monotonic()
+            self._pending = ""
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self._pending = line
+
+    def line(self) -> str:
+        """The figures in one line."""
+        row = self._last
+        made = row["steps"] - self.first
+        left = (self.total - row["steps"]) / max(made, 1) * (time.monotonic() - self._begin)
+        parts = [f"{_short(row['steps'])} of {_short(self.total)} steps", f"{_short(row['samples_per_s'])} samples/s"]
+        success = row.get("success", row.get("metric/success"))
+        if success is not None:
+            parts.append(f"success {success:.1%}")
+        if "return" in row:
+            parts.append(f"return {row['return']:.4g}")
+        return ", ".join([*parts, f"ETA {int(max(left, 0.0)) // 60}:{int(max(left, 0.0)) % 60:02d}"])
+
+    def stop(self) -> None:
+        """End the display, with the last figures left in view."""
+        if self._bar is not None:
+            self._bar.stop()
+        elif self._pending:
+            print(self._pending, file=sys.stderr, flush=True)
+
+
+def _short(x: float) -> str:
+    """1234567 as 1.23M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if x >= size:
+            return f"{x / size:.3g}{letter}"
+    return f"{x:.3g}"
+
+
+def _text(value: Any) -> Any:
+    return f"{value:.7g}" if isinstance(value, float) else value

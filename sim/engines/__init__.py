@@ -1,0 +1,44 @@
+"""Engines by name. Each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rookery.sim.errors import RookeryError, unknown
+
+if TYPE_CHECKING:
+    from rookery.sim.scene import Scene
+    from rookery.sim.world import World
+
+ENGINES = {
+    "rotor": "multirotors, balls and static shapes, compiled, with rotors, onboard controllers and air inside",
+    "mujoco": "everything: MuJoCo's batch of C threads, float64, bit-identical at any thread count",
+    "pybullet": "an independent engine, one client a world: for checking a finished policy",
+}
+
+
+def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") -> World:
+    """N copies of a scene on an engine.
+
+    Raises:
+        RookeryError: unknown engine, no worlds, or a device that the engine does not run on.
+    """
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if not isinstance(num_envs, int):
+        raise RookeryError(f"num_envs must be a whole number, got {num_envs!r}.")
+    if num_envs < 1:
+        raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
+    if device != "cpu":
+        raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
+    if engine == "rotor":
+        from rookery.sim.engines.rotor.world import RotorWorld
+
+        return RotorWorld(scene, num_envs)
+    if engine == "mujoco":
+        from rookery.sim.engines.mujoco.world import MujocoWorld
+
+        return MujocoWorld(scene, num_envs)
+    from rookery.sim.engines.pybullet.world import PyBulletWorld
+
+    return PyBulletWorld(scene, num_envs)

@@ -1,0 +1,1 @@
+"""The `mujoco` engine: `mujoco.batch.Batch` behind the World interface."""

@@ -1,0 +1,293 @@
+"""The `mujoco` engine: N copies of a scene in `mujoco.batch.Batch`, stepped by C threads in float64.
+
+Results are bit-identical at any number of threads. The state rows of the batch are the truth; views give float32 copies,
+made at most once after each step. Free bodies are read from the state itself; everything that MuJoCo derives (poses of
+other bodies, sensors) is asked for only when a view needs it, because it costs an extra pass at the new state.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.batch import Batch, SimulationError
+from torch import Tensor
+
+from rookery.sim.engines.air import air_of
+from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
+from rookery.sim.engines.mujoco.contact_sensors import TouchRecorder
+from rookery.sim.engines.mujoco.params import MujocoParams
+from rookery.sim.engines.mujoco.views import MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
+from rookery.sim.errors import RookeryError
+from rookery.sim.scene import Scene
+from rookery.sim.world import Ids, World, as_ids
+
+_VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
+_NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
+_NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
+_WARN = mujoco.mjtWarning
+# the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
+# mj_step takes for zero and which end a rollout early
+_DIVERGED = [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC, _WARN.mjWARN_BADCTRL)]
+
+
+def _quiet(message: str) -> None:
+    """MuJoCo prints a line for every step of a diverged copy; the world counts those itself. Other warnings pass."""
+    if "simulation is unstable" not in message:
+        print(f"MuJoCo: {message}")
+
+
+@functools.cache
+def _stop_profiling() -> None:
+    """Take MuJoCo's stopwatch away. Its Python package has a clock read at both ends of each stage of each step, which is a
+    tenth of an arm's physics (measured), and offers only to exchange the clock for another: the C library's own variable is
+    emptied. ``MjData.timer`` then counts calls and no time."""
+    for path in Path(mujoco.__file__).parent.glob("libmujoco*"):
+        ctypes.c_void_p.in_dll(ctypes.CDLL(str(path)), "mjcb_time").value = None
+
+
+class MujocoWorld(World):
+    """N copies of a scene on MuJoCo's batch.
+
+    Args:
+        scene: what is simulated.
+        num_envs: N.
+        threads: C threads; 0 takes one for each processor that this process may use.
+    """
+
+    engine = "mujoco"
+
+    def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
+        self.model = scene.compile()
+        self.num_envs = num_envs
+        self.dt = float(self.model.opt.timestep)
+        self.device = torch.device("cpu")
+        mujoco.set_mju_user_warning(_quiet)
+        _stop_profiling()
+        self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
+        self._params = MujocoParams(self)
+        self._air = air_of(scene, self.model, num_envs)
+        self.rotor_lag = scene.effects.rotor_lag
+        self._watched = scene.watched
+        self._touching: TouchRecorder | None = None  # made by the first view of contacts
+        self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
+        self._failed = torch.zeros(0, dtype=torch.int64)
+        self.version = 0  # counts changes of the state, so that views know when their copy is old
+        self.needs_derived = False  # set by views that read what MuJoCo derives
+        self._flags = self.batch.expand("opt.disableflags")
+        self._flags |= _NO_SENSORS  # they cost time in every step; the first sensor view switches them on
+        self.batch.reset(stage=_NONE)
+        self._initial = self.batch.state[0].copy()
+        self._initial_control = torch.from_numpy(self.batch.bind("ctrl")[0].copy())
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+
+    def bodies(self, names: Sequence[str]) -> MujocoBodies:
+        return MujocoBodies(self, names)
+
+    def joints(self, names: Sequence[str]) -> MujocoJoints:
+        return MujocoJoints(self, names)
+
+    def actuators(self, names: Sequence[str]) -> MujocoActuators:
+        return MujocoActuators(self, names)
+
+    def sensors(self, name: str) -> MujocoSensor:
+        self._flags &= ~_NO_SENSORS
+        return MujocoSensor(self, name)
+
+    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
+        columns = columns_of(self._watched, geom, others)
+        if self._touching is None:
+            self._flags &= ~_NO_SENSORS
+            self._touching = TouchRecorder(self, self._watched)
+        return SummedTouches(self._touching, geom, others, columns)
+
+    @property
+    def params(self) -> MujocoParams:
+        return self._params
+
+    def schedule(self, k: int, begin: bool = True) -> Tensor:
+        """[N, k, nu] float64 rows of controls for the next step of k physics steps, begun from what is held; or with
+        whatever, for one who writes all of them."""
+        if self._rows is None or self._rows.shape[1] != k:
+            self._rows = torch.from_numpy(np.repeat(self.batch.bind("ctrl")[:, None], k, axis=1))
+        elif begin and not self._rows_pending:
+            self._rows.copy_(torch.from_numpy(self.batch.bind("ctrl"))[:, None])
+        self._rows_pending = True
+        return self._rows
+
+    _rows_pending = False
+
+    def hold(self, columns: slice | Tensor, control: Tensor) -> None:
+        """Controls [N, U] of some actuators that were set after rows for others: they hold in every row."""
+        if self._rows is not None and self._rows_pending:
+            self._rows[:, :, columns] = control.to(torch.float64)[:, None]
+
+    def step(self, k: int = 1) -> None:
+        self._params.flush()
+        if self._touching is not None:
+            self._touching.clear()
+        rows = self._take_rows(k)
+        if self.inner_loops:
+            self._step_loops(k, rows)
+        else:
+            held = self._press(rows)
+            if rows is not None or self._touching is not None:
+                self._rollout(k, rows)
+            else:
+                self._call(self._last_stage, k)
+            self._ease(held)
+        self.version += 1
+        self._collect_failures()
+
+    @property
+    def _last_stage(self) -> int:
+        return _VEL if self.needs_derived else _NONE
+
+    def _take_rows(self, k: int) -> np.ndarray | None:
+        """The rows of controls [N, k, nu] that wait for this step."""
+        if not self._rows_pending:
+            return None
+        assert self._rows is not None
+        if self._rows.shape[1] != k:
+            raise RookeryError(
+                f"controls were given for {self._rows.shape[1]} physics steps, but step({k}) was called: give one row each."
+            )
+        self._rows_pending = False
+        return self._rows.numpy()
+
+    def _step_loops(self, k: int, rows: np.ndarray | None) -> None:
+        """k steps with the inner loops before each; they have the last word over rows of controls."""
+        held = None
+        for i in range(k):
+            if rows is not None:
+                self.batch.bind("ctrl")[:] = rows[:, i]
+            for loop in self.inner_loops:
+                loop(i)
+            if i == 0:
+                held = self._press(None)
+            self._call(self._last_stage if i == k - 1 else _NONE)
+            if self._touching is not None:
+                self._touching.take(self._touching.now[:, None], i)
+            self.version += 1
+        self._ease(held)
+
+    def _press(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_ease`."""
+        if self._air is None:
+            return None
+        batch = self.batch
+        bodies = self._air.bodies
+        self._air.update(batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl") if rows is None else rows[:, 0])
+        wrench = batch.bind("xfrc_applied")
+        held = wrench[:, bodies]
+        wrench[:, bodies] = held + self._air.wrench
+        return held
+
+    def _ease(self, held: np.ndarray | None) -> None:
+        """Leave the user's wrenches alone again: between steps the state holds no others."""
+        if self._air is not None and held is not None:
+            self.batch.bind("xfrc_applied")[:, self._air.bodies] = held
+
+    def _call(self, stage: int, nstep: int = 1) -> None:
+        try:
+            self.batch.step(nstep=nstep, stage=stage)
+        except SimulationError as e:
+            self._put_back(e.ids)
+
+    def _rollout(self, k: int, rows: np.ndarray | None) -> None:
+        """k steps with rows of controls [N, k, nu], or with those held, whose contacts are recorded one by one."""
+        # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
+        head = k - 1 if self.needs_derived else k
+        touching = self._touching
+        if head:
+            out = {} if touching is None else {"sensordata": touching.out(head)}
+            try:
+                self.batch.rollout(head, None if rows is None else rows[:, :head], record=tuple(out), out=out)
+            except SimulationError as e:
+                self._put_back(e.ids)
+            if touching is not None:
+                touching.take(out["sensordata"], 0)
+        if self.needs_derived:
+            if rows is not None:
+                self.batch.bind("ctrl")[:] = rows[:, -1]
+            self._call(_VEL)
+            if touching is not None:
+                touching.take(touching.now[:, None], head)
+
+    def _put_back(self, ids: np.ndarray) -> None:
+        """MuJoCo raised in these copies and left their state: count and reset them."""
+        self.batch.warning[ids, _DIVERGED[0], 1] += 1
+
+    def _collect_failures(self) -> None:
+        counts = self.batch.warning[:, _DIVERGED, 1]
+        if np.array_equal(counts, self._seen):
+            if len(self._failed):
+                self._failed = torch.zeros(0, dtype=torch.int64)
+            return
+        bad = np.flatnonzero((counts != self._seen).any(axis=1))
+        self._failed = torch.from_numpy(bad.astype(np.int64))
+        self.failures += len(bad)
+        if self._touching is not None:
+            self._touching.clear(self._failed)
+        self.reset(self._failed)
+        # mj_step's own reset begins to count anew: from zero here too, or the next failure would look like the last one
+        self.batch.warning[bad] = 0
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+
+    @property
+    def failed(self) -> Tensor:
+        return self._failed
+
+    def reset(self, ids: Ids = None) -> None:
+        """See World. Works on the state rows directly, which is what mj_resetData amounts to for a batch."""
+        rows = slice(None) if ids is None else ids.cpu().numpy()
+        self.batch.state[rows] = self._initial
+        if self._rows is not None and self._rows_pending:
+            self._rows[rows] = self._initial_control
+        if self.needs_derived:
+            self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
+        self.version += 1
+
+    def forward(self, ids: Ids = None) -> None:
+        self._params.flush()
+        if self.needs_derived:
+            self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
+        self.version += 1
+
+    def snapshot(self) -> dict[str, Tensor]:
+        self._params.flush()
+        out = {
+            "state": torch.from_numpy(self.batch.state.copy()),
+            "warnings": torch.from_numpy(self.batch.warning.copy()),
+        }
+        out["failures"] = torch.tensor(self.failures)
+        out.update({f"params.{k}": v for k, v in self._params.snapshot().items()})
+        return out
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        state = snapshot["state"].numpy()
+        if state.shape != self.batch.state.shape:
+            raise RookeryError(
+                f"the snapshot holds {state.shape[0]} worlds of {state.shape[1]} numbers, this world has "
+                f"{self.batch.state.shape[0]} of {self.batch.state.shape[1]}: use the same task and num_envs."
+            )
+        self.batch.state[:] = state
+        self.batch.warning[:] = snapshot["warnings"].numpy()
+        self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
+        self.failures = int(snapshot["failures"])
+        self._params.restore({k[len("params.") :]: v for k, v in snapshot.items() if k.startswith("params.")})
+        self.forward()
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        data = self.batch.get_data(i, data)
+        mujoco.mj_forward(self.batch.get_model(i), data)
+        return data
+
+    def close(self) -> None:
+        self.inner_loops = ()

@@ -1,0 +1,1 @@
+"""The `pybullet` engine: an independent engine for sim-to-sim checks."""

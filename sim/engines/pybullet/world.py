@@ -1,0 +1,488 @@
+"""The `pybullet` engine: the same Scene on Bullet, an independent check of policies that were trained elsewhere.
+
+One Bullet client a world, built from the scene's compiled MuJoCo model (pybullet_model, pybullet_build). The state is
+kept in MuJoCo's layout (qpos, qvel), so views, rendering and everything that follows from positions and velocities are
+the same as on `mujoco`; what differs is what should: integration, contacts, constraints, inertia bookkeeping.
+
+Known differences: contacts are rigid, with MuJoCo's bounce as a coefficient of restitution (none for links on joints where
+it is below 0.2); joint servos are explicit torques (on more, smaller steps where that needs it); armature is a small disc
+geared to its joint; margins and gaps of geoms are ignored. What Bullet has no counterpart for is refused by name when the
+world is made.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.batch import Batch
+from torch import Tensor
+
+from rookery.sim.engines.air import air_of
+from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
+from rookery.sim.engines.pybullet import build as bullet
+from rookery.sim.engines.pybullet import client as pybullet_client
+from rookery.sim.engines.pybullet import model as pybullet_model
+from rookery.sim.engines.pybullet.actuation import Actuation, substeps
+from rookery.sim.engines.pybullet.contact_sensors import TouchReader
+from rookery.sim.engines.pybullet.model import conjugate, multiply, rotate
+from rookery.sim.engines.pybullet.params import PyBulletParams
+from rookery.sim.engines.pybullet.sensors import PyBulletSensor
+from rookery.sim.engines.pybullet.views import PyBulletActuators, PyBulletBodies, PyBulletJoints
+from rookery.sim.errors import RookeryError
+from rookery.sim.scene import Scene
+from rookery.sim.world import Ids, World
+
+_MAX_WORLDS = 256
+_LIMIT = 1e6  # m, m/s, rad/s: positions and velocities beyond it have diverged
+_DERIVED = ("sensordata", "xpos", "xquat", "cvel", "subtree_com", "site_xpos", "site_xmat")
+_STATE_PARTS = ("time", "qpos", "qvel", "mocap", "control", "wrench")
+
+
+class PyBulletWorld(World):
+    """N copies of a scene on Bullet, for evaluation: tens of worlds, not thousands.
+
+    Args:
+        scene: what is simulated.
+        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms).
+
+    Raises:
+        RookeryError: too many worlds, pybullet is missing, or the scene has parts that Bullet cannot do.
+    """
+
+    engine = "pybullet"
+
+    def __init__(self, scene: Scene, num_envs: int) -> None:
+        if not 1 <= num_envs <= _MAX_WORLDS:
+            raise RookeryError(
+                f"the engine 'pybullet' holds 1 to {_MAX_WORLDS} worlds, got num_envs={num_envs}: it is for "
+                "evaluation; train on 'rotor' or 'mujoco'."
+            )
+        self.model = model = scene.compile()
+        self.num_envs = num_envs
+        self.dt = float(model.opt.timestep)
+        self.device = torch.device("cpu")
+        self.plan = pybullet_model.read(model)
+        self.actuation = Actuation(self.plan, num_envs)
+        self._substeps = substeps(model)
+        self._params = PyBulletParams(self)
+        self.qpos = np.repeat(model.qpos0[None], num_envs, axis=0)
+        self.qvel = np.zeros((num_envs, model.nv))
+        self.control = np.zeros((num_envs, model.nu))
+        self.wrench = np.zeros((num_envs, model.nbody, 6))
+        self.time = np.zeros(num_envs)  # s
+        placed = np.flatnonzero(model.body_mocapid >= 0)[np.argsort(model.body_mocapid[model.body_mocapid >= 0])]
+        self._mocap_0 = np.concatenate((model.body_pos[placed], model.body_quat[placed]), axis=1)
+        self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
+        self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
+        self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
+        self._air = air_of(scene, model, num_envs)
+        self.rotor_lag = scene.effects.rotor_lag
+        self._watched = scene.watched
+        self._touching: TouchReader | None = None  # made by the first view of contacts
+        self._failed = torch.zeros(0, dtype=torch.int64)
+        self.version = 0  # counts changes of the state, so that views know when their copy is old
+        self.needs_previous = False  # set by accelerometers
+        self.needs_contacts = False  # set by contact and touch sensors
+        self._previous: tuple[np.ndarray, np.ndarray] | None = None  # qpos, qvel before the last Bullet step
+        self._unread = False  # Bullet has stepped since qpos and qvel were read
+        self._dirty = np.zeros(num_envs, dtype=bool)  # qpos and qvel were written since Bullet had them
+        self._batch: Batch | None = None
+        self._batch_version = -1
+        self._tables()
+        self._p = pybullet_client.load()
+        self._clients = pybullet_client.acquire(num_envs)
+        self._release = weakref.finalize(self, pybullet_client.release, self._clients)
+        self._release.atexit = False
+        self.built = [self._build(i) for i in range(num_envs)]
+        if self.built[0].factor_error > 0.05:
+            warnings.warn(
+                "Bullet multiplies one friction factor of each collider and cannot give all pairs of this scene "
+                f"MuJoCo's friction: the worst is off by {100 * self.built[0].factor_error:.0f} %.",
+                stacklevel=2,
+            )
+
+    def _tables(self) -> None:
+        """Addresses in qpos and qvel of each tree's base and of its joints, in Bullet's order of links."""
+        m = self.model
+        self._base = [int(m.body_jntadr[t.root]) if t.free else -1 for t in self.plan.trees]
+        self._moving = [[k for k, link in enumerate(t.links) if link.joint >= 0] for t in self.plan.trees]
+        joints = [[t.links[k].joint for k in ks] for t, ks in zip(self.plan.trees, self._moving, strict=True)]
+        self._qadr = [m.jnt_qposadr[j].astype(int) if j else np.zeros(0, int) for j in joints]
+        self._vadr = [m.jnt_dofadr[j].astype(int) if j else np.zeros(0, int) for j in joints]
+        self._damped = [b for b in self.plan.at if self.plan.at[b][1] < 0 and m.dof_damping[m.body_dofadr[b]] > 0]
+        self._held_up = [b for b in self.plan.at if m.body_gravcomp[b]]
+
+    # --- views -------------------------------------------------------------------------------------------------------
+
+    def bodies(self, names: Sequence[str]) -> PyBulletBodies:
+        return PyBulletBodies(self, names)
+
+    def joints(self, names: Sequence[str]) -> PyBulletJoints:
+        return PyBulletJoints(self, names)
+
+    def actuators(self, names: Sequence[str]) -> PyBulletActuators:
+        return PyBulletActuators(self, names)
+
+    def sensors(self, name: str) -> PyBulletSensor:
+        return PyBulletSensor(self, name)
+
+    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
+        columns = columns_of(self._watched, geom, others)
+        if self._touching is None:
+            self._touching = TouchReader(self, self._watched)
+        return SummedTouches(self._touching, geom, others, columns)
+
+    @property
+    def params(self) -> PyBulletParams:
+        return self._params
+
+    def schedule(self, k: int) -> np.ndarray:
+        """[N, k, nu] rows of controls for the next step of k physics steps, begun from what is held."""
+        if self.rows is None or self.rows.shape[1] != k:
+            self.rows = np.repeat(self.control[:, None], k, axis=1)
+        return self.rows
+
+    # --- stepping ----------------------------------------------------------------------------------------------------
+
+    def step(self, k: int = 1) -> None:
+        if self.rows is not None and self.rows.shape[1] != k:
+            raise RookeryError(
+                f"controls were given for {self.rows.shape[1]} physics steps, but step({k}) was called: give one row "
+                "each."
+            )
+        self._flush()
+        bad = np.zeros(self.num_envs, dtype=bool)
+        if self._touching is not None:
+            self._touching.clear()
+        for i in range(k):
+            for loop in self.inner_loops:
+                loop(i)
+            control = self.control if self.rows is None else self.rows[:, i]
+            if i == 0 and self._air is not None:
+                self.read()
+                self._air.update(self.qpos, self.qvel, control)
+            for s in range(self._substeps):
+                self._bullet_step(control, bad)
+                if self._touching is not None:
+                    dt = self.dt / self._substeps
+                    self._touching.take(i * self.dt + s * dt, dt)
+        if self.rows is not None:
+            self.control[:] = self.rows[:, -1]
+            self.rows = None
+        self._collect_failures(bad)
+
+    def _bullet_step(self, control: np.ndarray, bad: np.ndarray) -> None:
+        """One Bullet step in all worlds; a world whose forces are not finite is marked in `bad` and left alone."""
+        if self.actuation.feeds_back or self._damped:
+            self.read()
+        if self.needs_previous:
+            self.read()
+            self._previous = (self.qpos.copy(), self.qvel.copy())
+        dt = self.dt / self._substeps
+        tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
+        sites = [(s.wrench @ self.actuation.force[:, s.columns, None])[..., 0] for s in self.actuation.sites]
+        wrench = self._wrenches()
+        bad |= ~np.isfinite(tau).all(axis=1) | ~np.isfinite(wrench).all(axis=(1, 2))
+        for w in sites:
+            bad |= ~np.isfinite(w).all(axis=1)
+        pushed = [np.flatnonzero(w.any(axis=-1)).tolist() for w in wrench]
+        for i in np.flatnonzero(~bad).tolist():
+            client = self._clients[i]
+            built = self.built[i]
+            for s, w in zip(self.actuation.sites, sites, strict=True):
+                self._push_local(client, built, s.tree, s.link, w[i])
+            for b in pushed[i]:
+                self._push_world(client, built, *self.plan.at[b], wrench[i, b])
+            for t, ks in enumerate(self._moving):
+                if ks:
+                    links = [built.links[t][k] for k in ks]
+                    self._p.setJointMotorControlArray(
+                        built.trees[t], links, self._p.TORQUE_CONTROL, forces=tau[i, self._vadr[t]].tolist(),
+                        physicsClientId=client,
+                    )  # fmt: skip
+            self._p.stepSimulation(physicsClientId=client)
+        self.time += dt
+        self._unread = True
+        self.version += 1
+
+    def _wrenches(self) -> np.ndarray:
+        """[N, nbody, 6] world-frame forces and torques at the centres of mass: the user's, the air's, gravity compensation,
+        and the damping of floating bodies. Only of bodies that can move."""
+        out = np.zeros_like(self.wrench)
+        m = self.model
+        params = self._params.arrays
+        movable = list(self.plan.at)
+        out[:, movable] = self.wrench[:, movable]
+        if self._air is not None:
+            out[:, self._air.bodies] += self._air.wrench
+        for b in self._held_up:
+            out[:, b, 0:3] -= params["gravity"] * (params["mass"][:, b] * m.body_gravcomp[b])[:, None]
+        for b in self._damped:
+            q, v = int(m.jnt_qposadr[m.body_jntadr[b]]), int(m.body_dofadr[b])
+            c = params["damping"][:, v : v + 1]
+            quat = self.qpos[:, q + 3 : q + 7]
+            force = -c * self.qvel[:, v : v + 3]  # at the body's origin
+            torque = rotate(quat, -c * self.qvel[:, v + 3 : v + 6])
+            out[:, b, 0:3] += force
+            out[:, b, 3:6] += torque - np.cross(rotate(quat, params["com"][:, b]), force)
+        return out
+
+    def _push_local(self, client: int, built: bullet.Built, tree: int, at: int, wrench: np.ndarray) -> None:
+        """A wrench [6] in the body's frame, at its centre of mass: Bullet's local frame is the inertial one."""
+        p = self._p
+        turn = built.frames[tree][at + 1].T
+        link = built.links[tree][at] if at >= 0 else -1
+        uid = built.trees[tree]
+        p.applyExternalForce(uid, link, (turn @ wrench[0:3]).tolist(), [0, 0, 0], p.LINK_FRAME, physicsClientId=client)
+        p.applyExternalTorque(uid, link, (turn @ wrench[3:6]).tolist(), p.LINK_FRAME, physicsClientId=client)
+
+    def _push_world(self, client: int, built: bullet.Built, tree: int, at: int, wrench: np.ndarray) -> None:
+        p = self._p
+        uid = built.trees[tree]
+        link = built.links[tree][at] if at >= 0 else -1
+        if link < 0:
+            com = p.getBasePositionAndOrientation(uid, physicsClientId=client)[0]
+        else:
+            com = p.getLinkState(uid, link, computeForwardKinematics=1, physicsClientId=client)[0]
+        p.applyExternalForce(uid, link, wrench[0:3].tolist(), com, p.WORLD_FRAME, physicsClientId=client)
+        p.applyExternalTorque(uid, link, wrench[3:6].tolist(), p.WORLD_FRAME, physicsClientId=client)
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Bring qpos and qvel up to date with Bullet."""
+        if not self._unread:
+            return
+        self._unread = False
+        for t, tree in enumerate(self.plan.trees):
+            if tree.free:
+                raw = np.array([self._read_base(i, t) for i in range(self.num_envs)])
+                q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
+                com = self._com[:, tree.root]
+                self.qpos[:, q : q + 7], self.qvel[:, v : v + 6] = bullet.base_to_body(self.plan, tree.root, com, raw)
+            if self._moving[t]:
+                states = np.array([self._read_joints(i, t) for i in range(self.num_envs)])
+                self.qpos[:, self._qadr[t]] = states[:, :, 0] + self.model.qpos0[self._qadr[t]]
+                self.qvel[:, self._vadr[t]] = states[:, :, 1]
+
+    def _read_base(self, i: int, t: int) -> tuple[float, ...]:
+        uid = self.built[i].trees[t]
+        client = self._clients[i]
+        pos, quat = self._p.getBasePositionAndOrientation(uid, physicsClientId=client)
+        linear, angular = self._p.getBaseVelocity(uid, physicsClientId=client)
+        return (*pos, *quat, *linear, *angular)
+
+    def _read_joints(self, i: int, t: int) -> list[tuple[float, float]]:
+        links = [self.built[i].links[t][k] for k in self._moving[t]]
+        return [s[:2] for s in self._p.getJointStates(self.built[i].trees[t], links, physicsClientId=self._clients[i])]
+
+    def written(self, rows: np.ndarray) -> None:
+        """qpos and qvel of these worlds were written."""
+        self._dirty[rows] = True
+        self._forget_previous(rows)
+        self.version += 1
+
+    def _forget_previous(self, rows: np.ndarray) -> None:
+        if self._previous is not None:  # no velocity change across a write
+            self._previous[0][rows] = self.qpos[rows]
+            self._previous[1][rows] = self.qvel[rows]
+
+    def _flush(self) -> None:
+        """Hand written parameters and states to Bullet."""
+        if self._params.stale.any():
+            self.read()
+            for i in np.flatnonzero(self._params.stale).tolist():
+                self.built[i] = self._build(i)
+                self._dirty[i] = True
+            self._params.stale[:] = False
+        for i in np.flatnonzero(self._dirty).tolist():
+            self._push_state(i)
+        self._dirty[:] = False
+
+    def _build(self, i: int) -> bullet.Built:
+        dt = self.dt / self._substeps
+        constants = self._params.constants(i)
+        self._com[i] = constants.com
+        self.actuation.place(i, constants.com)
+        return bullet.build(self._p, self._clients[i], self.plan, constants, dt)
+
+    def _push_state(self, i: int) -> None:
+        p = self._p
+        client = self._clients[i]
+        built = self.built[i]
+        for t, tree in enumerate(self.plan.trees):
+            uid = built.trees[t]
+            if tree.free:
+                q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
+                qpos = self.qpos[i : i + 1, q : q + 7]
+                qvel = self.qvel[i : i + 1, v : v + 6]
+                com = self._com[i : i + 1, tree.root]
+                base = bullet.body_to_base(self.plan, tree.root, com, qpos, qvel)[0].tolist()
+                p.resetBasePositionAndOrientation(uid, base[0:3], base[3:7], physicsClientId=client)
+                p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
+            elif (m := int(self.model.body_mocapid[tree.root])) >= 0:
+                # Bullet's base is at the world's origin, and the body a link fixed to it
+                turn = multiply(self.mocap[i, m, 3:7], conjugate(self._mocap_0[m, 3:7]))
+                base = (self.mocap[i, m, :3] - rotate(turn, self._mocap_0[m, :3])).tolist()
+                p.resetBasePositionAndOrientation(uid, base, bullet.xyzw(turn), physicsClientId=client)
+            for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
+                target = float(self.qpos[i, q] - self.model.qpos0[q])
+                p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)
+            for k, rotor in built.rotors[t]:
+                speed = bullet.ROTOR_GEAR * float(self.qvel[i, self.model.jnt_dofadr[tree.links[k].joint]])
+                p.resetJointState(uid, rotor, 0.0, speed, physicsClientId=client)
+
+    def set_gravity(self, rows: np.ndarray) -> None:
+        """Hand these worlds' gravity to Bullet."""
+        for i in rows:
+            gravity = self._params.arrays["gravity"][i]
+            self._p.setGravity(*(float(g) for g in gravity), physicsClientId=self._clients[i])
+
+    def reset(self, ids: Ids = None) -> None:
+        rows = np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
+        self.read()
+        self.time[rows] = 0.0
+        self.qpos[rows] = self.model.qpos0
+        self.qvel[rows] = 0.0
+        self.mocap[rows] = self._mocap_0
+        self.control[rows] = 0.0
+        self.wrench[rows] = 0.0
+        self.actuation.act[rows] = 0.0
+        self.actuation.force[rows] = 0.0
+        if self.rows is not None:
+            self.rows[rows] = 0.0
+        self.written(rows)
+
+    def forward(self, ids: Ids = None) -> None:
+        self._flush()
+        if self.needs_contacts:
+            for i in range(self.num_envs) if ids is None else ids.tolist():
+                self._p.performCollisionDetection(physicsClientId=self._clients[i])
+        self.version += 1
+
+    def _collect_failures(self, bad: np.ndarray) -> None:
+        self.read()
+        state = np.concatenate((self.qpos, self.qvel), axis=1)
+        bad |= ~(np.abs(state) < _LIMIT).all(axis=1)  # also true of NaN
+        rows = np.flatnonzero(bad)
+        self._failed = torch.from_numpy(rows.astype(np.int64))
+        if len(rows):
+            self.failures += len(rows)
+            if self._touching is not None:
+                self._touching.clear(self._failed)
+            for i in rows:  # anew, since NaN can stay in Bullet's broad phase and caches
+                self.built[i] = self._build(int(i))
+            self.reset(self._failed)
+            self._flush()
+
+    @property
+    def failed(self) -> Tensor:
+        return self._failed
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """See World. Bullet's warm starts are not in it: after `restore` contacts differ in the last digits."""
+        self.read()
+        out = {name: torch.from_numpy(getattr(self, name).copy()) for name in _STATE_PARTS}
+        out["act"] = torch.from_numpy(self.actuation.act.copy())
+        out["failures"] = torch.tensor(self.failures)
+        out.update({f"params.{k}": torch.from_numpy(v.copy()) for k, v in self._params.arrays.items()})
+        return out
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        if "qpos" not in snapshot or tuple(snapshot["qpos"].shape) != self.qpos.shape:
+            raise RookeryError(
+                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same task, "
+                "engine and num_envs."
+            )
+        for name in _STATE_PARTS:
+            getattr(self, name)[:] = snapshot[name].numpy()
+        self.actuation.act[:] = snapshot["act"].numpy()
+        for name, values in self._params.arrays.items():
+            values[:] = snapshot[f"params.{name}"].numpy()
+        self.failures = int(snapshot["failures"])
+        self.rows = None
+        self._unread = False
+        self._params.stale[:] = True
+        self.written(np.arange(self.num_envs))
+        self.forward()
+
+    # --- what follows from the state ---------------------------------------------------------------------------------
+
+    def derived(self) -> Batch:
+        """MuJoCo's kinematics and sensors of positions and velocities at the present state of all worlds."""
+        if self._batch is None:
+            self._batch = Batch(self.model, self.num_envs, 1)
+        if self._batch_version != self.version:
+            self.read()
+            self._evaluate(self.qpos, self.qvel)
+            self._batch_version = self.version
+        return self._batch
+
+    def _evaluate(self, qpos: np.ndarray, qvel: np.ndarray) -> None:
+        assert self._batch is not None
+        for name in _DERIVED:
+            self._batch.bind(name)
+        self._batch.bind("qpos")[:] = qpos
+        self._batch.bind("qvel")[:] = qvel
+        self._batch.bind("ctrl")[:] = self.control
+        if len(self._mocap_0):
+            self._batch.bind("mocap_pos")[:] = self.mocap[..., :3]
+            self._batch.bind("mocap_quat")[:] = self.mocap[..., 3:]
+        self._batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_VEL.value))
+
+    def frames(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bodies' positions [N, B, 3], quaternions [N, B, 4], and velocities [N, B, 6]: angular, then linear of the
+        frame's origin, both world."""
+        batch = self.derived()
+        pos = batch.bind("xpos")[:, ids]
+        return pos.copy(), batch.bind("xquat")[:, ids].copy(), self._velocity(batch, ids, pos)
+
+    def _velocity(self, batch: Batch, ids: np.ndarray, pos: np.ndarray) -> np.ndarray:
+        # cvel is taken at the centre of mass of the whole tree
+        cvel = batch.bind("cvel")[:, ids]
+        com = batch.bind("subtree_com")[:, self.model.body_rootid[ids]]
+        angular = cvel[..., 0:3]
+        return np.concatenate((angular, cvel[..., 3:6] + np.cross(angular, pos - com)), axis=-1)
+
+    def acceleration(self, site: int) -> np.ndarray:
+        """[N, 3] m/s^2, site frame: what an accelerometer reads there; just after a write of the state, 1 g upwards."""
+        gravity = self._params.arrays["gravity"]
+        body = np.array([int(self.model.site_bodyid[site])])
+        batch = self.derived()
+        turn = batch.bind("site_xmat")[:, site].reshape(-1, 3, 3).copy()
+        now = self._velocity(batch, body, batch.bind("site_xpos")[:, [site]])[:, 0, 3:6]
+        change = np.zeros_like(now)
+        if self._previous is not None:
+            self._evaluate(*self._previous)
+            change = now - self._velocity(batch, body, batch.bind("site_xpos")[:, [site]])[:, 0, 3:6]
+            self._batch_version = -1
+        return np.einsum("nji,nj->ni", turn, change / (self.dt / self._substeps) - gravity)
+
+    def contacts(self, i: int) -> list[Any]:
+        """Bullet's contact points of world i that touch or press (pybullet's tuples)."""
+        points = self._p.getContactPoints(physicsClientId=self._clients[i])
+        return [q for q in points if q[8] <= 0.0 or q[9] > 0.0]
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        self.read()
+        data = mujoco.MjData(self.model) if data is None else data
+        data.time = self.time[i]
+        data.qpos[:] = self.qpos[i]
+        data.qvel[:] = self.qvel[i]
+        data.ctrl[:] = self.control[i]
+        data.mocap_pos[:] = self.mocap[i, :, :3]
+        data.mocap_quat[:] = self.mocap[i, :, 3:]
+        if self.model.na:
+            data.act[:] = self.actuation.act[i]
+        mujoco.mj_forward(self.model, data)
+        return data
+
+    def close(self) -> None:
+        self.inner_loops = ()
+        self._release()

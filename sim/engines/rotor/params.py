@@ -1,0 +1,117 @@
+"""Per-world parameters of the `rotor` engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.sim.engines.rotor import layout as at
+from rookery.sim.engines.rotor.layout import LANES
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.world import Ids, Params
+
+if TYPE_CHECKING:
+    from rookery.sim.engines.rotor.world import RotorWorld
+
+FIELDS = ("mass", "inertia", "friction", "gravity")
+_ELSEWHERE = ("damping", "armature", "gain", "bias")
+
+
+class RotorParams(Params):
+    """See Params. Inertia is given as principal moments, about the axes that the scene's own inertia has."""
+
+    def __init__(self, world: RotorWorld) -> None:
+        self._world = world
+        parts = world.parts
+        moments, axes = np.linalg.eigh(parts.inertia) if len(parts.bodies) else (np.zeros((0, 3)), np.zeros((0, 3, 3)))
+        # a diagonal inertia keeps the order of its axes
+        for b, inertia in enumerate(parts.inertia):
+            if np.abs(inertia - np.diag(np.diag(inertia))).max() <= 1e-9 * np.abs(inertia).max():
+                moments[b] = np.diag(inertia)
+                axes[b] = np.eye(3)
+        self._moments = moments
+        self._axes = axes
+
+    def _check(self, field: str) -> None:
+        if field in _ELSEWHERE:
+            raise RookeryError(f"engine 'rotor' has no parameter {field!r}: use engine 'mujoco'.")
+        if field not in FIELDS:
+            raise unknown("parameter field", field, FIELDS)
+
+    def _members(self, field: str, names: Sequence[str]) -> list[int]:
+        if field != "friction":
+            return self._world.members(names)
+        model = self._world.model
+        table = {model.geom(s.geom).name: s.body for s in self._world.parts.shapes if s.body >= 0}
+        for name in names:
+            if name not in table:
+                raise unknown("geom of a moving body", name, table)
+        return [table[n] for n in names]
+
+    def nominal(self, field: str, names: Sequence[str] = ()) -> Tensor:
+        self._check(field)
+        parts = self._world.parts
+        model = self._world.model
+        if field == "gravity":
+            return torch.tensor(model.opt.gravity, dtype=torch.float32)
+        m = self._members(field, names)
+        if field == "mass":
+            return torch.tensor(parts.mass[m], dtype=torch.float32)
+        if field == "inertia":
+            return torch.tensor(self._moments[m], dtype=torch.float32)
+        return torch.tensor([[parts.grip[b], 0.005, 0.0001] for b in m], dtype=torch.float32)
+
+    def get(self, field: str, names: Sequence[str] = ()) -> Tensor:
+        self._check(field)
+        w, n = self._world, self._world.num_envs
+        if field == "gravity":
+            values = torch.as_tensor(w.worlds).view(-1, at.WORLD, LANES)[:, at.GRAVITY : at.GRAVITY + 3].transpose(1, 2)
+            return values.reshape(-1, 3)[:n].float()
+        m = self._members(field, names)
+        if field == "mass":
+            return w.read_varied(m, at.MASS, 1)[..., 0].float()
+        if field == "inertia":
+            xx, yy, zz, xy, xz, yz = w.read_varied(m, at.INERTIA, 6).cpu().numpy().transpose(2, 0, 1)
+            full = np.stack((xx, xy, xz, xy, yy, yz, xz, yz, zz), axis=-1).reshape(*xx.shape, 3, 3)
+            axes = self._axes[m]
+            moments = np.einsum("bji,nbjk,bki->nbi", axes, full, axes).astype(np.float32)
+            return torch.from_numpy(moments).to(w.device)
+        grip = w.read_varied(m, at.GRIP, 1).float()
+        return torch.cat((grip, torch.full_like(grip, 0.005), torch.full_like(grip, 0.0001)), dim=-1)
+
+    def set(self, field: str, names: Sequence[str], values: Tensor, ids: Ids = None) -> None:
+        self._check(field)
+        w = self._world
+        rows = np.arange(w.num_envs) if ids is None else ids.cpu().numpy()
+        new = values.detach().cpu().double().numpy()
+        if field == "gravity":
+            new = np.array(np.broadcast_to(new, (len(rows), 3)))[:, None]
+            w.ops.scatter(w.worlds[:, None], np.zeros(1, np.int64), at.GRAVITY, rows, new)
+            return
+        m = self._members(field, names)
+        new = np.array(np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3)))
+        if field == "mass":
+            if not (new > 0).all():
+                raise RookeryError(f"a mass must be positive, got {new.min():.4g} kg.")
+            w.write_varied(m, at.MASS, rows, np.stack((new, 1.0 / new), axis=-1))
+            for j, b in enumerate(m):
+                w.weigh_ball(b, rows, new[:, j])
+        elif field == "inertia":
+            if not (new > 0).all():
+                raise RookeryError(f"moments of inertia must be positive, got {new.min():.4g} kg m^2.")
+            axes = self._axes[m]
+            full = np.einsum("bij,nbj,bkj->nbik", axes, new, axes)
+            inverse = np.einsum("bij,nbj,bkj->nbik", axes, 1.0 / new, axes)
+            w.write_varied(m, at.INERTIA, rows, np.concatenate((_six(full), _six(inverse)), axis=-1))
+        else:
+            w.write_varied(m, at.GRIP, rows, new[..., :1])
+
+
+def _six(m: np.ndarray) -> np.ndarray:
+    """[..., 3, 3] symmetric as (xx, yy, zz, xy, xz, yz)."""
+    i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
+    return m[..., i, j]

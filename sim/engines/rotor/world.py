@@ -1,0 +1,384 @@
+"""The `rotor` engine: N copies of a scene of multirotors, balls and static shapes, stepped by compiled code on all cores.
+
+Drones, their rotors, onboard controllers and the air are inside (see flight, cascade, aero), so that a control step of K
+physics steps is one call. State is float64; lanes of worlds lie side by side (see layout), and blocks of them are
+divided among threads, with the same bits at any number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.sim.engines.rotor import build, rows, wind
+from rookery.sim.engines.rotor import layout as at
+from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY, MOTORS
+from rookery.sim.engines.rotor.colliders import colliders
+from rookery.sim.engines.rotor.layout import LANES
+from rookery.sim.engines.rotor.params import RotorParams
+from rookery.sim.engines.rotor.step import WAKES, advance
+from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorSensor, RotorTouches
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.random import Streams
+from rookery.sim.scene import Scene
+from rookery.sim.world import Ids, Joints, World
+
+LIMIT = 1e7
+"""m, m/s, rad/s: a state beyond it has diverged."""
+
+_FACTORS = ("thrust", "torque", "lag", "drag")
+
+WORK = 5_000
+"""Physics steps of bodies that are worth a thread: fewer are done before it has woken up."""
+
+
+class RotorWorld(World):
+    """N copies of a scene on the `rotor` engine.
+
+    Batteries are drained once for each `step(k)`, by what the rotors take at its beginning; all else does not depend on how
+    physics steps are grouped into calls.
+
+    Args:
+        scene: what is simulated; `scene.multirotors` and `scene.effects` say what flies and in what air.
+        num_envs: N.
+        threads: 0 takes one for each processor that this process may use.
+
+    Raises:
+        RookeryError: the scene has what this engine does not simulate, or drones begin in collision.
+    """
+
+    engine = "rotor"
+    ops: ModuleType = rows
+    """What reads and writes lanes: `rows` where they are NumPy arrays, another module of such functions elsewhere."""
+    _home = torch.device("cpu")
+
+    def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
+        self.model = scene.compile()
+        self.num_envs = num_envs
+        self.dt = float(self.model.opt.timestep)
+        self.device = self._home
+        self.effects = scene.effects
+        self.parts = build.read(scene, self.model)
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "rotor")
+        blocks = -(-num_envs // LANES)
+        count = len(self.parts.bodies)
+        drones = len(self.parts.drones)
+        self.bodies_lanes = np.zeros((blocks, count, at.BODY * LANES))
+        self.varied = np.zeros((blocks, count, at.VARIED * LANES))
+        self.worlds = np.zeros((blocks, at.WORLD * LANES))
+        self.types = np.array([at.type_row(d) for d in self.parts.drones]).reshape(drones, at.TYPE)
+        self.levels = np.full(drones, DIRECT)
+        self.command_rows = np.ones(drones, np.int64)
+        self.commands = np.zeros((1, blocks, drones, 5 * LANES))
+        self.memory = np.zeros((blocks, drones, MEMORY * LANES))
+        self._gust = np.zeros((blocks * LANES, wind.STATE))
+        self._streams = Streams(blocks * LANES, 0, self.device)
+        self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
+        self._shapes = colliders(self.parts, self.model)
+        self._columns: dict[tuple[int, int], int] = {}
+        self.impulse, self.when = (torch.zeros(num_envs, 0, device=self.device) for _ in range(2))
+        self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
+        self._bad = np.zeros(num_envs, bool)
+        self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
+        self.version = 0
+        self._params = RotorParams(self)
+        self._nominal()
+        self._settle()
+        self.reset()
+
+    def _settle(self) -> None:
+        """Bring the arrays to where they are stepped."""
+
+    def _height(self) -> float:
+        """m, mean start height of the bodies: where the turbulence is taken."""
+        return float(self.parts.start[:, 2].mean()) if len(self.parts.bodies) else 0.0
+
+    def _nominal(self) -> None:
+        """Everything that may vary, as the scene has it."""
+        parts = self.parts
+        fx = self.effects
+        everyone = np.arange(self.num_envs)
+        names = parts.bodies
+        lanes = self.varied.reshape(*self.varied.shape[:2], at.VARIED, LANES)
+        lanes[:, :, at.MASS] = parts.mass[:, None]
+        lanes[:, :, at.INV_MASS] = 1.0 / parts.mass[:, None]
+        for b in range(len(names)):
+            j = parts.inertia[b]
+            inverse = np.linalg.inv(parts.inertia[b])
+            six = ([0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2])
+            lanes[:, b, at.INERTIA : at.INERTIA + 6] = j[six][:, None]
+            lanes[:, b, at.INV_INERTIA : at.INV_INERTIA + 6] = inverse[six][:, None]
+            lanes[:, b, at.BOUNCE] = parts.bounce[b]
+            lanes[:, b, at.GRIP] = parts.grip[b]
+        for a in range(len(parts.drones)):
+            self.vary(np.array([a]), everyone, dict.fromkeys(_FACTORS, np.ones(self.num_envs)))
+            d = parts.drones[a]
+            lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
+            lanes[:, a, at.SPIN] = d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic
+            lanes[:, a, at.GROUND_GAIN] = d.ground_effect_gain * fx.ground_effect
+        for i, radius in enumerate(parts.ball_radius):
+            b = len(parts.drones) + i
+            drag, lift = fx.ball_constants(float(parts.mass[b]), radius)
+            lanes[:, b, at.BALL_RADIUS] = radius
+            lanes[:, b, at.BALL_DRAG] = drag
+            lanes[:, b, at.BALL_LIFT] = lift
+        world = self.worlds.reshape(-1, at.WORLD, LANES)
+        for f in range(3):
+            world[:, at.GRAVITY + f] = self.model.opt.gravity[f]
+            world[:, at.MEAN_WIND + f] = world[:, at.AIR + f] = fx.mean_wind[f]
+
+    # Views
+
+    def members(self, names: Sequence[str]) -> list[int]:
+        """Indices of named bodies. Raises RookeryError with the nearest match."""
+        for name in names:
+            if name not in self.parts.bodies:
+                raise unknown("body", name, self.parts.bodies)
+        return [self.parts.bodies.index(n) for n in names]
+
+    def array(self, values: Tensor) -> Any:
+        """A tensor as `ops` takes it; what is written there is written to the tensor, if that is on this world's device."""
+        return values.numpy()
+
+    def rows(self, ids: Ids) -> Any:
+        """World indices as an int64 array for `ops`."""
+        return np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
+
+    def bodies(self, names: Sequence[str]) -> RotorBodies:
+        return RotorBodies(self, names)
+
+    def joints(self, names: Sequence[str]) -> Joints:
+        raise RookeryError("engine 'rotor' has no joints: use engine 'mujoco', or read bodies.")
+
+    def actuators(self, names: Sequence[str]) -> RotorActuators:
+        return RotorActuators(self, names)
+
+    def sensors(self, name: str) -> RotorSensor:
+        return RotorSensor(self, name)
+
+    def touches(self, geom: str, others: Sequence[str]) -> RotorTouches:
+        return RotorTouches(self, geom, others)
+
+    def multirotors(self, names: Sequence[str]) -> Multirotors:
+        return Multirotors(self, names)
+
+    @property
+    def params(self) -> RotorParams:
+        return self._params
+
+    def watch(self, geom: str, others: Sequence[str]) -> list[int]:
+        """Columns of `impulse` and `when` for the contacts of a geom with others, made where there are none yet."""
+        ids = {self.model.geom(s.geom).name: s.geom for s in self.parts.shapes}
+        if not others:
+            raise RookeryError(f"contacts of {geom!r} with no other geom were asked for: name at least one.")
+        for name in (geom, *others):
+            if name not in ids:
+                raise unknown("colliding geom", name, ids)
+        out = []
+        for name in others:
+            pair = ids[geom], ids[name]
+            if pair not in self._columns:
+                column = self._columns[pair] = self._columns[pair[::-1]] = self.impulse.shape[1]
+                self._lookup[pair] = self._lookup[pair[::-1]] = column
+                self.impulse = torch.zeros(self.num_envs, column + 1, device=self.device)
+                self.when = torch.full_like(self.impulse, torch.inf)
+            out.append(self._columns[pair])
+        return out
+
+    # Commands
+
+    def command(self, level: int, members: np.ndarray, setpoint: Tensor) -> None:
+        """Setpoints [N, 1 or K, len(members), 4 or 5] for some drones; at MOTORS thrusts in N."""
+        k = setpoint.shape[1]
+        size = 4 if level != DIRECT else 5
+        rows.expect(setpoint, (self.num_envs, k, len(members), size), "commands")
+        if self.commands.shape[0] < k:
+            more = torch.zeros(k, *self.commands.shape[1:], dtype=torch.float64)
+            more[: len(self.commands)] = torch.as_tensor(self.commands)
+            self.commands = self.array(more)
+        values = self.array(setpoint.detach().contiguous())
+        if level == MOTORS:
+            self.ops.command_thrusts(self.commands, members, values, self.types)
+        else:
+            self.ops.command(self.commands, members, values)
+        self.levels[members] = level
+        self.command_rows[members] = k
+
+    def read_varied(self, members: Sequence[int], first: int, count: int) -> Tensor:
+        """[N, len(members), count] float64."""
+        out = torch.zeros(self.num_envs, len(members), count, dtype=torch.float64, device=self.device)
+        self.ops.gather(self.varied, np.array(members), first, self.array(out))
+        return out
+
+    def write_varied(self, members: Sequence[int], first: int, ids: Any, values: np.ndarray) -> None:
+        """values [n, len(members), count]."""
+        self.ops.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
+
+    def weigh_ball(self, b: int, ids: Any, mass: np.ndarray) -> None:
+        """Let the air act on body b, if it is a ball, by its masses [n] kg in the worlds `ids`."""
+        i = b - len(self.parts.drones)
+        if i >= 0:
+            constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
+            self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
+
+    def vary(self, members: np.ndarray, ids: Any, factors: dict[str, np.ndarray]) -> None:
+        """Factors [n] on the rotors ("thrust", "torque", "lag") and the "drag" of some drones in the worlds `ids`."""
+        fx = self.effects
+        for name, values in factors.items():
+            if name not in _FACTORS:
+                raise unknown("factor of a multirotor", name, _FACTORS)
+            if values.shape != (len(ids),):
+                raise RookeryError(f"factors on {name} must be [{len(ids)}], got {list(values.shape)}.")
+        for m in members:
+            d = self.parts.drones[m]
+            one = np.array([m])
+
+            def put(first: int, *columns: np.ndarray, one: np.ndarray = one) -> None:
+                self.ops.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
+
+            if "thrust" in factors:
+                put(at.THRUST_FACTOR, factors["thrust"])
+            if "torque" in factors:
+                put(at.TORQUE_FACTOR, factors["torque"])
+            if "lag" in factors:
+                lag = factors["lag"] * fx.rotor_lag
+                with np.errstate(divide="ignore"):
+                    put(at.RISE, *(np.exp(-self.dt / (tau * lag)) for tau in (d.tau_up, d.tau_down)))
+            if "drag" in factors:
+                put(at.BODY_DRAG, *(factors["drag"] * b * fx.body_drag for b in d.body_drag))
+                put(at.ROTOR_DRAG, *(factors["drag"] * r * fx.rotor_drag for r in d.rotor_drag))
+
+    # Time
+
+    def step(self, k: int = 1) -> None:
+        for r in self.command_rows:
+            if r not in (1, k):
+                raise RookeryError(
+                    f"controls were given for {r} physics steps, but step({k}) was called: give one row each."
+                )
+        self.impulse.zero_()
+        self.when.fill_(torch.inf)
+        self._advance(k)
+        if k > 1 and (self.command_rows > 1).any():  # the last row is held
+            many = self.command_rows > 1
+            self.commands[0, :, many] = self.commands[k - 1, :, many]
+            self.command_rows[:] = 1
+        self.version += 1
+        if self.ops.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
+            self._put_back()
+        elif len(self._failed):
+            self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
+
+    def _advance(self, k: int) -> None:
+        """Let the compiled code take all worlds k physics steps further."""
+        fx = self.effects
+        pilot = self.levels, self.command_rows, self.commands, self.memory
+        air = (
+            WAKES[fx.downwash], fx.battery, fx.gusts and fx.wind_speed > 0.0, self._gust, self._filters,
+            self._streams.key.numpy(), self._streams.counter.numpy(),
+        )  # fmt: skip
+        touching = *self._shapes, self._lookup, self.impulse.numpy(), self.when.numpy()
+        fixed = (
+            k, self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, len(self.parts.drones), pilot, air, touching,
+        )  # fmt: skip
+        blocks, count = self.bodies_lanes.shape[:2]
+        parts = max(1, min(self.threads, blocks, blocks * LANES * count * k // WORK))
+        cuts = [blocks * i // parts for i in range(parts + 1)]
+        others = [self._pool.submit(advance, a, b, *fixed) for a, b in zip(cuts[1:], cuts[2:], strict=False)]
+        advance(cuts[0], cuts[1], *fixed)
+        for other in others:
+            other.result()
+
+    def _put_back(self) -> None:
+        self._failed = torch.as_tensor(self._bad).nonzero()[:, 0]
+        self._bad[:] = False
+        self.failures += len(self._failed)
+        self.reset(self._failed)
+
+    @property
+    def failed(self) -> Tensor:
+        return self._failed
+
+    def seed(self, seed: int) -> None:
+        """Start the gusts' random streams anew."""
+        self._streams.seed(seed)
+
+    def reset(self, ids: Ids = None) -> None:
+        # with None the filling lanes too
+        where = self.rows(torch.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else ids)
+        everyone = np.arange(len(self.parts.bodies))
+        drones = np.arange(len(self.parts.drones))
+        n = len(where)
+        fresh = np.zeros((n, len(everyone), at.BODY))
+        fresh[..., : at.STATE] = self.parts.start
+        fresh[..., at.CHARGE] = 1.0
+        self.ops.scatter(self.bodies_lanes, everyone, 0, where, fresh)
+        self.ops.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
+        for commands in self.commands:
+            self.ops.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
+        if self.effects.gusts and self.effects.wind_speed > 0.0:
+            calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
+            self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
+        self.impulse[self.rows(ids)] = 0.0
+        self.when[self.rows(ids)] = torch.inf
+        self.version += 1
+
+    def forward(self, ids: Ids = None) -> None:
+        self.version += 1
+
+    # Keeping
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {
+            "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds, "memory": self.memory,
+            "levels": self.levels, "command_rows": self.command_rows, "gust": self._gust,
+        }  # fmt: skip
+
+    def snapshot(self) -> dict[str, Tensor]:
+        out = {name: torch.as_tensor(a).clone().cpu() for name, a in self._arrays().items()}
+        out["commands"] = torch.as_tensor(self.commands).clone().cpu()
+        out |= {f"streams.{k}": v.cpu() for k, v in self._streams.state_dict().items()}
+        out["failures"] = torch.tensor(self.failures)
+        out["num_envs"] = torch.tensor(self.num_envs)
+        return out
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        worlds = int(snapshot["num_envs"])
+        bodies = snapshot["bodies"].shape[1]
+        if (worlds, bodies) != (self.num_envs, self.bodies_lanes.shape[1]):
+            raise RookeryError(
+                f"the snapshot holds {worlds} worlds of {bodies} bodies, this world has {self.num_envs} of "
+                f"{self.bodies_lanes.shape[1]}: use the same task and num_envs."
+            )
+        for name, a in self._arrays().items():
+            torch.as_tensor(a).copy_(snapshot[name])
+        self.commands = self.array(snapshot["commands"].clone())
+        self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        self.impulse[:] = 0.0
+        self.when[:] = torch.inf
+        self.failures = int(snapshot["failures"])
+        self.version += 1
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        data = mujoco.MjData(self.model) if data is None else data
+        block, lane = divmod(i, LANES)
+        for b, body in enumerate(self.parts.ids):
+            joint = self.model.body_jntadr[body]
+            q, v = self.model.jnt_qposadr[joint], self.model.jnt_dofadr[joint]
+            values = torch.as_tensor(self.bodies_lanes[block, b, lane::LANES]).cpu().numpy()
+            data.qpos[q : q + 7] = values[0:7]
+            data.qvel[v : v + 6] = values[7:13]
+        mujoco.mj_forward(self.model, data)
+        return data
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)

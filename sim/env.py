@@ -1,0 +1,296 @@
+"""Env: the interface that trainers, evaluation, video, contracts and adapters use.
+
+An environment is always batched, N worlds, and always by agent group. `VecEnv` (one task), `ConcatEnv` (several tasks side
+by side) and every `EnvWrapper` subclass it, so that code which takes an Env never asks which one it has.
+
+Shapes: N worlds, A agents of a group, O observation, D action, M objectives or privileged targets, S state.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rookery.sim.specs import Group
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team"]
+
+StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
+"""observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
+
+Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+"""From observations {group: [N, A, O]} to actions {group: [N, A, D]}."""
+
+Team = dict[str, tuple[int, ...]]
+"""Indices of a team's agents, by group."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What a contract says of an environment beside its groups.
+
+    Args:
+        config: the task's config as JSON values; of a ConcatEnv, by task.
+        physics_dt: s.
+        actuators: by group, motors or joints in the order in which the robot numbers them.
+        safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
+        action_delay: s, least and greatest delay from action to effect in training.
+    """
+
+    config: dict[str, Any] = field(default_factory=dict)
+    physics_dt: float = 0.0
+    actuators: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    safety: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    action_delay: tuple[float, float] = (0.0, 0.0)
+
+
+class Env(abc.ABC):
+    """N worlds, stepped together.
+
+    Worlds whose episode ends begin a new one in the same step: the returned observation is the first of the new episode,
+    and the last of the old one is in ``info["final_observation"]``.
+
+    Attributes:
+        task_id: registered name.
+        groups: agent groups by name.
+        teams: agents by team and group; empty where all agents work together.
+        num_envs: N.
+        device: of all tensors.
+        control_dt: s, the policy's period.
+        max_episode_steps: control steps, the time limit; of several tasks the longest.
+        state_size: S, length of `state`; 0 where there is none.
+        objectives: names of the M components of a vector reward; empty for a reward of one number.
+        causes: names of the ways an episode can terminate; a cause index i > 0 means ``causes[i - 1]``.
+        headline: the metric that sums the task up in tables.
+        task_names: tasks of the worlds; one name where all worlds hold the same task.
+        task_index: [N] int64, index into `task_names` of each world.
+        engine: name of the physics engine; "" where there is none of ours.
+    """
+
+    task_id: str
+    groups: dict[str, Group]
+    teams: dict[str, Team]
+    num_envs: int
+    device: torch.device
+    control_dt: float
+    max_episode_steps: int
+    state_size: int
+    objectives: tuple[str, ...]
+    causes: tuple[str, ...]
+    headline: str
+    task_names: tuple[str, ...]
+    task_index: Tensor
+    engine: str
+
+    # The loop
+
+    @abc.abstractmethod
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Begin new episodes in all worlds.
+
+        Args:
+            seed: start all random streams anew; None lets them go on.
+
+        Returns:
+            observations {group: [N, A, O]} float32, and info.
+        """
+
+    @abc.abstractmethod
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        """Advance all worlds by one control step.
+
+        Args:
+            actions: {group: [N, A, D]} float32, clipped to [-1, 1]; the tensor alone where there is one group.
+
+        Returns:
+            observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
+            truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]} and
+            "final_state" [N, S], valid in the rows that ended, and "episode".
+
+        Raises:
+            RookeryError: `reset` was not called, or actions of wrong groups, shape or type, or with NaN.
+        """
+
+    def stagger(self) -> None:
+        """Spread the worlds' episode clocks evenly, so that time limits do not coincide. For trainers: the first episode of
+        most worlds is then shorter."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Free the engine."""
+
+    # What trainers read beside the loop
+
+    @property
+    def state(self) -> Tensor:
+        """[N, S] input of a central critic now."""
+        raise NotImplementedError(f"{self.task_id} has no state")
+
+    @property
+    def active(self) -> dict[str, Tensor] | None:
+        """{group: [N, A] bool}: which agents take part now; None when everybody always does."""
+        return None
+
+    @property
+    def privileged_targets(self) -> dict[str, Tensor] | None:
+        """{group: [N, A, M]}: true values of the group's `targets` now, scaled; None when no group has targets."""
+        return None
+
+    @property
+    def reveal_future_mask(self) -> Tensor | None:
+        """[N] bool: worlds in which agents receive the true values of their group's `future` targets; None for none."""
+        return None
+
+    def observation_set(self, name: str) -> dict[str, Tensor]:
+        """{group: [N, A, O_name]}: another observation set of each group now, such as "critic" or "teacher", noise-free.
+
+        Raises:
+            RookeryError: a group does not declare such a set.
+        """
+        raise NotImplementedError(f"{self.task_id} declares no observation set {name!r}")
+
+    # What evaluation, video and contracts read
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Figures of the running episodes, each [N] float32; "success" (0 or 1) where the task has one."""
+        return {}
+
+    def controller(self) -> Act | None:
+        """The task's classical controller, which may read the true state; None where there is none."""
+        return None
+
+    def deployment(self) -> Deployment:
+        """What the contract of a policy trained here says beside the groups."""
+        return Deployment(physics_dt=self.control_dt)
+
+    def event_log(self, i: int) -> list[str]:
+        """What happened of late in world i, as readable lines, where the task keeps a log."""
+        return []
+
+    def visual_model(self, i: int = 0) -> mujoco.MjModel:
+        """The model that a renderer draws for world i.
+
+        Raises:
+            RookeryError: there is nothing to draw.
+        """
+        raise NotImplementedError(f"{self.task_id} cannot be rendered")
+
+    def mj_data(self, i: int, data: Any = None) -> Any:
+        """State of world i as MjData, in `data` if given."""
+        raise NotImplementedError(f"{self.task_id} cannot be rendered")
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        return []
+
+    @property
+    def camera(self) -> Any:
+        """Default camera of videos: a name, or (eye, target) in m."""
+        return "chase"
+
+    # Keeping
+
+    @abc.abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that the next step depends on, exactly."""
+
+    @abc.abstractmethod
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state of an environment made with the same arguments.
+
+        Raises:
+            ValueError: it is of another task, number of worlds or version.
+        """
+
+    @property
+    def unwrapped(self) -> Env:
+        """The environment below all wrappers."""
+        return self
+
+
+class EnvWrapper(Env):
+    """An environment that changes another one: rewards made one number, a low-level policy below the actions, a frozen
+    opponent. Subclasses override what they change; everything else is the wrapped environment's.
+
+    Args:
+        env: the wrapped environment; the wrapper steps and closes it from now on.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        for name in Env.__annotations__:
+            setattr(self, name, getattr(env, name))
+
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.env.reset(seed)
+
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        return self.env.step(actions)
+
+    def stagger(self) -> None:
+        self.env.stagger()
+
+    def close(self) -> None:
+        self.env.close()
+
+    @property
+    def state(self) -> Tensor:
+        return self.env.state
+
+    @property
+    def active(self) -> dict[str, Tensor] | None:
+        return self.env.active
+
+    @property
+    def privileged_targets(self) -> dict[str, Tensor] | None:
+        return self.env.privileged_targets
+
+    @property
+    def reveal_future_mask(self) -> Tensor | None:
+        return self.env.reveal_future_mask
+
+    def observation_set(self, name: str) -> dict[str, Tensor]:
+        return self.env.observation_set(name)
+
+    def metrics(self) -> dict[str, Tensor]:
+        return self.env.metrics()
+
+    def controller(self) -> Act | None:
+        return self.env.controller()
+
+    def deployment(self) -> Deployment:
+        return self.env.deployment()
+
+    def event_log(self, i: int) -> list[str]:
+        return self.env.event_log(i)
+
+    def visual_model(self, i: int = 0) -> mujoco.MjModel:
+        return self.env.visual_model(i)
+
+    def mj_data(self, i: int, data: Any = None) -> Any:
+        return self.env.mj_data(i, data)
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return self.env.markers(i)
+
+    @property
+    def camera(self) -> Any:
+        return self.env.camera
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.env.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.env.load_state_dict(state)
+
+    @property
+    def unwrapped(self) -> Env:
+        return self.env.unwrapped

@@ -1,0 +1,1 @@
+"""Vectorised environments: VecEnv, ConcatEnv and what they share."""

@@ -1,0 +1,324 @@
+"""One vectorised environment whose worlds hold different tasks: what MT10 and its like are made of.
+
+Each part is a VecEnv of its own, with its task, scene, randomisation, curriculum and episode clocks; its worlds stand side
+by side with the others'. With the parts reach (3 worlds) and push (2 worlds):
+
+    world         0      1      2      3     4
+    task_index    0      0      0      1     1
+    observation   what the part gives, then the one-hot term "task": 1 0 for reach, 0 1 for push
+
+Nothing passes from one part to another: a part gives here, bit for bit, what it gives alone. Its random streams start from
+`part_seed(seed, name)`, so they depend neither on the other parts nor on their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numba
+import torch
+from torch import Tensor
+
+from rookery.sim.envs.concat_episodes import ConcatEpisodes
+from rookery.sim.envs.concat_views import ConcatRandomization, ConcatTask, ConcatWorld
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.threads import one_thread_each
+
+if TYPE_CHECKING:
+    _Base = VecEnv  # a type checker takes it for what it acts as
+else:
+    _Base = object
+
+TASK = "task"
+"""Name of the one-hot term."""
+
+
+def part_seed(seed: int, name: str) -> int:
+    """The seed of the part `name` in a ConcatEnv of that seed: 63 bits of a hash of both."""
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class ConcatEnv(_Base):
+    """Worlds of several tasks behind the interface of one VecEnv.
+
+    All parts have the same groups: as many agents, the same observation terms and action kind; noise, bias, delay and the
+    neutral action may differ. ``info["episode"]`` has in addition "task" [m] int64, the index into `task_names`, and
+    "task_success" {name: [m]}, the metric "success" of that task's episodes, NaN in the rows of others. What only some
+    tasks have (reward terms, metrics, parameters) is NaN in the others' rows; causes of all tasks are counted in one list,
+    ``task.causes``.
+
+    Args:
+        parts: by name, in the order of their worlds. The environment steps and closes them from now on.
+        one_hot: append the term "task" to every group's observation.
+        names: all tasks that the one-hot term counts, where the parts are only some of them; by default theirs.
+        task_id: registered name, for messages and records.
+
+    Attributes:
+        parts: by name.
+        task_names: of the one-hot term, in order.
+        task_index: [N] int64, the task of each world.
+        groups, objectives, num_envs, device, control_dt, max_episode_steps (the longest), state_size: as of a VecEnv.
+        task, world: what the parts' tasks and worlds answer together; `world.failures` and `world.failed` count all.
+        randomization: its `ranges` cover those of all parts.
+
+    Raises:
+        RookeryError: no parts, names twice or unknown, or parts that differ in what one policy depends on.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, VecEnv]],
+        one_hot: bool = True,
+        *,
+        names: Sequence[str] | None = None,
+        task_id: str = "mixed",
+    ) -> None:
+        _check_names([name for name, _ in parts], names)
+        self.parts = dict(parts)
+        self.task_id = task_id
+        self.task_names = tuple(self.parts if names is None else names)
+        _check_alike(self.parts)
+        envs = list(self.parts.values())
+        first = envs[0]
+        self.device = first.device
+        self.control_dt = first.control_dt
+        self.objectives = first.objectives
+        self.num_envs = sum(e.num_envs for e in envs)
+        self.max_episode_steps = max(e.max_episode_steps for e in envs)
+        ends = torch.tensor([e.num_envs for e in envs]).cumsum(0).tolist()
+        self._slices = [slice(end - e.num_envs, end) for e, end in zip(envs, ends, strict=True)]
+        self.task_index = torch.cat(
+            [torch.full((e.num_envs,), self.task_names.index(n)) for n, e in self.parts.items()]
+        )
+        self._one_hot = torch.nn.functional.one_hot(self.task_index, len(self.task_names)).float()
+        self._shown = one_hot
+        self.groups = {g: self._declare(g, s) for g, s in first.groups.items()}
+        self._widest = max(e.state_size for e in envs)
+        self.state_size = self._widest + len(self.task_names)
+        self.task = cast(Any, ConcatTask(self))
+        self.world = cast(Any, ConcatWorld(self))
+        self.randomization = cast(Any, ConcatRandomization(self))
+        self._episodes = ConcatEpisodes(self)
+
+    def _declare(self, name: str, group: Group) -> Group:
+        if not self._shown:
+            return group
+        if any(t.name == TASK for t in group.observation):
+            raise RookeryError(f"group {name!r} has a term {TASK!r} of its own: give one_hot=False.")
+        return replace(group, observation=(*group.observation, Term(TASK, len(self.task_names))))
+
+    def locate(self, world: int) -> tuple[VecEnv, int]:
+        """The part that a world belongs to, and its index there.
+
+        Raises:
+            RookeryError: there is no such world.
+        """
+        for env, at in zip(self.parts.values(), self._slices, strict=True):
+            if at.start <= world < at.stop:
+                return env, world - at.start
+        raise RookeryError(f"there is no world {world}: this environment has 0 to {self.num_envs - 1}.")
+
+    # The loop
+
+    @one_thread_each
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Begin new episodes in all worlds.
+
+        Args:
+            seed: start all random streams anew, each part's from `part_seed(seed, name)`; None lets them go on.
+
+        Returns:
+            Observations by group, [N, A, O] float32, and an empty info.
+        """
+        with _one_kernel_thread():
+            obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
+        return self._observations(obs), {}
+
+    def stagger(self) -> None:
+        """Spread the episode clocks of each part evenly, as `VecEnv.stagger`."""
+        for e in self.parts.values():
+            e.stagger()
+
+    @one_thread_each
+    def step(self, actions: dict[str, Tensor] | Tensor) -> tuple[
+        dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]
+    ]:  # fmt: skip
+        """Advance all worlds by one control step; arguments, results and errors are those of `VecEnv.step`."""
+        if isinstance(actions, Tensor):
+            actions = dict.fromkeys(self.groups, actions) if len(self.groups) == 1 else {"?": actions}
+        VecEnv._check(self, actions)  # here, so that messages count worlds as the caller does
+        with _one_kernel_thread():
+            steps = [
+                e.step({g: a[at] for g, a in actions.items()})
+                for e, at in zip(self.parts.values(), self._slices, strict=True)
+            ]
+        obs, rewards, terminated, truncated, infos = zip(*steps, strict=True)
+        now = self._observations(obs)
+        reward = {g: torch.cat([r[g] for r in rewards]) for g in self.groups}
+        info: dict[str, Any] = {}
+        if any(infos):
+            # a part in which no episode ended gives what it has: those rows have no meaning
+            last = [i.get("final_observation", o) for i, o in zip(infos, obs, strict=True)]
+            info["final_observation"] = self._observations(last)
+            info["final_state"] = self._states([i.get("final_state") for i in infos])
+            info["episode"] = self._episodes.merge([i.get("episode") for i in infos])
+        return now, reward, torch.cat(terminated), torch.cat(truncated), info
+
+    def _observations(self, parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+        """[N, A, O] by group. New tensors, as a VecEnv's are: callers keep them from one step to the next."""
+        out = {}
+        for g, s in self.groups.items():
+            x = torch.cat([p[g] for p in parts])
+            if self._shown and s.history == 1:
+                x = torch.cat((x, self._one_hot[:, None].expand(-1, s.count, -1)), dim=-1)
+            elif self._shown:  # every frame has all terms
+                x = x.unflatten(2, (s.history, -1))
+                x = torch.cat((x, self._one_hot[:, None, None].expand(*x.shape[:3], -1)), dim=-1).flatten(2)
+            out[g] = x
+        return out
+
+    def _states(self, parts: Sequence[Tensor | None]) -> Tensor:
+        """[N, S]: each part's state, zeros up to the longest one, and which task it is."""
+        out = torch.zeros(self.num_envs, self.state_size)
+        for x, at in zip(parts, self._slices, strict=True):
+            if x is not None:
+                out[at, : x.shape[1]] = x
+        out[:, self._widest :] = self._one_hot
+        return out
+
+    # What trainers ask for beside the loop
+
+    @property
+    def state(self) -> Tensor:
+        """[N, S] what a central critic sees now: the part's state, zeros up to the longest one, and the task's one-hot
+        (also without the term "task": a critic may know what the agent is not told)."""
+        return self._states([e.state for e in self.parts.values()])
+
+    @property
+    def active(self) -> dict[str, Tensor] | None:
+        """By group, [N, A] bool: who takes part; None when everybody always does."""
+        given = [e.active for e in self.parts.values()]
+        if all(a is None for a in given):
+            return None
+        everybody = {
+            g: [torch.ones(e.num_envs, s.count, dtype=torch.bool) for e in self.parts.values()]
+            for g, s in self.groups.items()
+        }
+        return {
+            g: torch.cat([ones if a is None or a.get(g) is None else a[g] for a, ones in zip(given, all_, strict=True)])
+            for g, all_ in everybody.items()
+        }
+
+    @property
+    def privileged_targets(self) -> dict[str, Tensor] | None:
+        """By group, [N, A, M]: the truth of what its predictor shall say now; None when no group has targets."""
+        given = [t for e in self.parts.values() if (t := e.privileged_targets) is not None]
+        return {g: torch.cat([t[g] for t in given]) for g in given[0]} if given else None
+
+    @property
+    def reveal_future_mask(self) -> Tensor | None:
+        """[N] bool: where the agents are told the truth of their group's `future` targets; None when they never are."""
+        given = [(e.reveal_future_mask, e.num_envs) for e in self.parts.values()]
+        if all(x is None for x, _ in given):
+            return None
+        return torch.cat([torch.zeros(n, dtype=torch.bool) if x is None else x for x, n in given])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that the next step depends on, exactly: ``<part>.<name>``."""
+        return {f"{n}.{k}": v for n, e in self.parts.items() for k, v in e.state_dict().items()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a saved state of an environment made with the same arguments.
+
+        Raises:
+            ValueError: it is of other tasks, numbers of worlds or versions.
+        """
+        for n, e in self.parts.items():
+            start = n + "."
+            e.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})
+
+    def close(self) -> None:
+        """Free the engines."""
+        for e in self.parts.values():
+            e.close()
+
+
+@contextmanager
+def _one_kernel_thread() -> Iterator[None]:
+    """Keep compiled kernels on the calling thread; the engines' own threads are not concerned.
+
+    A part's kernels take tens of microseconds, less than a second thread takes to come and go: on two cores shared with a
+    training, a step of 64 worlds of table-reach took 149 ms with two threads in its kernels and 35 ms with one.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def _check_names(given: list[str], names: Sequence[str] | None) -> None:
+    if not given:
+        raise RookeryError("an environment of several tasks needs at least one: give (name, environment) pairs.")
+    for listed in (given, names or ()):
+        twice = [n for i, n in enumerate(listed) if n in listed[:i]]
+        if twice:
+            raise RookeryError(f"the task {twice[0]!r} is named twice: each needs a name of its own.")
+    for n in given if names is not None else ():
+        if n not in (names or ()):
+            raise unknown("task", n, names or ())
+
+
+def _check_alike(parts: dict[str, VecEnv]) -> None:
+    """Refuse parts that one policy cannot serve, by the first thing in which one differs from the first of them."""
+    (name, first), *others = parts.items()
+    wanted = _interface(first)
+    for other, env in others:
+        theirs = _interface(env)
+        for what in [*wanted, *(k for k in theirs if k not in wanted)]:
+            if wanted.get(what) != theirs.get(what):
+                raise RookeryError(
+                    f"{name!r} and {other!r} cannot share a policy: {what} is {_shown(wanted.get(what))} in {name!r} and "
+                    f"{_shown(theirs.get(what))} in {other!r}; mix tasks that are alike in it."
+                )
+
+
+def _interface(env: VecEnv) -> dict[str, Any]:
+    """What has to be the same in all parts, the coarse things first."""
+    out: dict[str, Any] = {
+        "the list of groups": list(env.groups),
+        "the control period (s)": env.control_dt,
+        "the list of objectives": list(env.objectives),
+    }
+    for g, s in env.groups.items():
+        out |= {
+            f"the number of agents of group {g!r}": s.count,
+            f"the observation size of group {g!r}": s.observation_size,
+            f"the action size of group {g!r}": s.action.size,
+            f"the history of group {g!r}": s.history,
+        }
+        out |= {f"observation term {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.observation)}
+        out |= {f"target {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.targets)}
+        out |= {f"the action of group {g!r}": _command(s.action), f"the future targets of group {g!r}": s.future}
+    return out
+
+
+def _meaning(term: Term) -> tuple[Any, ...]:
+    """What a network's input depends on; noise, bias and delay may differ."""
+    return term.name, term.size, term.unit, term.frame, term.scale, term.clip
+
+
+def _command(action: ActionSpec) -> tuple[Any, ...]:
+    return action.kind, action.names, action.low, action.high, action.units
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else str(value)

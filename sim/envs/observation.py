@@ -1,0 +1,144 @@
+"""From a task's raw terms to the tensor that a policy sees, by the group's declaration (see specs.Term, specs.Group).
+
+With a history of H = 3 frames, x_t being what an agent without history would get at step t of an episode (noise and
+delay included), it sees
+
+    step          0           1           2           3
+    observation   x0 x0 x0    x0 x0 x1    x0 x1 x2    x1 x2 x3      # the newest frame last
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rookery.sim.buffers import Buffers
+from rookery.sim.envs.delays import ObservationDelay
+from rookery.sim.errors import RookeryError
+from rookery.sim.random import Streams
+from rookery.sim.specs import Group, Term
+
+
+class ObservationPipeline(Buffers):
+    """Noise, bias, scale, clip, delay and history of one group.
+
+    Args:
+        group: the declaration.
+        num_envs: N.
+        control_dt: s.
+        rng: the worlds' random streams.
+
+    Attributes:
+        noise: [N] factor on every term's declared noise; 0 is a perfect sensor.
+        bias: [N] factor on every term's declared bias.
+    """
+
+    noise: Tensor
+    bias: Tensor
+    offset: Tensor
+    frames: Tensor
+
+    def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
+        super().__init__()
+        self.terms = group.observation
+        self.rng = rng
+        size = group.frame_size
+        self._scale, self._noise, self._bias = self._column("scale"), self._column("noise"), self._column("bias")
+        self._clip = self._column("clip")
+        self._scaled = bool((self._scale != 1).any())
+        self._clipped = bool(torch.isfinite(self._clip).any())
+        self.buffer("noise", num_envs)
+        self.buffer("bias", num_envs)
+        self.buffer("offset", num_envs, group.count, size)
+        self.delay = ObservationDelay(num_envs, group.count, size, control_dt, self._column("delay"))
+        self.child("delay", self.delay)
+        self.history = group.history
+        if self.history > 1:
+            self.buffer("frames", num_envs, group.count, self.history, size)
+        self._noisy = self._biased = False
+        self._shape = (num_envs, group.count)
+
+    def _column(self, field: str) -> Tensor:
+        return torch.tensor([float(getattr(t, field)) for t in self.terms for _ in range(t.size)])
+
+    def refresh(self) -> None:
+        """To be called after `noise` or `bias` was written."""
+        self._noisy = bool((self.noise > 0).any())
+        self._biased = bool((self.bias > 0).any())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.refresh()
+
+    def clean(self, terms: dict[str, Tensor]) -> Tensor:
+        """[N, A, F] scaled and clipped, without noise, bias, delay and history: what a privileged critic sees."""
+        return self._finish(self._join(terms))
+
+    def push(self, terms: dict[str, Tensor]) -> Tensor:
+        """[N, A, O] as the agents get it after a control step."""
+        x = self._join(terms)
+        if self._noisy:
+            x.addcmul_(self.rng(None).normal(tuple(x.shape[1:])), self.noise[:, None, None] * self._noise)
+        if self._biased:
+            x += self.offset
+        x = self.delay.push(self._finish(x))
+        if self.history == 1:
+            return x
+        stacked = torch.cat((self.frames[:, :, 1:], x.unsqueeze(2)), dim=2)
+        self.frames.copy_(stacked)
+        return stacked.flatten(2)
+
+    def restart(self, ids: Tensor, terms: dict[str, Tensor]) -> Tensor:
+        """[n, A, O] for the first observation of new episodes in the worlds `ids`, with a new bias."""
+        x = self._join(terms)[ids]
+        if self._biased:
+            draw = self.rng(ids).uniform(-1.0, 1.0, tuple(x.shape[1:]))
+            self.offset[ids] = draw * self.bias[ids, None, None] * self._bias
+            x += self.offset[ids]
+        if self._noisy:
+            x += self.rng(ids).normal(tuple(x.shape[1:])) * self.noise[ids, None, None] * self._noise
+        x = self.delay.restart(ids, self._finish(x))
+        if self.history > 1:
+            self.frames[ids] = x.unsqueeze(2)
+            x = x.repeat(1, 1, self.history)
+        return x
+
+    def _join(self, terms: dict[str, Tensor]) -> Tensor:
+        return _side_by_side(terms, self.terms, "observes")
+
+    def _finish(self, x: Tensor) -> Tensor:
+        if self._scaled:
+            x *= self._scale
+        if self._clipped:
+            torch.clamp(x, -self._clip, self._clip, out=x)
+        return x
+
+
+def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
+    """[N, A, M] the truth of a predictor's targets, scaled and clipped."""
+    x = _side_by_side(terms, declared, "has targets")
+    start = 0
+    for t in declared:
+        x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
+        start += t.size
+    return x
+
+
+def _side_by_side(terms: dict[str, Tensor], declared: tuple[Term, ...], does: str) -> Tensor:
+    if terms.keys() != {t.name for t in declared}:
+        raise RookeryError(f"the task {does} {sorted(terms)} but declares {[t.name for t in declared]}.")
+    return torch.cat([terms[t.name] for t in declared], dim=-1)
+
+
+def check_terms(
+    task: str, terms: dict[str, Tensor], declared: tuple[Term, ...], shape: tuple[int, int], what: str = "observation"
+) -> None:
+    """Refuse observations or targets that do not fit their declaration (called once, when an environment is made)."""
+    giver = "observe()" if what == "observation" else "privileged_targets()"
+    for t in declared:
+        if t.name not in terms:
+            raise RookeryError(f"task {task!r} declares the {what} {t.name!r} but {giver} does not give it.")
+        if tuple(terms[t.name].shape) != (*shape, t.size):
+            raise RookeryError(
+                f"task {task!r}: {what} {t.name!r} is {tuple(terms[t.name].shape)}, declared {(*shape, t.size)}."
+            )

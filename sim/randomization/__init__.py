@@ -1,0 +1,1 @@
+"""Domain randomisation: parameters, ranges and visual randomisation."""

@@ -1,0 +1,138 @@
+"""Domain randomisation: which physical quantities differ between worlds, by how much, and when they are drawn.
+
+A TOML file has one table a quantity::
+
+    [mass]
+    low = 0.9
+    high = 1.1
+    on = "reset"        # or "startup"
+
+`rookery doctor` does not list the quantities, since they belong to tasks: an unknown name prints those of the task.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rookery.sim.buffers import Buffers
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.random import Streams
+from rookery.sim.randomization.parameters import Parameter
+
+
+@dataclass(frozen=True)
+class Range:
+    """Uniform in [low, high], drawn for each world at its first episode ("startup") or at every one ("reset")."""
+
+    low: float
+    high: float
+    on: str = "reset"
+
+
+DEFAULT: dict[str, Range] = {
+    # Spreads that cover what is known of a drone before it flies: weighing with another battery, a charged or tired one,
+    # the difference between published rotor lags, an autopilot's mounting angle, and a radio link.
+    "mass": Range(0.9, 1.1),
+    "inertia": Range(0.8, 1.2),
+    "thrust_coefficient": Range(0.9, 1.1),
+    "torque_coefficient": Range(0.8, 1.2),
+    "rotor_lag": Range(0.8, 1.2),
+    "gravity_tilt": Range(0.0, 0.02),
+    "observation_noise": Range(1.0, 1.0),
+    "observation_bias": Range(1.0, 1.0),
+    "observation_delay": Range(0.0, 0.01),
+    "action_delay": Range(0.0, 0.02),
+}
+
+
+def load(choice: str) -> dict[str, Range]:
+    """Ranges for ``--randomize``: "none", "default" or the path of a TOML file.
+
+    Raises:
+        RookeryError: no such preset or file, or a file that does not say what it should.
+    """
+    if choice == "none":
+        return {}
+    if choice == "default":
+        return dict(DEFAULT)
+    path = Path(choice)
+    if path.suffix != ".toml":
+        raise unknown("randomisation", choice, ["none", "default", "FILE.toml"])
+    try:
+        tables = tomllib.loads(path.read_text())
+    except OSError as e:
+        raise RookeryError(f"cannot read the randomisation file {choice}: {e.strerror}.") from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
+    return {name: _range(choice, name, table) for name, table in tables.items()}
+
+
+def _range(path: str, name: str, table: object) -> Range:
+    if not isinstance(table, dict) or not {"low", "high"} <= table.keys() or table.keys() - {"low", "high", "on"}:
+        raise RookeryError(f'{path}: [{name}] takes low, high and on = "reset" or "startup".')
+    if table.get("on", "reset") not in ("reset", "startup"):
+        raise RookeryError(f'{path}: [{name}] on must be "reset" or "startup", got {table["on"]!r}.')
+    try:
+        return Range(float(table["low"]), float(table["high"]), str(table.get("on", "reset")))
+    except (TypeError, ValueError) as e:
+        raise RookeryError(f"{path}: [{name}] low and high must be numbers.") from e
+
+
+class Randomization(Buffers):
+    """Draws the parameters of worlds and writes them into the simulation.
+
+    Args:
+        parameters: what the environment lets change.
+        ranges: what is drawn. A name that the environment lacks is an error.
+        num_envs: N.
+        rng: the worlds' random streams.
+        optional: names that are left out where the environment lacks them: presets serve many robots.
+
+    Attributes:
+        ranges: those in force.
+        values: [N, P] the value of every quantity of `names` in each world now.
+    """
+
+    values: Tensor
+    drawn: Tensor
+
+    def __init__(
+        self,
+        parameters: dict[str, Parameter],
+        ranges: dict[str, Range],
+        num_envs: int,
+        rng: Streams,
+        optional: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        ranges = {k: r for k, r in ranges.items() if k in parameters or k not in optional}
+        for name, r in ranges.items():
+            if name not in parameters:
+                raise unknown("parameter", name, parameters)
+            p = parameters[name]
+            if not p.low <= r.low <= r.high <= p.high:
+                raise RookeryError(
+                    f"{name}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit})."
+                )
+        self.parameters = parameters
+        self.ranges = ranges
+        self.rng = rng
+        self.names = tuple(ranges)
+        self.buffer("values", num_envs, len(ranges))
+        self.buffer("drawn", num_envs, dtype=torch.bool)
+
+    def draw(self, ids: Tensor) -> None:
+        """New values for worlds that begin an episode."""
+        for column, (name, r) in enumerate(self.ranges.items()):
+            chosen = ids if r.on == "reset" else ids[~self.drawn[ids]]
+            if len(chosen):
+                values = self.rng(chosen).uniform(r.low, r.high)
+                self.values[chosen, column] = values
+                self.parameters[name].write(chosen, values)
+        self.drawn[ids] = True

@@ -1,0 +1,217 @@
+"""Finds an OpenGL back end that works on this machine, and draws MuJoCo scenes with it.
+
+A missing or broken driver can end a process, so each candidate draws a picture in a process of its own first.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from rookery.sim.rendering.renderer import Shape, View
+
+_OFF = ("disable", "disabled", "off", "false", "0")
+_PROBE_TIMEOUT = 60.0  # s
+_PROBE = """
+import mujoco
+from mujoco.rendering.classic import gl_context
+model = mujoco.MjModel.from_xml_string(
+    "<mujoco><worldbody><light pos='0 0 3'/><geom size='1' rgba='1 1 1 1'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer = mujoco.Renderer(model, 32, 32)
+renderer.update_scene(data)
+assert renderer.render().max() > 0, "the picture is black"
+from OpenGL import GL
+print("device:" + GL.glGetString(GL.GL_RENDERER).decode())
+"""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A back end that drew a picture here: its MUJOCO_GL name and the device behind it."""
+
+    name: str
+    device: str
+
+
+@functools.cache
+def probe() -> Backend | None:
+    """The first back end that works, tried once a process; None when there is none.
+
+    MUJOCO_GL narrows the search to the one it names ("off" stands for none).
+    """
+    for name in _candidates():
+        env = {k: v for k, v in os.environ.items() if k != "PYOPENGL_PLATFORM"} | {"MUJOCO_GL": name}
+        try:
+            run = subprocess.run(
+                [sys.executable, "-c", _PROBE], env=env, capture_output=True, text=True, timeout=_PROBE_TIMEOUT
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        found = [line for line in run.stdout.splitlines() if line.startswith("device:")]
+        if run.returncode == 0 and found:
+            return Backend(name, found[0].removeprefix("device:"))
+    return None
+
+
+def find_backend() -> str | None:
+    """Name of the OpenGL back end that works here ("egl", "osmesa", "glfw", "cgl") or None. Sets MUJOCO_GL to it."""
+    backend = probe()
+    if backend is None:
+        return None
+    os.environ["MUJOCO_GL"] = backend.name
+    return backend.name
+
+
+def _candidates() -> Sequence[str]:
+    asked = os.environ.get("MUJOCO_GL", "").lower().strip()
+    if asked in _OFF:
+        return ()
+    if sys.platform == "darwin":
+        known: tuple[str, ...] = ("cgl", "glfw")
+    elif sys.platform.startswith("linux"):
+        shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        known = ("egl", "osmesa", "glfw") if shown or asked == "glfw" else ("egl", "osmesa")
+    else:
+        known = ("glfw",)
+    return (asked,) if asked in known else known
+
+
+def describe() -> str:
+    """One sentence for `rookery doctor`: which back end draws films here, and what to install when there is none."""
+    backend = probe()
+    if backend is not None:
+        return f"OpenGL: {backend.name} on {backend.device}."
+    asked = os.environ.get("MUJOCO_GL", "")
+    if asked.lower().strip() in _OFF and asked:
+        return f"OpenGL: switched off by MUJOCO_GL={asked}; films are drawn by PyBullet's software renderer."
+    only = f" (MUJOCO_GL={asked} allows no other than that one)" if asked else ""
+    return (
+        f"OpenGL: none works{only}; films are drawn by PyBullet's software renderer, plainer and slower. On Debian or "
+        "Ubuntu `apt-get install libegl1 libgl1 libgl1-mesa-dri` or `apt-get install libosmesa6` puts that right."
+    )
+
+
+def _make_context(name: str, width: int, height: int) -> Any:
+    """A GL context of that back end, current in this thread, whatever MUJOCO_GL was when mujoco was imported."""
+    if name == "egl":
+        from mujoco.egl import GLContext
+    elif name == "osmesa":
+        from mujoco.osmesa import GLContext
+    elif name == "cgl":
+        from mujoco.cgl import GLContext
+    else:
+        from mujoco.glfw import GLContext
+    context = GLContext(width, height)
+    context.make_current()
+    return context
+
+
+class OpenGLPainter:
+    """Draws the scene of one model with MuJoCo's OpenGL renderer."""
+
+    max_shapes = 4000
+
+    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+        import mujoco
+
+        self._mj = mujoco
+        name = find_backend()
+        if name is None:
+            raise RookeryError(describe())
+        self.name = name
+        self._context = _make_context(name, width, height)
+        self._draw = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_resizeOffscreen(width, height, self._draw)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._draw)
+        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + model.nsite + self.max_shapes)
+        self._model = model
+        self._option = mujoco.MjvOption()
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+
+    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> NDArray[np.uint8]:
+        """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
+        mj = self._mj
+        scene = self._scene
+        self._context.make_current()
+        mj.mjv_updateScene(
+            self._model, data, self._option, None, self._camera(view), mj.mjtCatBit.mjCAT_ALL.value, scene
+        )
+        self._tune_shadows(view)
+        for shape in shapes[: self.max_shapes]:
+            self._add(shape)
+        mj.mjr_render(self._rect, scene, self._draw)
+        pixels = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
+        mj.mjr_readPixels(pixels, None, self._rect, self._draw)
+        return np.ascontiguousarray(pixels[::-1])
+
+    def _camera(self, view: View) -> mujoco.MjvCamera:
+        camera = self._mj.MjvCamera()
+        if view.camera_id >= 0:
+            camera.type = self._mj.mjtCamera.mjCAMERA_FIXED
+            camera.fixedcamid = view.camera_id
+            return camera
+        back = view.eye - view.target
+        distance = float(np.linalg.norm(back))
+        camera.type = self._mj.mjtCamera.mjCAMERA_FREE
+        camera.lookat = view.target
+        camera.distance = distance
+        camera.azimuth = float(np.degrees(np.arctan2(-back[1], -back[0])))
+        camera.elevation = -float(np.degrees(np.arcsin(back[2] / distance)))
+        return camera
+
+    def _tune_shadows(self, view: View) -> None:
+        """Keep the shadow map where the camera looks, or small robots cast blocks; glassy things cast no shadow.
+
+        It reaches past the camera, since the floor outside of it is speckled.
+        """
+        mj = self._mj
+        scene = self._scene
+        self._draw.shadowClip = max(0.5, 1.5 * float(np.linalg.norm(view.eye - view.target)))
+        for i in range(scene.nlight):
+            light = scene.lights[i]
+            if light.type == mj.mjtLightType.mjLIGHT_DIRECTIONAL and not light.headlight:
+                light.pos = view.target - 6.0 * np.asarray(light.dir)
+        for i in range(scene.ngeom):
+            if scene.geoms[i].rgba[3] < 0.5:
+                scene.geoms[i].category = mj.mjtCatBit.mjCAT_DECOR
+
+    def _add(self, shape: Shape) -> None:
+        mj = self._mj
+        scene = self._scene
+        if scene.ngeom >= scene.maxgeom:
+            return
+        geom = scene.geoms[scene.ngeom]
+        rgba = np.asarray(shape.rgba, np.float32)
+        if shape.end is None:
+            size = np.array([shape.radius, 0.0, 0.0])
+            mj.mjv_initGeom(geom, mj.mjtGeom.mjGEOM_SPHERE, size, shape.start, np.eye(3).ravel(), rgba)
+        else:
+            zero = np.zeros(3)
+            mj.mjv_initGeom(geom, mj.mjtGeom.mjGEOM_CAPSULE, zero, zero, np.eye(3).ravel(), rgba)
+            mj.mjv_connector(geom, mj.mjtGeom.mjGEOM_CAPSULE, shape.radius, shape.start, shape.end)
+        geom.category = mj.mjtCatBit.mjCAT_DECOR
+        geom.emission = 0.1
+        scene.ngeom += 1
+
+    def close(self) -> None:
+        """Free the context. Safe to call twice."""
+        if self._context is not None:
+            self._context.make_current()
+            self._draw.free()
+            self._context.free()
+            self._context = None

@@ -1,0 +1,295 @@
+"""Films: a policy in an environment to MP4 or GIF at its real pace, and contact sheets of films."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.rendering.renderer import Camera, Renderer, driven_bodies
+
+Picture = NDArray[np.uint8]
+Writer = Callable[[Picture], None]
+_SUFFIXES = (".mp4", ".gif")
+_UNITS = ("m", "s", "rad", "N")
+_INK = (255, 255, 255, 255)
+_PANEL = (16, 22, 30, 165)
+
+
+@dataclass(frozen=True)
+class Film:
+    """What `film` made: the file, its length in frames and in s, what drew it, and how many episodes ended in it."""
+
+    path: Path
+    frames: int
+    seconds: float
+    backend: str
+    episodes: int
+
+
+def film(
+    env: Any,
+    act: Callable[[Any], Any],
+    path: str | os.PathLike[str],
+    *,
+    seconds: float = 10.0,
+    fps: int = 30,
+    width: int = 640,
+    height: int = 480,
+    camera: Camera | None = None,
+    world: int = 0,
+    trail: bool = True,
+    overlay: bool = True,
+    seed: int | None = None,
+    backend: str = "auto",
+) -> Film:
+    """Reset `env`, let `act` control it for `seconds` of its own time, and write what happens in one of its worlds.
+
+    One second of film is one second of simulation: frame k shows the state at k / fps s.
+
+    Args:
+        env: a VecEnv.
+        act: from observations to actions, as `env.step` takes them.
+        path: the film, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
+        seconds: simulated time to film.
+        fps: frames a second.
+        width: pixels, even.
+        height: pixels, even.
+        camera: "chase", "fixed", a camera of the scene, or (eye, target) in m, see `Renderer`; None is the task's own.
+        world: which of the env's worlds.
+        trail: draw the paths of all free bodies with actuators.
+        overlay: write task, time, episode and metrics into the picture.
+        seed: passed to ``env.reset``.
+        backend: "auto", "opengl" or "software".
+
+    Raises:
+        RookeryError: unknown suffix or camera, sizes that cannot be, a place that cannot be written, no renderer.
+    """
+    path = _check(path, seconds, fps, width, height)
+    if not 0 <= world < env.num_envs:
+        raise RookeryError(f"there is no world {world} to film: this environment has 0 to {env.num_envs - 1}.")
+    model = env.task.scene().compile(visual=True)
+    camera = env.task.camera if camera is None else camera
+    trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
+    total = max(1, round(seconds * fps))
+    renderer = Renderer(model, width=width, height=height, camera=camera, trails=trails, backend=backend)
+    with renderer, _writer(path, fps, width, height) as write:
+        story = _Story(str(env.task_id), world)
+        observation, _ = env.reset(seed)
+        steps = 0
+        for k in range(total):
+            # Half a step of grace: 1 / fps and control_dt are not exact in binary.
+            while (steps + 0.5) * env.control_dt < k / fps:
+                observation, _, _, _, info = env.step(act(observation))
+                steps += 1
+                if story.note(info):
+                    renderer.cut()
+            data = env.world.mj_data(world)
+            picture = renderer.render(data, env.task.markers(world))
+            if overlay:
+                metrics = env.task.metrics() if steps else {}
+                picture = _annotate(picture, story.lines(steps * env.control_dt, metrics))
+            write(picture)
+        return Film(path, total, total / fps, renderer.backend, story.episodes)
+
+
+class _Story:
+    """What the overlay tells of one world."""
+
+    def __init__(self, task_id: str, world: int) -> None:
+        self.task_id = task_id
+        self.world = world
+        self.episodes = 0
+        self.last = ""
+
+    def note(self, info: Mapping[str, Any]) -> bool:
+        """Read a step's info; True when this world's episode ended in it."""
+        ended = info.get("episode")
+        ids = [] if ended is None else [int(i) for i in ended["ids"]]
+        if ended is None or self.world not in ids:
+            return False
+        self.episodes += 1
+        success = ended["metrics"].get("success")
+        if success is not None:
+            self.last = "success" if float(success[ids.index(self.world)]) > 0.5 else "no success"
+        return True
+
+    def lines(self, time: float, metrics: Mapping[str, Any]) -> list[str]:
+        out = [f"{self.task_id}   {time:.1f} s"]
+        figure = next((name for name in metrics if name not in ("success", "crash")), None)
+        if figure is not None:
+            stem, _, unit = figure.rpartition("_")
+            label, unit = (stem, " " + unit) if stem and unit in _UNITS else (figure, "")
+            out.append(f"{label.replace('_', ' ')} {float(metrics[figure][self.world]):.3f}{unit}")
+        return [*out, f"episode {self.episodes}: {self.last}"] if self.last else out
+
+
+def contact_sheet(
+    film: str | os.PathLike[str] | Sequence[Picture],
+    path: str | os.PathLike[str],
+    *,
+    columns: int = 4,
+    rows: int = 3,
+    width: int = 320,
+    fps: float = 30.0,
+) -> Path:
+    """Write columns x rows pictures, evenly spread over a film, as one PNG with the time in each.
+
+    Args:
+        film: a film file, or its frames [H, W, 3] uint8.
+        path: the PNG.
+        columns: pictures side by side.
+        rows: pictures above each other.
+        width: pixels of one picture.
+        fps: frames a second of `film` where it is given as frames.
+
+    Raises:
+        RookeryError: the film cannot be read or has no frames, or the PNG cannot be written.
+    """
+    if columns < 1 or rows < 1 or width < 16:
+        raise RookeryError(f"a contact sheet needs columns, rows >= 1 and width >= 16, got {columns}, {rows}, {width}.")
+    path = Path(path)
+    if path.suffix.lower() != ".png":
+        raise RookeryError(f"a contact sheet is a .png file, got {path.name!r}.")
+    frames, fps = _read(film) if isinstance(film, str | os.PathLike) else (list(film), fps)
+    if not frames:
+        raise RookeryError("the film has no frames, so there is nothing to put on a contact sheet.")
+    height = round(width * frames[0].shape[0] / frames[0].shape[1])
+    gap = 4
+    sheet = Image.new("RGB", (columns * (width + gap) + gap, rows * (height + gap) + gap), (245, 246, 248))
+    picks = np.linspace(0, len(frames) - 1, columns * rows).round().astype(int)
+    for i, k in enumerate(picks):
+        small = Image.fromarray(frames[k]).resize((width, height), Image.Resampling.LANCZOS)
+        tile = _annotate(np.asarray(small), [f"{k / fps:.1f} s"], corner="bottom")
+        sheet.paste(Image.fromarray(tile), (gap + i % columns * (width + gap), gap + i // columns * (height + gap)))
+    with _completed(path) as partial:
+        sheet.save(partial, "PNG")
+    return path
+
+
+def _annotate(picture: Picture, lines: Sequence[str], corner: str = "top") -> Picture:
+    """Write lines on a translucent panel in the left corner, as large as leaves the panel inside the picture."""
+    base = Image.fromarray(picture).convert("RGBA")
+    layer = Image.new("RGBA", base.size)
+    draw = ImageDraw.Draw(layer)
+    text = "\n".join(lines)
+    size = max(10.0, base.height / 26)
+    while True:
+        font = ImageFont.load_default(size)
+        left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font, spacing=0.35 * size)
+        if right - left < base.width - 2.6 * size or size <= 7:
+            break
+        size *= 0.9
+    pad = 0.5 * size
+    x = pad
+    y = pad if corner == "top" else base.height - (bottom - top) - 3 * pad
+    panel = (x, y, x + right - left + 2 * pad, y + bottom - top + 2 * pad)
+    draw.rounded_rectangle(panel, radius=0.5 * pad, fill=_PANEL)
+    draw.multiline_text((x + pad - left, y + pad - top), text, font=font, fill=_INK, spacing=0.35 * size)
+    return np.asarray(Image.alpha_composite(base, layer).convert("RGB"))
+
+
+def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, height: int) -> Path:
+    path = Path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise RookeryError(f"a film is a {' or '.join(_SUFFIXES)} file, got {path.name!r}.")
+    if not (0 < seconds < float("inf")) or fps < 1:
+        raise RookeryError(f"a film needs a positive length and fps >= 1, got {seconds} s at {fps} fps.")
+    if width % 2 or height % 2:
+        raise RookeryError(f"the video format needs an even width and height, got {width} x {height}.")
+    return path
+
+
+@contextmanager
+def _completed(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; moved into place at the end, removed if anything goes wrong."""
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+    except OSError as e:
+        raise RookeryError(f"cannot write {path}: {e.strerror}; choose another place.") from e
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as e:
+        raise RookeryError(f"cannot write {path}: {e.strerror or e}; free some space or choose another place.") from e
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writer(path: Path, fps: int, width: int, height: int) -> Iterator[Writer]:
+    """Takes pictures one by one and encodes them."""
+    with _completed(path) as partial:
+        ffmpeg: Any = None
+
+        def write(picture: Picture) -> None:
+            nonlocal ffmpeg
+            if ffmpeg is None:
+                ffmpeg = _encoder(partial, fps, width, height)
+            ffmpeg.send(np.ascontiguousarray(picture))
+
+        try:
+            yield write
+        finally:
+            if ffmpeg is not None:
+                ffmpeg.close()
+        if partial.stat().st_size == 0:
+            raise RookeryError(f"cannot write {path}: the encoder wrote nothing; is the disk full?")
+
+
+def _encoder(path: Path, fps: int, width: int, height: int) -> Any:
+    """An ffmpeg process as a generator that is sent pictures."""
+    import imageio_ffmpeg
+
+    if path.suffix.lower() == ".gif":
+        palette = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer"
+        codec = "gif"
+        pixels = "pal8"
+        output = ["-vf", palette]
+    else:
+        codec = "libx264"
+        pixels = "yuv420p"
+        output = ["-preset", "veryfast", "-crf", "20", "-movflags", "+faststart"]
+    try:
+        ffmpeg = imageio_ffmpeg.write_frames(
+            str(path),
+            (width, height),
+            fps=fps,
+            codec=codec,
+            pix_fmt_out=pixels,
+            quality=None,
+            bitrate=None,
+            macro_block_size=2,
+            output_params=output,
+            ffmpeg_log_level="error",
+        )
+        ffmpeg.send(None)
+    except RuntimeError as e:
+        raise RookeryError(f"no film can be encoded: {e}; `pip install imageio-ffmpeg` brings the encoder.") from e
+    return ffmpeg
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[list[Picture], float]:
+    """All frames [H, W, 3] of a film file, and its frames a second."""
+    import imageio_ffmpeg
+
+    if not Path(path).is_file():
+        raise RookeryError(f"there is no film {os.fspath(path)!r}.")
+    try:
+        reader = imageio_ffmpeg.read_frames(str(path))
+        meta = next(reader)
+        width, height = meta["size"]
+        frames = [np.frombuffer(raw, np.uint8).reshape(height, width, 3) for raw in reader]
+    except (RuntimeError, OSError, StopIteration, ValueError, KeyError) as e:
+        raise RookeryError(f"{os.fspath(path)!r} cannot be read as a film: {e}.") from e
+    return frames, float(meta["fps"])

@@ -1,0 +1,1 @@
+"""Sensors: cameras, ray casting, point clouds and height scans."""

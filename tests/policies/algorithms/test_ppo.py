@@ -1,0 +1,280 @@
+"""One update against a plain implementation with autograd, masks, separate weights, and settings."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+from torch import nn
+
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.sim.errors import RookeryError
+
+BASE = PPOConfig(steps=12, epochs=2, minibatches=3, hidden=(16, 8), schedule="fixed", entropy_coef=0.01, gamma=0.97)
+
+
+def sequential(mlp) -> nn.Sequential:
+    parts: list[nn.Module] = []
+    for w, b in zip(mlp.weights, mlp.biases, strict=True):
+        layer = nn.Linear(w.shape[1], w.shape[2])
+        layer.weight.data.copy_(w[0].T)
+        layer.bias.data.copy_(b[0, 0])
+        parts += [layer, nn.Tanh()]
+    return nn.Sequential(*parts[:-1])
+
+
+def flat(net: nn.Sequential) -> torch.Tensor:
+    return torch.cat([t.flatten() for m in net if isinstance(m, nn.Linear) for t in (m.weight.T, m.bias)])
+
+
+def plain_update(ppo: PPO) -> torch.Tensor:
+    """PPO's update as one would write it down, on copies; returns the new parameters.
+
+    Takes only the collected rollout and the initial weights from the trainer.
+    """
+    c, a = ppo.config, ppo.agents["point"]
+    actor = sequential(a.actor)
+    critic = sequential(a.critic)
+    log_std = nn.Parameter(a.log_std[0, 0].clone())
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters(), log_std], lr=c.learning_rate, eps=1e-5)
+    generator = torch.Generator()
+    generator.set_state(ppo._generator.get_state())
+    r = a.rollout
+    now = ppo._now
+    see = lambda x: ((x - a.observations.mean) / a.observations.std).clamp(-c.obs_clip, c.obs_clip)  # noqa: E731
+    obs = r.observation
+    last = see(now["obs.point"])
+    state = r.state
+    last_state = now.get("state")
+    steps, worlds, count, _ = obs.shape
+    critic_in = obs
+    critic_last = last
+    if state is not None:
+        look = lambda s, o: torch.cat((s.unsqueeze(-2).expand(*o.shape[:-1], s.shape[-1]), o), -1)  # noqa: E731
+        critic_in = look(state, obs)
+        critic_last = look(last_state, last)
+    active = torch.ones(steps, worlds, count, dtype=torch.bool) if r.active is None else r.active
+    last_active = now.get("active.point", torch.ones(worlds, count, dtype=torch.bool))
+    with torch.no_grad():
+        value = critic(critic_in).squeeze(-1)
+        last_value = critic(critic_last).squeeze(-1)
+        final = torch.zeros_like(value)
+        for t, ids, o, s in r.finals:
+            final[t, ids] = critic(o if s is None else look(s, o)).squeeze(-1)
+        advantage = torch.zeros_like(value)
+        carry = torch.zeros(worlds, count)
+        for t in reversed(range(steps)):
+            on = (last_active if t == steps - 1 else active[t + 1]).float()
+            cut = r.truncated[t].unsqueeze(1).float()
+            end = r.terminated[t].unsqueeze(1).float()
+            following = last_value if t == steps - 1 else value[t + 1]
+            following = cut * final[t] + (1 - cut) * (1 - end) * on * following
+            delta = r.reward[t] + c.gamma * following - value[t]
+            carry = delta + c.gamma * c.lam * (1 - cut) * (1 - end) * on * carry
+            advantage[t] = carry
+        returns = advantage + value
+        adv = advantage[active]
+        advantage = (advantage - adv.mean()) / (adv.std(correction=0) + 1e-8)
+        if c.normalize_values:
+            x = returns[active].double()  # one update of the debiased averages is the batch's own mean and variance
+            mean = x.mean()
+            var = (x.square().mean() - x.mean() ** 2).clamp(min=1e-2)
+            returns = ((returns - mean) / var.sqrt()).float()
+        old = torch.distributions.Normal(actor(obs), log_std.exp()).log_prob(r.action).sum(-1)
+    rows = lambda x: x.reshape(steps * worlds * count, *x.shape[3:])  # noqa: E731
+    obs, critic_in, action, old, advantage, returns, value, active = map(
+        rows, (obs, critic_in, r.action, old, advantage, returns, value, active)
+    )
+    for _ in range(c.epochs):
+        order = torch.randperm(len(old), generator=generator)
+        size = len(old) // c.minibatches
+        for k in range(c.minibatches):
+            i = order[k * size : (k + 1) * size]
+            i = i[active[i]]
+            policy = torch.distributions.Normal(actor(obs[i]), log_std.exp())
+            ratio = (policy.log_prob(action[i]).sum(-1) - old[i]).exp()
+            surrogate = torch.min(ratio * advantage[i], ratio.clamp(1 - c.clip, 1 + c.clip) * advantage[i]).mean()
+            new = critic(critic_in[i]).squeeze(-1)
+            distance = (
+                nn.MSELoss(reduction="none")
+                if c.value_loss == "mse"
+                else nn.HuberLoss(reduction="none", delta=c.huber_delta)
+            )
+            half = 0.5 if c.value_loss == "mse" else 1.0
+            value_loss = half * distance(new, returns[i])
+            if c.value_clip is not None:
+                near = value[i] + (new - value[i]).clamp(-c.value_clip, c.value_clip)
+                value_loss = torch.max(value_loss, half * distance(near, returns[i]))
+            entropy = policy.entropy().sum(-1).mean()
+            loss = -surrogate + c.value_coef * value_loss.mean() - c.entropy_coef * entropy
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], c.max_grad_norm)
+            optimizer.step()
+    return torch.cat((flat(actor), flat(critic), log_std)).detach()
+
+
+CASES = {
+    "plain": {},
+    "raw values": {"normalize_values": False, "value_coef": 0.5, "value_clip": 0.2},
+    "huber": {"value_loss": "huber", "huber_delta": 0.3, "value_clip": 0.1},
+    "central critic": {"critic": "central", "critic_hidden": (24,)},
+    "hard clip": {"clip": 0.01, "learning_rate": 3e-3, "max_grad_norm": 0.1},
+}
+
+
+@pytest.mark.parametrize("drop_out", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_update_equals_a_plain_implementation(case, drop_out):
+    config = dataclasses.replace(BASE, **CASES[case])
+    ppo = PPO(FakeEnv(10, agents=2, act=2, horizon=9, limit=1.5, drop_out=drop_out), config)
+    ppo.agents["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
+    ppo.agents["point"].divide(2)
+    ppo.collect()
+    roll = ppo.agents["point"].rollout
+    assert roll.truncated.any() and roll.terminated.any() and (roll.active is not None) == drop_out
+    want = plain_update(ppo)
+    before = ppo.agents["point"].parameters[0].clone()
+    ppo.update()
+    got = ppo.agents["point"].parameters[0]
+    assert (want - before).abs().max() > 1e-3
+    torch.testing.assert_close(got, want, rtol=0.0, atol=1e-5)
+
+
+def test_what_inactive_agents_see_and_earn_changes_nothing():
+    results = []
+    for garbage in (False, True):
+        ppo = PPO(FakeEnv(10, agents=3, horizon=9, drop_out=True), BASE)
+        ppo.collect()
+        roll = ppo.agents["point"].rollout
+        assert roll.active is not None and not roll.active.all()
+        if garbage:
+            off = ~roll.active
+            for x in (roll.observation, roll.action, roll.noise, roll.reward):
+                x[off] = 7.0
+        figures = ppo.update()
+        results.append((ppo.agents["point"].parameters.clone(), figures))
+    (a, first), (b, second) = results
+    torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    for key, value in first.items():
+        assert value == pytest.approx(second[key], rel=1e-4, abs=1e-6), key
+
+
+def test_separate_weights_learn_as_single_learners_would():
+    config = dataclasses.replace(BASE, share=False)
+    ppo = PPO(FakeEnv(10, agents=3, horizon=9), config)
+    ppo.collect()
+    a = ppo.agents["point"]
+    a.parameters += 0.1 * torch.randn(a.parameters.shape, generator=torch.Generator().manual_seed(0))
+    samples = a.samples(ppo._now["obs.point"], None, None)
+    singles = []
+    for g in range(3):
+        single = PPO(FakeEnv(10, agents=1, horizon=9), BASE)
+        single.agents["point"].parameters.copy_(a.parameters[g : g + 1])
+        mine = copy.copy(samples)
+        for name, x in vars(samples).items():
+            setattr(mine, name, None if x is None else x[g : g + 1].clone())
+        figures = torch.stack([single.learn(single.agents["point"], mine, slice(0, 60)) for _ in range(3)])
+        singles.append((single.agents["point"].parameters, figures))
+    figures = torch.stack([ppo.learn(a, samples, slice(0, 60)) for _ in range(3)])
+    torch.testing.assert_close(a.parameters, torch.cat([p for p, _ in singles]), rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(figures, torch.cat([f for _, f in singles], -1), rtol=1e-4, atol=1e-5)
+
+
+def test_separate_advantages_and_rows_belong_to_their_agents():
+    ppo = PPO(FakeEnv(6, agents=3, horizon=5), dataclasses.replace(BASE, share=False))
+    a = ppo.agents["point"]
+    x = torch.arange(12 * 6 * 3).view(12, 6, 3).float()
+    rows = a.rows(x.unsqueeze(-1)).squeeze(2)
+    for g in range(3):
+        assert torch.equal(rows[g], x[..., g].reshape(-1))
+    assert torch.equal(a._grid(rows, 12), x)
+    obs = torch.randn(6, 3, 3)
+    mean = a.mean_action(obs).clone()
+    for g, policy in enumerate(ppo.policies().values()):
+        torch.testing.assert_close(policy(obs[:, g]), mean[:, g].clamp(-1, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_training_starts_at_the_neutral_action_and_policies_travel():
+    env = FakeEnv(16, agents=2, act=3)
+    ppo = PPO(env, BASE)
+    obs, _ = env.reset()
+    assert (ppo.act(obs)["point"] - 0.1).abs().max() < 0.1
+    for _ in range(3):
+        ppo.collect()
+        ppo.update()
+    obs, _ = env.reset()
+    torch.testing.assert_close(ppo.policies()["point"](obs["point"]), ppo.act(obs)["point"], rtol=1e-5, atol=1e-6)
+
+
+def test_adaptive_rate_falls_and_rises_by_half():
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="adaptive", target_kl=0.01, learning_rate=1e-3))
+    a = ppo.agents["point"]
+    rates = []
+    for kl, last in ((0.03, False), (0.001, False), (0.001, True), (0.01, True), (0.03, True)):
+        ppo._adapt(a, torch.tensor([kl]), last)
+        rates.append(a.learning_rate.item())
+    want = [1e-3 / 1.5, 1e-3 / 1.5, 1e-3, 1e-3, 1e-3 / 1.5]
+    assert rates == pytest.approx(want, rel=1e-5)
+    for _ in range(40):
+        ppo._adapt(a, torch.tensor([1.0]), True)
+    assert a.learning_rate.item() == pytest.approx(ppo.config.learning_rate_min)
+
+
+def test_linear_rate_reaches_zero_at_the_end(tmp_path):
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="linear", learning_rate=1e-3))
+    rates = []
+    ppo.train(4 * 12 * 8, tmp_path, lambda row: rates.append(row["point/learning_rate"]))
+    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+
+
+def test_it_learns(tmp_path):
+    ppo = PPO(FakeEnv(32), PPOConfig(gamma=0.95, hidden=(16,), target_success=0.9, success_window=100))
+    result = ppo.train(32 * 32 * 100, tmp_path, lambda row: None)
+    assert result["stopped"] == "success" and ppo.episodes.success >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"activation": "tan"}, "did you mean 'tanh'"),
+        ({"schedule": "adaptiv"}, "did you mean 'adaptive'"),
+        ({"gamma": 1.5}, "from 0 to 1"),
+        ({"epochs": 0}, "at least 1"),
+        ({"learning_rate": 0.0}, "above 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings, words):
+    with pytest.raises(RookeryError, match=words):
+        PPOConfig(**settings)
+
+
+def test_settings_travel_as_json():
+    config = dataclasses.replace(BASE, critic_hidden=(3, 4), separate=("a",))
+    assert PPOConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(RookeryError, match="did you mean 'gamma'"):
+        PPOConfig.from_dict({"gama": 0.9})
+
+
+def test_environments_that_do_not_fit_are_refused():
+    with pytest.raises(RookeryError, match="minibatches"):
+        PPO(FakeEnv(1), dataclasses.replace(BASE, steps=1, minibatches=4))
+    with pytest.raises(RookeryError, match="separate names group"):
+        PPO(FakeEnv(4), dataclasses.replace(BASE, separate=("nobody",)))
+    with pytest.raises(RookeryError, match="vector reward"):
+        PPO(FakeEnv(4, vector=True), BASE).collect()
+    with pytest.raises(RookeryError, match="collect"):
+        PPO(FakeEnv(4), BASE).update()
+
+
+def test_diverged_training_is_a_sentence():
+    env = FakeEnv(4)
+    ppo = PPO(env, BASE)
+    env.step = lambda actions, step=env.step: (lambda o, r, *rest: (o, {"point": r["point"] * float("nan")}, *rest))(
+        *step(actions)
+    )
+    with pytest.raises(RookeryError, match="diverged"):
+        ppo._iterate()

@@ -1,0 +1,315 @@
+"""Demonstrations: recorded, checked on loading, replayed to the bit, given in batches, cloned."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import rookery
+from rookery.demonstrations import record, recorded_env
+from rookery.policies.datasets import writer as writer_module
+from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.datasets.replay import player, replay
+from rookery.policies.datasets.writer import Writer
+from rookery.policies.imitation.behavior_cloning import CloneConfig, clone, measure
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError
+
+SHORT = {"episode_s": 0.4, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Five episodes in three rounds of two worlds, one of which ends early by a crash into its limits."""
+    out = tmp_path_factory.mktemp("demos") / "hover"
+    made = record(Path("drone-hover"), out, 5, num_envs=2, config=SHORT, engine="mujoco", seed=3, randomize="default")
+    assert (made.episodes, made.attempts) == (5, 6)
+    return out
+
+
+@pytest.fixture
+def copy(folder, tmp_path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_rows_are_what_the_environment_said(folder):
+    """A second environment, stepped by hand with the recorded actions, gives every column."""
+    data = Dataset(folder)
+    env = recorded_env(data)
+    obs, _ = env.reset(3)
+    episodes = [data.episode(0), data.episode(1)]
+    weights = data.contract["task_config"]["reward"]
+    for t in range(episodes[0].facts.length):
+        for world, e in enumerate(episodes):
+            assert torch.equal(e.columns["observation.drone"][t], obs["drone"][world])
+            error = env.task.observe()["drone"]["position_error"][world]
+            assert torch.equal(e.columns["term.drone.position_error"][t], error)
+        obs, reward, terminated, truncated, info = env.step(
+            torch.stack([e.columns["action.drone"][t] for e in episodes])
+        )
+        for world, e in enumerate(episodes):
+            assert torch.equal(e.columns["reward.drone"][t], reward["drone"][world])
+            assert e.columns["truncated"][t] == truncated[world]
+            assert e.columns["terminated"][t] == terminated[world]
+            terms = {k.rsplit(".", 1)[1]: v[t] for k, v in e.columns.items() if k.startswith("reward_term.")}
+            total = sum(weights[name] * v for name, v in terms.items())
+            assert torch.allclose(total, reward["drone"][world], atol=1e-5)
+    for world, e in enumerate(episodes):
+        assert torch.equal(e.columns["observation.drone"][-1], info["final_observation"]["drone"][world])
+        assert e.facts.returns["drone"] == pytest.approx(e.columns["reward.drone"].sum().item(), rel=1e-5)
+    env.close()
+
+
+def test_facts_say_where_an_episode_comes_from(folder):
+    data = Dataset(folder)
+    assert [(e.seed, e.world) for e in data.episodes] == [(3, 0), (3, 1), (4, 0), (4, 1), (5, 0)]
+    assert data.frames == sum(e.length for e in data.episodes) <= 200
+    assert {e.cause for e in data.episodes} <= {"time limit", "crash"}
+    assert data.recording["engine"] == "mujoco" and data.recording["num_envs"] == 2
+    assert data.columns["term.drone.position_error"].unit == "m"
+    starts = {tuple(data.read(i, ["observation.drone"])["observation.drone"][0].flatten().tolist()) for i in range(5)}
+    assert len(starts) == 5, "every episode starts elsewhere"
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "rotor"])
+def test_replay_gives_the_same_bits(engine, tmp_path):
+    record(Path("drone-hover"), tmp_path / "d", 4, num_envs=3, config=SHORT, engine=engine, randomize="default")
+    data = Dataset(tmp_path / "d")
+    env = recorded_env(data)
+    results = replay(env, data)
+    assert [r.episode for r in results] == [0, 1, 2, 3]
+    assert all(r.exact and r.error == 0.0 and r.reward_error == 0.0 for r in results)
+    assert replay(env, data, [3]) == results[3:], "alone, without the others of its round"
+    env.close()
+
+
+def test_replay_notices_other_physics(folder):
+    data = Dataset(folder)
+    data.recording["fixed"] = {"mass": 1.05}
+    env = recorded_env(data)
+    result = replay(env, data, [1])[0]
+    assert not result.exact and 0 < result.error < 10 and result.step is not None
+    env.close()
+
+
+def test_player_acts_in_its_world_alone(folder):
+    data = Dataset(folder)
+    env = recorded_env(data)
+    act = player(env, data, 1)
+    recorded = data.episode(1).columns["action.drone"]
+    obs, _ = env.reset(data.episodes[1].seed)
+    first = act(obs)["drone"]
+    second = act(obs)["drone"]
+    assert torch.equal(first[1], recorded[0]) and torch.equal(second[1], recorded[1])
+    assert not first[0].any()
+    with pytest.raises(RookeryError, match="no episode 9"):
+        player(env, data, 9)
+    env.close()
+
+
+def test_only_success_keeps_successes_and_gives_up(tmp_path):
+    half = SHORT | {"success_m": 0.17}
+    made = record(Path("drone-hover"), tmp_path / "d", 3, num_envs=4, config=half, engine="mujoco", only_success=True)
+    data = Dataset(tmp_path / "d")
+    assert len(data) == 3 and all(e.success for e in data.episodes)
+    assert made.successes is not None and made.successes < made.attempts
+    hopeless = SHORT | {"success_m": 1e-9}
+    with pytest.raises(RookeryError, match="none of 20 episodes succeeded"):
+        record(Path("drone-hover"), tmp_path / "e", 2, num_envs=2, config=hopeless, engine="mujoco", only_success=True)
+    assert not (tmp_path / "e" / "meta.json").exists()
+
+
+def test_transitions_come_once_each_and_fit_together(folder):
+    data = Dataset(folder)
+    batches = list(data.transitions(32, seed=1, window=2))
+    assert [len(b) for b in batches[:-1]] == [32] * (len(batches) - 1)
+    assert sum(len(b) for b in batches) == data.frames
+    parts = [data.episode(i).columns for i in range(len(data))]
+    wanted = torch.cat([torch.cat((c["observation.drone"][:-1, 0], c["observation.drone"][1:, 0]), 1) for c in parts])
+    got = torch.cat([torch.cat((b.observation, b.next_observation), 1) for b in batches])
+    assert {tuple(r) for r in got.tolist()} == {tuple(r) for r in wanted.tolist()}
+    assert not torch.equal(got, wanted)
+    plain = torch.cat([b.action for b in data.transitions(64, shuffle=False)])
+    assert torch.equal(plain, torch.cat([c["action.drone"][:, 0] for c in parts]))
+    ends = torch.cat([b.terminated | b.truncated for b in data.transitions(64, episodes=[2, 4])])
+    assert int(ends.sum()) == 2
+    again = next(data.transitions(32, seed=1, window=2))
+    assert torch.equal(again.observation, batches[0].observation)
+
+
+def test_a_clone_does_what_was_done(folder, tmp_path):
+    """Actions are replaced by a known linear law of the observation, which the clone must find."""
+    data = Dataset(folder)
+    law = 0.3 * torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
+    with Writer(tmp_path / "law", data.contract, data.recording) as writer:
+        for i in range(len(data)):
+            e = data.episode(i)
+            seen = e.columns["observation.drone"][:-1]
+            writer.add(dataclasses.replace(e, columns=e.columns | {"action.drone": (seen @ law).clamp(-1, 1)}))
+    lawful = Dataset(tmp_path / "law")
+    rows = []
+    config = CloneConfig(epochs=80, batch=64, hidden=(32,), learning_rate=5e-3, held_out=0.0)
+    policy = clone(lawful, config, progress=rows.append)
+    idle = measure(Policy(16, 4, (4,)), lawful)
+    assert [r["epoch"] for r in rows] == list(range(1, 81))
+    assert rows[-1]["error"] == pytest.approx(measure(policy, lawful), rel=1e-5)
+    assert measure(policy, lawful) < 0.02 * idle
+    short = dataclasses.replace(config, epochs=2, held_out=0.4)
+    one = clone(lawful, short, progress=rows.append)
+    two = clone(lawful, short)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    alone = [measure(one, lawful, episodes=[i]) for i in range(5)]
+    pairs = [(a + b) / 2 for k, a in enumerate(alone) for b in alone[k + 1 :]]
+    assert any(rows[-1]["error"] == pytest.approx(p, rel=1e-4) for p in pairs), (
+        "two episodes of equal length are held out"
+    )
+
+
+# What can be wrong with a folder
+
+
+def rewrite(file: Path, change: dict[str, torch.Tensor | None], **said: object) -> None:
+    """An episode file with some columns and marks changed, and its checksum in meta.json put right."""
+    tensors = safetensors.torch.load_file(file)
+    with safetensors.safe_open(file, framework="pt") as opened:
+        mark = json.loads(opened.metadata()["rookery"])
+    tensors = {k: v for k, v in (tensors | change).items() if v is not None}
+    safetensors.torch.save_file(tensors, file, {"rookery": json.dumps(mark | said)})
+    meta = json.loads((file.parent.parent / "meta.json").read_text())
+    meta["episodes"][int(file.stem)]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (file.parent.parent / "meta.json").write_text(json.dumps(meta))
+
+
+def test_damage_is_told_in_a_sentence(copy):
+    file = copy / "episodes" / "000001.safetensors"
+    whole = file.read_bytes()
+    columns = Dataset(copy).episode(1).columns
+    action = columns["action.drone"]
+    broken = action.clone()
+    broken[7, 0, 2] = torch.nan
+    cases: list[tuple[object, str]] = [
+        ({"action.drone": None}, "lacks the column 'action.drone'"),
+        ({"action.drone": action[:-1].clone()}, r"'action.drone' is \(39, 1, 4\) and must be \(40, 1, 4\)"),
+        ({"action.drone": broken}, "'action.drone' has NaN or infinity, first in row 7"),
+        ({"action.drone": action.double()}, "'action.drone' is float64 and must be float32"),
+        ({"control_dt": "0.02"}, "control period of 0.02 s and the dataset with 0.01 s"),
+        ({"task_id": "drone-track"}, "is of task 'drone-track' or of other observations"),
+    ]
+    for change, sentence in cases:
+        file.write_bytes(whole)
+        assert isinstance(change, dict)
+        said = {k: v for k, v in change.items() if isinstance(v, str)}
+        rewrite(file, {k: v for k, v in change.items() if k not in said}, **said)
+        with pytest.raises(RookeryError, match=sentence):
+            Dataset(copy)
+    file.write_bytes(whole)
+    rewrite(file, {})
+    file.write_bytes(whole[:-100])
+    with pytest.raises(RookeryError, match="is cut short or damaged"):
+        Dataset(copy, check=False)
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(RookeryError, match="was changed after it was recorded"):
+        Dataset(copy)
+    file.unlink()
+    with pytest.raises(RookeryError, match="is missing"):
+        Dataset(copy)
+
+
+def test_wrong_meta_is_told_in_a_sentence(copy, tmp_path):
+    meta = copy / "meta.json"
+    good = json.loads(meta.read_text())
+    without = {k: v for k, v in good["columns"].items() if k != "action.drone"}
+    for change, sentence in (
+        ({"version": 99}, "up to version 1: upgrade Rookery"),
+        ({"format": "other"}, "is other version 1"),
+        ({"columns": without}, "lacks the column 'action.drone'"),
+        ({"episodes": [{}]}, "is damaged"),
+    ):
+        meta.write_text(json.dumps(good | change))
+        with pytest.raises(RookeryError, match=sentence):
+            Dataset(copy)
+    meta.write_text("{")
+    with pytest.raises(RookeryError, match="is damaged"):
+        Dataset(copy)
+    meta.unlink()
+    with pytest.raises(RookeryError, match="the recording was cut off"):
+        Dataset(copy)
+    with pytest.raises(RookeryError, match="holds no demonstrations"):
+        Dataset(tmp_path / "nowhere")
+
+
+def test_another_task_is_refused(folder):
+    from rookery.sim2real.contract import build_contract
+
+    data = Dataset(folder)
+    data.require(data.contract)
+    for task, config, sentence in (
+        ("drone-track", {}, "the task is"),
+        ("drone-hover", {"action": "rotor_thrust"}, "the action of drone is"),
+        ("drone-hover", {"num_drones": 2}, "the agents of drone is 1 in them and 2 there"),
+        ("drone-hover", {"control_dt": 0.02}, "the control period is 0.01 in them and 0.02 there"),
+    ):
+        env = rookery.make(task, 1, config=config)
+        with pytest.raises(RookeryError, match=sentence):
+            data.require(build_contract(env))
+        env.close()
+
+
+def test_full_disk_and_interruption(folder, tmp_path, monkeypatch):
+    data = Dataset(folder)
+
+    def full(file: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, Writer(tmp_path / "full", data.contract, data.recording) as writer:
+        patch.setattr(writer_module, "replace", full)
+        with pytest.raises(RookeryError, match=r"the disk of .* is full: make room"):
+            writer.add(data.episode(0))
+    assert not list((tmp_path / "full").rglob("*.safetensors"))
+    with contextlib.suppress(KeyboardInterrupt), Writer(tmp_path / "cut", data.contract, data.recording) as writer:
+        writer.add(data.episode(0))
+        raise KeyboardInterrupt
+    assert len(Dataset(tmp_path / "cut")) == 1, "Ctrl-C keeps what was recorded"
+    with pytest.raises(RookeryError, match="is not empty"):
+        Writer(tmp_path / "cut", data.contract, data.recording)
+    with Writer(tmp_path / "odd", data.contract, {}) as writer:
+        writer.add(data.episode(0))
+        odd = {k: v for k, v in data.episode(1).columns.items() if k != "terminated"}
+        with pytest.raises(RookeryError, match="has other columns"):
+            writer.add(dataclasses.replace(data.episode(1), columns=odd))
+
+
+def test_agents_that_take_no_part_give_no_transitions(folder, tmp_path):
+    data = Dataset(folder)
+    with Writer(tmp_path / "d", data.contract, data.recording) as writer:
+        e = data.episode(0)
+        active = torch.arange(e.facts.length).unsqueeze(1) < 7
+        writer.add(dataclasses.replace(e, columns=e.columns | {"active.drone": active}))
+    (batch,) = Dataset(tmp_path / "d").transitions(100, shuffle=False)
+    assert torch.equal(batch.action, e.columns["action.drone"][:7, 0])
+
+
+def test_settings_and_sizes_are_checked(folder, tmp_path):
+    data = Dataset(folder)
+    with pytest.raises(RookeryError, match="did you mean 'drone'"):
+        next(data.transitions(8, group="dron"))
+    with pytest.raises(RookeryError, match="held_out is 1"):
+        CloneConfig(held_out=1.0)
+    with pytest.raises(RookeryError, match="epochs is 0"):
+        CloneConfig(epochs=0)
+    with pytest.raises(RookeryError, match="none or default"):
+        record(Path("drone-hover"), tmp_path / "d", 1, num_envs=1, randomize="ranges.toml")
+    with pytest.raises(RookeryError, match="episodes is 0"):
+        record(Path("drone-hover"), tmp_path / "e", 0, num_envs=1)
+    long = {"episode_s": 1e6, "settled_s": 1.0}
+    with pytest.raises(RookeryError, match="need more than 4 GB: record with fewer --num-envs"):
+        record(Path("drone-hover"), tmp_path / "f", 1, num_envs=8, config=long)

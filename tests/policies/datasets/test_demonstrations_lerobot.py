@@ -1,0 +1,192 @@
+"""LeRobot's layout: read with plain pyarrow, and back to the bit; datasets from elsewhere as far as they go."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from rookery.demonstrations import record
+from rookery.policies.datasets import lerobot
+from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.datasets.lerobot import export_lerobot
+from rookery.policies.datasets.lerobot_import import import_lerobot
+from rookery.policies.datasets.video import decode
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import build_contract, validate_contract
+
+SHORT = {"episode_s": 0.2, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4, "num_drones": 2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Three episodes of two drones, with pictures."""
+    out = tmp_path_factory.mktemp("demos") / "hover"
+    record(
+        Path("drone-hover"), out, 3, num_envs=2, config=SHORT, seed=3, camera="fixed", size=(32, 24)
+    )  # fmt: skip
+    return out
+
+
+@pytest.fixture(scope="module")
+def exported(folder, tmp_path_factory) -> Path:
+    return export_lerobot(Dataset(folder), tmp_path_factory.mktemp("lerobot") / "hover", "hover where you are told")
+
+
+@pytest.fixture
+def copy(exported, tmp_path) -> Path:
+    return Path(shutil.copytree(exported, tmp_path / "copy"))
+
+
+def test_plain_pyarrow_reads_every_step(folder, exported):
+    data = Dataset(folder)
+    table = pq.read_table(exported / "data" / "chunk-000" / "file-000.parquet")
+    info = json.loads((exported / "meta" / "info.json").read_text())
+    assert info["codebase_version"] == "v3.0" and info["fps"] == 100
+    assert (info["total_episodes"], info["total_frames"]) == (3, table.num_rows) == (3, data.frames)
+    assert {n for n, f in info["features"].items() if f["dtype"] != "video"} == set(table.column_names)
+    assert table.schema.field("observation.state").type == pa.list_(pa.float32(), 32)
+    assert len(set(info["features"]["observation.state"]["names"])) == 32
+    assert info["features"]["action"]["names"][4] == "drone_1.roll_rate"
+    assert table["index"].to_pylist() == list(range(data.frames))
+    episode = np.array(table["episode_index"])
+    for i in range(3):
+        columns = data.episode(i).columns
+        mine = table.filter(pa.array(episode == i))
+        length = data.episodes[i].length
+        assert mine["frame_index"].to_pylist() == list(range(length))
+        assert mine["timestamp"].to_pylist() == [np.float32(t / 100) for t in range(length)]
+        for name, ours in (("observation.state", "observation.drone"), ("action", "action.drone")):
+            assert np.array_equal(np.array(mine[name].to_pylist(), np.float32), columns[ours][:length].flatten(1))
+        assert np.array_equal(mine["next.reward"], columns["reward.drone"].mean(1))
+        assert mine["next.done"].to_pylist() == [False] * (length - 1) + [True]
+        assert mine["next.success"].to_pylist()[-1] == data.episodes[i].success
+        assert (
+            mine["rookery.term.drone.position_error"][4].as_py()
+            == columns["term.drone.position_error"][4].flatten().tolist()
+        )
+
+
+def test_the_tables_beside_the_data(folder, exported):
+    data = Dataset(folder)
+    lines = pq.read_table(exported / "meta" / "episodes" / "chunk-000" / "file-000.parquet").to_pylist()
+    tasks = pq.read_table(exported / "meta" / "tasks.parquet")
+    about = json.loads(tasks.schema.metadata[b"pandas"])
+    assert tasks.column(about["index_columns"][0]).to_pylist() == ["hover where you are told"]
+    key = "observation.images.fixed"
+    start = 0
+    for i, line in enumerate(lines):
+        length = data.episodes[i].length
+        assert line["tasks"] == ["hover where you are told"]
+        assert (line["episode_index"], line["length"]) == (i, length)
+        assert (line["dataset_from_index"], line["dataset_to_index"]) == (start, start + length)
+        assert (line[f"videos/{key}/file_index"], line[f"videos/{key}/from_timestamp"]) == (i, 0.0)
+        assert line[f"videos/{key}/to_timestamp"] == pytest.approx(length / 100)
+        start += length
+    stats = json.loads((exported / "meta" / "stats.json").read_text())
+    every = torch.cat([data.episode(i).columns["action.drone"] for i in range(3)]).flatten(1).double()
+    for name, wanted in (("mean", every.mean(0)), ("std", every.std(0, correction=0)), ("max", every.amax(0))):
+        assert stats["action"][name] == pytest.approx(wanted.tolist(), abs=1e-9)
+    assert stats["action"]["count"] == [data.frames]
+    pictures = np.concatenate([np.stack(list(decode(data.video(i, "fixed")))) for i in range(3)]) / 255.0
+    assert pictures.shape == (data.frames, 24, 32, 3)
+    assert np.ravel(stats[key]["mean"]) == pytest.approx(pictures.mean((0, 1, 2)))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_there_and_back_is_the_same_to_the_bit(folder, exported, tmp_path):
+    back = import_lerobot(exported, tmp_path / "back")
+    assert len(back) == 3 and list(back.cameras) == ["fixed"]
+    assert files(tmp_path / "back") == files(folder)
+
+
+def test_many_data_files(folder, exported, tmp_path, monkeypatch):
+    monkeypatch.setattr(lerobot, "DATA_MB", 0.001)
+    monkeypatch.setattr(lerobot, "CHUNK", 2)
+    data = export_lerobot(Dataset(folder), tmp_path / "many") / "data"
+    assert sorted(str(f.relative_to(data)) for f in data.rglob("*.parquet")) == [
+        "chunk-000/file-000.parquet", "chunk-000/file-001.parquet", "chunk-001/file-000.parquet",
+    ]  # fmt: skip
+    import_lerobot(tmp_path / "many", tmp_path / "back")
+    assert files(tmp_path / "back") == files(folder)
+
+
+def test_one_from_elsewhere(copy, folder, tmp_path):
+    """Without our own folder it is anybody's: vectors, limits from the data, ends where they are told."""
+    shutil.rmtree(copy / "rookery")
+    data = import_lerobot(copy, tmp_path / "foreign", build_contract)
+    ours = Dataset(folder)
+    validate_contract(data.contract, networks=False)
+    assert data.groups == ["robot"] and data.control_dt == pytest.approx(0.01)
+    spec = data.contract["groups"]["robot"]["action"]
+    low, high = (torch.tensor(spec[k]) for k in ("low", "high"))
+    for i in range(3):
+        got = data.episode(i)
+        wanted = ours.episode(i)
+        assert torch.equal(
+            got.columns["observation.robot"][:-1, 0], wanted.columns["observation.drone"][:-1].flatten(1)
+        )
+        commanded = low + (got.columns["action.robot"][:, 0] + 1) / 2 * (high - low)
+        assert torch.allclose(commanded, wanted.columns["action.drone"].flatten(1), atol=1e-6)
+        assert got.facts.success == wanted.facts.success and got.facts.length == wanted.facts.length
+        assert int((got.columns["terminated"] | got.columns["truncated"]).sum()) == 1
+    actions = torch.cat([data.episode(i).columns["action.robot"] for i in range(3)])
+    assert actions.min() == -1.0 and actions.max() == 1.0
+    with pytest.raises(RookeryError, match="nothing describes it"):
+        import_lerobot(copy, tmp_path / "other")
+
+
+def test_damage_is_told_in_a_sentence(copy, tmp_path):
+    out = tmp_path / "out"
+    info = copy / "meta" / "info.json"
+    data = copy / "data" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(data)
+    text = info.read_text()
+
+    def refused(sentence: str) -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        with pytest.raises(RookeryError, match=sentence) as error:
+            import_lerobot(copy, out)
+        assert "\n" not in str(error.value)
+        assert not (out / "meta.json").exists()
+
+    pq.write_table(table.drop_columns(["rookery.reward.drone"]), data)
+    refused("no column 'rookery.reward.drone'")
+    pq.write_table(table.slice(0, table.num_rows - 5), data)
+    refused("of the 20 rows of episode 2")
+    whole = pq.write_table(table, data) or data.read_bytes()
+    data.write_bytes(whole[:-40])
+    refused("file-000.parquet is damaged")
+    data.write_bytes(whole)
+    (copy / "videos" / "observation.images.fixed" / "chunk-000" / "file-001.mp4").unlink()
+    refused("file-001.mp4 is missing")
+    shutil.rmtree(copy / "meta" / "episodes")
+    info.write_text(text.replace('"total_episodes": 3', '"total_episodes": 0'))
+    refused("has no episodes")
+    info.write_text(text.replace("v3.0", "v2.1"))
+    refused("of version v2.1, and Rookery reads v3.0")
+    info.write_text(text[:50])
+    refused("info.json is damaged")
+    info.unlink()
+    refused("is no LeRobot dataset")
+
+
+def test_places_and_a_missing_pyarrow(folder, exported, tmp_path, monkeypatch):
+    with pytest.raises(RookeryError, match="is not empty"):
+        export_lerobot(Dataset(folder), exported)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RookeryError, match="`pip install pyarrow`"):
+        export_lerobot(Dataset(folder), tmp_path / "x")
+    with pytest.raises(RookeryError, match="`pip install pyarrow`"):
+        import_lerobot(exported, tmp_path / "y")
+    assert not (tmp_path / "x").exists() and not (tmp_path / "y").exists()

@@ -1,0 +1,78 @@
+"""Running statistics against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from rookery.policies.storage.normalizers import STD_FLOOR, ObservationNorm, ValueNorm
+
+
+def test_observation_statistics_are_those_of_all_samples():
+    norm = ObservationNorm(3, clip=5.0)
+    rng = np.random.default_rng(0)
+    seen = []
+    for _ in range(4):
+        for _ in range(3):
+            x = rng.normal([0.0, 50.0, -3.0], [1.0, 0.1, 20.0], size=(7, 2, 3)).astype(np.float32)
+            mask = rng.random((7, 2)) < 0.7
+            norm.record(torch.from_numpy(x), torch.from_numpy(mask))
+            seen.append(x[mask])
+        before = norm.mean.clone()
+        norm.commit()
+        assert not torch.equal(before, norm.mean)
+    everything = np.concatenate(seen).astype(np.float64)
+    np.testing.assert_allclose(norm.mean, everything.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(norm.std, everything.std(0), rtol=2e-4)
+
+
+def test_statistics_are_frozen_until_commit_and_constants_are_harmless():
+    norm = ObservationNorm(2, clip=5.0)
+    x = torch.tensor([[4.0, 7.0]] * 10)
+    norm.record(x)
+    assert torch.equal(norm.normalize(x), torch.tensor([[4.0, 5.0]] * 10))
+    norm.commit()
+    assert torch.equal(norm.normalize(x), torch.zeros(10, 2))
+    assert norm.std.tolist() == [np.float32(STD_FLOOR)] * 2
+    norm.commit()  # nothing pending: nothing changes
+    assert norm.mean.tolist() == [4.0, 7.0]
+
+
+def test_observation_statistics_survive_saving():
+    a, b = ObservationNorm(2, 5.0), ObservationNorm(2, 5.0)
+    a.record(torch.randn(50, 2))
+    a.commit()
+    b.load_state_dict({k: v.clone() for k, v in a.state_dict().items()})
+    for norm in (a, b):
+        torch.manual_seed(3)
+        norm.record(torch.randn(50, 2))
+        norm.commit()
+    assert torch.equal(a.std, b.std) and torch.equal(a.mean, b.mean)
+
+
+def test_value_norm_is_its_definition():
+    beta = 0.9
+    rng = np.random.default_rng(1)
+    norm = ValueNorm(2, beta)
+    assert torch.equal(norm.normalize(torch.ones(2, 3)), torch.ones(2, 3))  # before the first update
+    batches = [rng.normal([[2.0], [0.0]], [[3.0], [0.01]], size=(2, 40)) for _ in range(6)]
+    for b in batches:
+        norm.update(torch.from_numpy(b).float())
+    weights = np.array([(1 - beta) * beta ** (5 - k) for k in range(6)])
+    mean = sum(w * b.mean(1) for w, b in zip(weights, batches, strict=True)) / weights.sum()
+    square = sum(w * (b**2).mean(1) for w, b in zip(weights, batches, strict=True)) / weights.sum()
+    std = np.sqrt(np.maximum(square - mean**2, 1e-2))
+    x = np.linspace(-3.0, 3.0, 8).reshape(2, 4).astype(np.float32)
+    np.testing.assert_allclose(norm.normalize(torch.from_numpy(x)), (x - mean[:, None]) / std[:, None], rtol=1e-4)
+    assert std[1] == 0.1  # the floor
+    back = norm.denormalize(norm.normalize(torch.from_numpy(x)))
+    np.testing.assert_allclose(back, x, rtol=1e-5, atol=1e-6)
+
+
+def test_value_norm_ignores_inactive_entries():
+    a, b = ValueNorm(1, 0.9), ValueNorm(1, 0.9)
+    x = torch.randn(1, 10)
+    mask = torch.arange(10).unsqueeze(0) < 6
+    a.update(torch.where(mask, x, 1e6), mask)
+    b.update(x[:, :6])
+    torch.testing.assert_close(a.statistics(), b.statistics())

@@ -1,0 +1,308 @@
+"""Runs that are killed, interrupted or damaged."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.algorithms.ppo import PPO, Interrupted, PPOConfig
+from rookery.policies.training import checkpoint, store
+from rookery.sim.errors import RookeryError
+
+CONFIG = PPOConfig(steps=8, epochs=2, minibatches=2, hidden=(8,), checkpoint_every=1)
+WORLDS = 6
+ITERATION = CONFIG.steps * WORLDS
+
+
+def trainer(config: PPOConfig = CONFIG, worlds: int = WORLDS) -> PPO:
+    return PPO(
+        FakeEnv(worlds, agents=2, horizon=7, drop_out=True), config, {"contract": {"groups": {}}, "note": "kept"}
+    )
+
+
+def quiet(row: dict) -> None:
+    pass
+
+
+def everything(ppo: PPO) -> dict[str, torch.Tensor]:
+    return {f"{part}/{k}": v.clone() for part, d in checkpoint._tensors(ppo).items() for k, v in d.items()}
+
+
+def assert_same(a: PPO, b: PPO) -> None:
+    one = everything(a)
+    two = everything(b)
+    assert one.keys() == two.keys()
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+    assert (a.steps, a.iteration, a.episodes.state_dict()) == (b.steps, b.iteration, b.episodes.state_dict())
+
+
+@pytest.fixture
+def uninterrupted(tmp_path: Path) -> PPO:
+    ppo = trainer()
+    ppo.train(6 * ITERATION, tmp_path / "straight", quiet)
+    return ppo
+
+
+@pytest.mark.parametrize("critic", ["own", "central"])
+@pytest.mark.parametrize("share", [True, False])
+def test_a_resumed_run_is_bit_equal(tmp_path, critic, share):
+    config = dataclasses.replace(CONFIG, critic=critic, share=share, schedule="linear")
+    straight = trainer(config)
+    first = trainer(config)
+    second = trainer(config)
+    straight.train(5 * ITERATION, tmp_path / "a", quiet)
+    first.total_steps = 5 * ITERATION
+    for _ in range(3):
+        first._iterate()
+    first.save(tmp_path / "b")
+    second.load(tmp_path / "b")
+    second.train(5 * ITERATION, tmp_path / "b", quiet)
+    assert_same(straight, second)
+
+
+def test_the_number_of_threads_travels_so_that_results_do_not_depend_on_the_machine(tmp_path):
+    config = dataclasses.replace(CONFIG, minibatches=1)
+    torch.set_num_threads(3)  # put back by the fixture
+    straight = trainer(config, 130)
+    first = trainer(config, 130)
+    assert len(straight.agents["point"].workers) == 3
+    straight.train(3 * 8 * 130, tmp_path / "a", quiet)
+    assert torch.get_num_threads() == 3
+    first._iterate()
+    first.save(tmp_path / "b")
+    torch.set_num_threads(1)
+    second = trainer(config, 130)
+    assert len(second.agents["point"].workers) == 1
+    second.load(tmp_path / "b")
+    second.train(3 * 8 * 130, tmp_path / "b", quiet)
+    straight.total_steps = second.total_steps
+    assert_same(straight, second)
+
+
+# Runs in a process of its own and kills itself at the given event: the k-th call of a function that touches the disk.
+KILLED = """
+import os, signal, sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training"]
+import torch
+torch.set_num_threads(1)
+from pathlib import Path
+from test_checkpoint import trainer, quiet, ITERATION
+from rookery.policies.training.checkpoint import _complete
+
+def run(folder, name, at):
+    ppo = trainer()
+    if _complete(folder):
+        ppo.load(folder)
+    real, calls = getattr(os, name), 0
+    def deadly(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+    setattr(os, name, deadly)
+    ppo.train(6 * ITERATION, folder, quiet)
+
+DEADLY = "fsync 3, fsync 5, rename 2, rename 1, replace 6, fsync 17, rmdir 1, fsync 0"
+for name, at in ((word.split()[0], int(word.split()[1])) for word in DEADLY.split(", ")):
+    child = os.fork()
+    if child == 0:
+        run(Path(sys.argv[2]), name, at)
+        os._exit(0)
+    print(name, at, os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def test_killed_at_any_point_of_a_save_it_resumes_bit_equal(tmp_path, uninterrupted):
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parents[1]), str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    ends = [int(line.split()[2]) for line in done.stdout.splitlines()]
+    assert ends[-1] == 0 and ends.count(signal.SIGKILL) >= 5, done.stdout + done.stderr
+    resumed = trainer()
+    resumed.load(tmp_path / "run")
+    assert_same(uninterrupted, resumed)
+    with open(tmp_path / "run" / "progress.csv") as f:
+        assert [int(r["iteration"]) for r in csv.DictReader(f)] == [1, 2, 3, 4, 5, 6]
+
+
+ENDLESS = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training"]
+import torch
+torch.set_num_threads(1)
+from test_checkpoint import trainer, quiet
+trainer().train(10**9, sys.argv[2], quiet)
+"""
+
+
+def test_killed_from_outside_it_resumes_bit_equal(tmp_path):
+    run = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(Path(__file__).parents[1]), str(run)])
+    deadline = time.monotonic() + 60
+    while not checkpoint._complete(run) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.137)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = trainer()
+    resumed.load(run)
+    assert 0 < resumed.iteration < 2000
+    total = resumed.steps + 2 * ITERATION
+    resumed.train(total, run, quiet)
+    straight = trainer()
+    straight.train(total, tmp_path / "straight", quiet)
+    assert_same(straight, resumed)
+
+
+def test_only_the_newest_are_kept_and_the_policy_is_current(tmp_path, uninterrupted):
+    run = tmp_path / "straight"
+    names = [f.name for f in sorted((run / "checkpoints").iterdir())]
+    assert names == [f"{k * ITERATION:012d}" for k in (4, 5, 6)]
+    policies, contract = store.load_policy(run)
+    mine = uninterrupted.policies()["point"]
+    assert contract["groups"]["point"]["network"] == mine.network()
+    for name, tensor in mine.state_dict().items():
+        assert torch.equal(policies["point"].state_dict()[name], tensor)
+    state = checkpoint.read_state(run)
+    assert state["extra"]["note"] == "kept" and checkpoint.config_of(state) == CONFIG
+    assert list(tmp_path.glob("**/*.pt")) == list(tmp_path.glob("**/*.pkl")) == []
+
+
+def edit_json(file: Path, **changes) -> None:
+    state = json.loads(file.read_text())
+    file.write_text(json.dumps(state | changes, indent=1, sort_keys=True))
+
+
+def reseal(file: Path, **changes) -> None:
+    state = {k: v for k, v in json.loads(file.read_text()).items() if k != "sha256"}
+    file.write_bytes(checkpoint._seal(state | changes))
+
+
+DAMAGE = {
+    "truncated weights": (lambda f: os.truncate(f / "model.safetensors", 200), "model.safetensors is cut short"),
+    "edited optimiser": (
+        lambda f: flip(f / "optimizer.safetensors"),
+        "optimizer.safetensors is cut short or was edited",
+    ),
+    "no environment": (lambda f: (f / "env.safetensors").unlink(), "env.safetensors cannot be read"),
+    "truncated state": (lambda f: os.truncate(f / "state.json", 100), "state.json is cut short"),
+    "edited state": (lambda f: edit_json(f / "state.json", steps=5), "state.json was edited"),
+    "no state": (lambda f: (f / "state.json").unlink(), "state.json cannot be read"),
+    "newer version": (lambda f: reseal(f / "state.json", version=99), "newer Rookery.*upgrade"),
+    "another task": (lambda f: reseal(f / "state.json", task_id="drone-hover"), "task 'drone-hover', not 'fake'"),
+}
+
+
+def flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_checkpoints_are_refused_with_a_way_out(tmp_path, damage):
+    ppo = trainer()
+    ppo.train(2 * ITERATION, tmp_path, quiet)
+    newest = checkpoint.newest(tmp_path)
+    act, words = DAMAGE[damage]
+    act(newest)
+    with pytest.raises(RookeryError, match=words) as error:
+        trainer().load(tmp_path)
+    assert "\n" not in str(error.value)
+    if "is damaged:" in str(error.value):
+        older = tmp_path / "checkpoints" / f"{ITERATION:012d}"
+        assert f"use {older} instead" in str(error.value)
+        trainer().load(older)
+
+
+def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
+    trainer().train(ITERATION, tmp_path, quiet)
+    with pytest.raises(RookeryError, match="num_envs 6, not 7"):
+        trainer(worlds=7).load(tmp_path)
+    with pytest.raises(RookeryError, match="groups"):
+        trainer(dataclasses.replace(CONFIG, hidden=(9,))).load(tmp_path)
+    with pytest.raises(RookeryError, match="holds no checkpoint"):
+        trainer().load(tmp_path / "nowhere")
+
+
+def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatch):
+    ppo = trainer()
+    ppo.train(ITERATION, tmp_path, quiet)
+    before = checkpoint.newest(tmp_path)
+    ppo._iterate()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RookeryError, match=r"disk.*is full: make room and resume"):
+        ppo.save(tmp_path)
+    monkeypatch.undo()
+    assert checkpoint.newest(tmp_path) == before
+    assert [f.name for f in (tmp_path / "checkpoints").iterdir()] == [before.name]
+    trainer().load(tmp_path)
+    assert ppo.save(tmp_path) == checkpoint.newest(tmp_path) != before
+
+
+def test_a_write_cut_short_by_the_system_leaves_nothing_behind(tmp_path):
+    ppo = trainer()
+    ppo.save(tmp_path)
+    ppo._iterate()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # real, partial writes
+    try:
+        with pytest.raises(RookeryError, match="cannot be written"):
+            ppo.save(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [f.name for f in (tmp_path / "checkpoints").iterdir()] == [f"{0:012d}"]
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RookeryError, match="cannot be written"):
+        trainer().train(ITERATION, tmp_path / "file" / "run", quiet)
+    with pytest.raises(RookeryError, match="cannot be written"):
+        trainer().save(tmp_path / "file")
+
+
+def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
+    run = tmp_path / "run"
+    before = signal.getsignal(signal.SIGINT)  # a job in the background begins with SIGINT ignored
+
+    def press(row: dict) -> None:
+        if row["iteration"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    slow = dataclasses.replace(CONFIG, checkpoint_every=100)
+    with pytest.raises(Interrupted) as stop:
+        trainer(slow).train(6 * ITERATION, run, press)
+    assert stop.value.folder == checkpoint.newest(run) and stop.value.folder.name == f"{3 * ITERATION:012d}"
+    assert signal.getsignal(signal.SIGINT) is before
+    resumed = trainer(slow)
+    resumed.load(run)
+    resumed.train(6 * ITERATION, run, quiet)
+    assert_same(uninterrupted, resumed)
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    with checkpoint.Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.wanted
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)

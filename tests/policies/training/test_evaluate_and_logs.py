@@ -1,0 +1,116 @@
+"""Evaluation counts fairly; logs are complete and consistent."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.training.evaluate import evaluate
+from rookery.policies.training.logging import EpisodeLog, RunLog, Terminal
+from rookery.sim.errors import RookeryError
+
+
+class Lengths(FakeEnv):
+    """World i has episodes of i + 1 steps, whose success is 1 in world 0 and 0 elsewhere."""
+
+    def step(self, actions):
+        obs, reward, _, _, _ = super().step(actions)
+        self.total_steps = getattr(self, "total_steps", torch.zeros(self.num_envs, dtype=torch.int64)) + 1
+        ids = (self.total_steps % (torch.arange(self.num_envs) + 1) == 0).nonzero().squeeze(1)
+        info = {}
+        if len(ids):
+            info["episode"] = {
+                "ids": ids,
+                "return": {"point": ids.float()},
+                "length": ids + 1,
+                "metrics": {"success": (ids == 0).float()},
+                "cause": torch.zeros_like(ids),
+            }
+        none = torch.zeros(self.num_envs, dtype=torch.bool)
+        return obs, reward, none, none, info
+
+
+def still(obs):
+    return {"point": torch.zeros(*obs["point"].shape[:2], 1)}
+
+
+@pytest.mark.parametrize(
+    ("episodes", "success", "length"), [(4, 1 / 4, 2.5), (8, 1 / 4, 2.5), (6, 2 / 6, 13 / 6), (2, 1 / 2, 1.5)]
+)
+def test_every_world_counts_the_same_however_short_its_episodes(episodes, success, length):
+    got = evaluate(Lengths(4), still, episodes)
+    assert got["episodes"] == episodes and got["causes"] == {"time limit": episodes}
+    assert got["success_rate"] == pytest.approx(success) and got["episode_length_mean"] == pytest.approx(length)
+    assert got["return_mean"] == pytest.approx(length - 1)
+
+
+def test_evaluation_repeats_itself_and_reports_causes():
+    first, second = (evaluate(FakeEnv(5, limit=0.8), still, 13) for _ in range(2))
+    assert first == second
+    assert sum(first["causes"].values()) == 13 and set(first["causes"]) == {"time limit", "strayed"}
+    assert first["metrics"]["success"] == first["success_rate"]
+    with pytest.raises(RookeryError, match="at least 1"):
+        evaluate(FakeEnv(2), still, 0)
+
+
+def test_success_is_averaged_over_the_latest_episodes():
+    log = EpisodeLog(window=10)
+    for k, success in enumerate((0.0, 0.0, 1.0, 1.0, 0.5)):
+        ids = torch.arange(4)
+        log.add(
+            {
+                "return": {"a": ids.float(), "b": -ids.float()},
+                "length": ids,
+                "metrics": {"success": torch.full((4,), success)},
+            }
+        )
+        row = log.summarise(k)
+        assert row["return"] == 0.0 and row["return/a"] == 1.5 and row["episodes"] == 4
+    # The latest three iterations cover the window of 10; the best moment was before.
+    assert log.success == pytest.approx(2.5 / 3) and log.best == {"success": pytest.approx(2.5 / 3), "steps": 4}
+    assert log.summarise(9) == {}
+    copy = EpisodeLog(10)
+    copy.load_state_dict(log.state_dict())
+    assert copy.state_dict() == log.state_dict()
+
+
+def rows_of(file):
+    with open(file) as f:
+        return list(csv.DictReader(f))
+
+
+def test_rows_past_the_checkpoint_are_forgotten_and_columns_may_come_late(tmp_path):
+    with RunLog(tmp_path, 0, 100, lambda row: None) as log:
+        log.resume(0)
+        log.write({"steps": 10, "a": 1.0})
+        log.write({"steps": 20, "a": 2.0, "b": 0.5})
+        log.write({"steps": 30, "a": 3.0})
+    with open(tmp_path / "progress.csv", "a") as f:
+        f.write("40,1")  # cut short by a kill
+    with RunLog(tmp_path, 20, 100, lambda row: None) as log:
+        log.resume(20)
+        log.write({"steps": 30, "a": 7.0, "b": 1.0})
+    assert [list(r.values()) for r in rows_of(tmp_path / "progress.csv")] == [
+        ["10", "1", ""],
+        ["20", "2", "0.5"],
+        ["30", "7", "1"],
+    ]
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+    with RunLog(tmp_path, 0, 100, lambda row: None) as log:
+        log.resume(0)
+        log.write({"steps": 10, "c": 1.0})
+    assert rows_of(tmp_path / "progress.csv") == [{"steps": "10", "c": "1"}]
+
+
+def test_the_line_says_what_matters(capsys):
+    terminal = Terminal(0, 5_000_000)
+    terminal.start()
+    terminal.show({"steps": 1_234_567, "samples_per_s": 98765.0, "success": 0.876, "return": 12.3456})
+    terminal.show({"steps": 2_000_000, "samples_per_s": 98765.0})
+    terminal.stop()
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("1.23M of 5M steps, 98.8k samples/s, success 87.6%, return 12.35, ETA ")
+    assert last.startswith("2M of 5M steps") and "return 12.35" in last

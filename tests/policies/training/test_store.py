@@ -1,0 +1,97 @@
+"""Finished policies: written whole, read back the same, refused when damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.policy import Policy
+from rookery.policies.training.evaluate import act_with
+from rookery.policies.training.store import load_policy, save_policy
+from rookery.sim.errors import RookeryError
+
+
+def policy(seed: int = 0) -> Policy:
+    torch.manual_seed(seed)
+    made = Policy(5, 2, (8, 8), "elu")
+    made.mean.normal_()
+    return made
+
+
+def test_policies_come_back_the_same(tmp_path):
+    contract = {"format": 3, "groups": {"drone": {"count": 2}}}
+    save_policy(tmp_path, {"drone": policy()}, contract)
+    assert {f.name for f in tmp_path.iterdir()} == {"policy.safetensors", "contract.json"}
+    assert "network" not in contract["groups"]["drone"]  # the caller's is left alone
+    got, read = load_policy(tmp_path)
+    obs = torch.randn(7, 5)
+    assert torch.equal(got["drone"](obs), policy()(obs))
+    assert read["format"] == 3 and read["groups"]["drone"] == {"count": 2, "network": policy().network()}
+
+
+def test_several_groups_have_a_file_each(tmp_path):
+    save_policy(tmp_path, {"a": policy(1), "b_2": policy(2)}, {"groups": {"a": {}, "b_2": {}}})
+    assert {f.name for f in tmp_path.glob("*.safetensors")} == {"policy_a.safetensors", "policy_b_2.safetensors"}
+    got, _ = load_policy(tmp_path)
+    obs = torch.randn(7, 5)
+    assert torch.equal(got["b_2"](obs), policy(2)(obs))
+
+
+def test_agents_with_weights_of_their_own(tmp_path):
+    env = FakeEnv(4, agents=3)
+    ppo = PPO(env, PPOConfig(share=False, hidden=(8,)))
+    ppo.collect()
+    ppo.update()
+    save_policy(tmp_path, ppo.policies(), {"groups": {"point": {}}})
+    got, contract = load_policy(tmp_path)
+    assert list(got) == ["point_0", "point_1", "point_2"] and list(contract["groups"]) == ["point"]
+    obs, _ = env.reset()
+    torch.testing.assert_close(act_with(got, env)(obs)["point"], ppo.act(obs)["point"], rtol=1e-5, atol=1e-6)
+
+
+def edited(tmp_path):
+    other = tmp_path / "other"
+    save_policy(other, {"drone": policy(9)}, {"groups": {"drone": {}}})
+    mine, theirs = (f / "policy.safetensors" for f in (tmp_path, other))
+    data = mine.read_bytes()
+    mine.write_bytes(data[:-200] + theirs.read_bytes()[-200:])
+
+
+def disagree(tmp_path):
+    file = tmp_path / "contract.json"
+    contract = json.loads(file.read_text())
+    contract["groups"]["drone"]["network"]["hidden"] = [8, 9]
+    file.write_text(json.dumps(contract))
+
+
+DAMAGE = {
+    "truncated": (lambda p: os.truncate(p / "policy.safetensors", 300), "damaged"),
+    "empty": (lambda p: os.truncate(p / "policy.safetensors", 0), "damaged"),
+    "edited": (edited, "was edited"),
+    "missing": (lambda p: (p / "policy.safetensors").unlink(), "is missing"),
+    "another network": (disagree, "disagree on the network of group 'drone'"),
+    "no contract": (lambda p: (p / "contract.json").unlink(), "holds no policy"),
+    "cut contract": (lambda p: os.truncate(p / "contract.json", 20), "contract.json is damaged"),
+    "no folder": (lambda p: (p / "contract.json").rename(p / "x"), "give the folder of a run"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_a_sentence(tmp_path, damage):
+    save_policy(tmp_path, {"drone": policy()}, {"groups": {"drone": {}}})
+    act, words = DAMAGE[damage]
+    act(tmp_path)
+    with pytest.raises(RookeryError, match=words):
+        load_policy(tmp_path)
+
+
+def test_policies_of_other_sizes_are_refused():
+    with pytest.raises(RookeryError, match="takes 5 observations and gives 2 actions, the task has 3 and 1"):
+        act_with({"point": policy()}, FakeEnv(2))
+    with pytest.raises(RookeryError, match="2 agents and 0 policies"):
+        act_with({"drone": policy()}, FakeEnv(2, agents=2))

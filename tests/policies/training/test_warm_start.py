@@ -1,0 +1,104 @@
+"""Starting from a policy that is there: it acts as before, and stays while the critic learns."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.algorithms.ppo import PPO
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training.warm_start import warm_start
+from rookery.sim.errors import RookeryError
+
+BASE = PPOConfig(steps=12, hidden=(16,), minibatches=2, epochs=2, schedule="fixed")
+
+
+def trained(config: PPOConfig) -> PPO:
+    ppo = PPO(FakeEnv(8), config)
+    for _ in range(3):
+        ppo.collect()
+        ppo.update()
+    return ppo
+
+
+def contract_of(ppo: PPO) -> dict:
+    spec = ppo.agents["point"].spec
+    terms = [
+        {"name": t.name, "slice": [at.start, at.stop], "scale": t.scale, "history": 1}
+        for t, at in zip(spec.observation, spec.slices().values(), strict=True)
+    ]
+    return {"groups": {"point": {"observation": terms, "action": {"kind": spec.action.kind}}}}
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
+    old = trained(dataclasses.replace(BASE, normalize_observations=True))
+    policies = old.policies()
+    new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100, seed=5))
+    warm_start(new, policies, contract_of(old))
+    obs, _ = new.env.reset()
+    want = policies["point"](obs["point"])
+    torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
+    for _ in range(3):  # the normaliser learns on, but slowly
+        new.collect()
+        new.update()
+    torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-2, atol=1e-2)
+
+
+def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=2, entropy_coef=0.01, normalize_observations=False))
+    a = ppo.agents["point"]
+    moved = []
+    for _ in range(3):
+        actor = [w.clone() for w in (*a.actor.weights, a.log_std)]
+        critic = [w.clone() for w in a.critic.weights]
+        ppo.collect()
+        ppo.update()
+        moved.append(
+            tuple(
+                any(not torch.equal(x, y) for x, y in zip(old, new, strict=True))
+                for old, new in ((actor, (*a.actor.weights, a.log_std)), (critic, a.critic.weights))
+            )
+        )
+    assert moved == [(False, True), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "adaptive"])
+def test_after_the_warmup_the_learning_rate_rises(schedule):
+    """Over as many updates again, to what was asked for; the adaptive one starts as low and finds its own way."""
+    ppo = PPO(
+        FakeEnv(8), dataclasses.replace(BASE, critic_warmup=3, schedule=schedule, learning_rate=1e-3, target_kl=1e-9)
+    )
+    rates = []
+    for _ in range(8):
+        ppo.collect()
+        ppo._set_rate(ppo.agents["point"])
+        rates.append(ppo.agents["point"].learning_rate.item())
+        ppo.update()
+    if schedule == "fixed":
+        assert rates == pytest.approx([1e-3] * 3 + [0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
+    else:
+        assert rates[3] == pytest.approx(0.25e-3) and max(rates[4:]) < 0.25e-3
+
+
+def test_the_first_steps_after_the_warmup_are_no_larger_than_those_of_a_fresh_start():
+    config = dataclasses.replace(BASE, normalize_observations=False, epochs=20, minibatches=1)
+    moves = []
+    for warmup in (0, 30):
+        ppo = PPO(FakeEnv(8), dataclasses.replace(config, critic_warmup=warmup))
+        a = ppo.agents["point"]
+        for _ in range(warmup + 1):
+            if ppo.iteration == warmup:
+                before = [w.clone() for w in a.actor.weights]
+            ppo.collect()
+            ppo.update()
+        moves.append(max((new - old).abs().max().item() for old, new in zip(before, a.actor.weights, strict=True)))
+    assert moves[1] < 1.5 * moves[0]
+
+
+def test_a_negative_warmup_is_refused():
+    with pytest.raises(RookeryError, match="critic_warmup is -1"):
+        PPOConfig(critic_warmup=-1)

@@ -1,0 +1,236 @@
+"""Randomisation: drawn when and from where it says, and landing in the simulation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import rookery
+from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
+from rookery.sim.engines.rotor import layout
+from rookery.sim.errors import RookeryError
+from rookery.sim.random import Streams
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import DEFAULT, Randomization, Range, load
+
+N = 64
+every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco"])
+ALL = torch.arange(N)
+
+
+def parameters(log: dict[str, torch.Tensor]) -> dict[str, Parameter]:
+    def at(name: str):
+        log[name] = torch.full((N,), math.nan)
+        return lambda ids, v: log[name].__setitem__(ids, v)
+
+    return {
+        "mass": Parameter("", "1", 1.0, 0.1, 3.0, at("mass")),
+        "lag": Parameter("", "s", 0.0, 0.0, 1.0, at("lag")),
+    }
+
+
+def make(**ranges: Range) -> tuple[Randomization, dict[str, torch.Tensor]]:
+    log: dict[str, torch.Tensor] = {}
+    return Randomization(parameters(log), ranges, N, Streams(N, 0)), log
+
+
+def test_values_are_in_range_and_spread():
+    r, log = make(mass=Range(0.5, 2.0), lag=Range(0.3, 0.3))
+    r.draw(ALL)
+    mass = log["mass"]
+    assert 0.5 <= mass.min() < 0.65
+    assert 1.85 < mass.max() <= 2.0
+    assert len(mass.unique()) == N
+    assert torch.equal(r.values[:, 0], mass)
+    assert torch.allclose(log["lag"], torch.tensor(0.3))
+
+
+def test_startup_is_drawn_once_and_reset_at_every_episode():
+    r, log = make(mass=Range(0.5, 2.0, "startup"), lag=Range(0.0, 1.0))
+    r.draw(ALL[:10])
+    assert log["mass"][10:].isnan().all()
+    r.draw(ALL)
+    mass = log["mass"].clone()
+    lag = log["lag"].clone()
+    r.draw(ALL[5:])
+    assert torch.equal(log["mass"], mass)
+    assert torch.equal(log["lag"][:5], lag[:5])
+    assert (log["lag"][5:] != lag[5:]).all()
+    assert torch.equal(r.values[:, 1], log["lag"])
+
+
+@every_engine
+def test_default_lands_in_the_simulation(engine):
+    env = rookery.make("drone-hover", num_envs=N, engine=engine, randomize="default", seed=1)
+    env.reset()
+    assert set(env.randomization.names) == set(DEFAULT)
+    drawn = dict(zip(env.randomization.names, env.randomization.values.T, strict=True))
+    for name, r in DEFAULT.items():
+        assert (drawn[name] >= r.low).all()
+        assert (drawn[name] <= r.high).all()
+        assert drawn[name].std() >= 0.2 * (r.high - r.low)
+    p = env.world.params
+    nominal = env.task.drone
+    base = ["drone_0/base"]
+    drones = env.task.drones
+    assert torch.allclose(p.get("mass", base)[:, 0], nominal.mass * drawn["mass"])
+    assert torch.allclose(p.get("inertia", base)[:, 0], torch.tensor(nominal.inertia) * drawn["inertia"][:, None])
+    if engine == "mujoco":
+        rotor = drones.rotor_params[:, 0]
+    else:  # factors, and what a physics step leaves of a rotor's distance from its command
+        rotor = env.world.read_varied([0], layout.THRUST_FACTOR, 4)[:, 0].float()
+        rotor[:, TAU_UP:] = -env.world.dt / rotor[:, TAU_UP:].log()
+    assert torch.allclose(rotor[:, THRUST_SCALE], drawn["thrust_coefficient"])
+    assert torch.allclose(rotor[:, TORQUE_SCALE], drawn["torque_coefficient"])
+    assert torch.allclose(rotor[:, TAU_UP], nominal.tau_up * drawn["rotor_lag"], rtol=1e-4)
+    assert torch.allclose(rotor[:, TAU_DOWN], nominal.tau_down * drawn["rotor_lag"], rtol=1e-4)
+    g = p.get("gravity")
+    assert torch.allclose(g.norm(dim=-1), torch.tensor(9.81))
+    assert torch.allclose(torch.atan2(g[:, :2].norm(dim=-1), -g[:, 2]), drawn["gravity_tilt"], atol=1e-5)
+    around = torch.atan2(g[:, 1], g[:, 0]).sort().values
+    assert around.diff().max() < 0.5  # the directions go all the way round
+    pipeline = env._pipelines["drone"]
+    delay = env._delays["drone"]
+    assert torch.equal(pipeline.noise, drawn["observation_noise"])
+    assert torch.equal(pipeline.bias, drawn["observation_bias"])
+    assert torch.equal(pipeline.delay.extra, (drawn["observation_delay"] / env.control_dt).round().long())
+    assert torch.equal(delay.delay, (drawn["action_delay"] / env.world.dt).round().long())
+
+
+@every_engine
+@pytest.mark.parametrize("action", ["rotor_thrust", "ctbr"])
+def test_parameters_act_on_the_motion(action, engine):
+    """From rest, with rotors at hover: lighter or stronger drones rise, the nominal one stays."""
+    config = {"action": action, "integrated_yaw": False, "effects": "none"}
+    env = rookery.make("drone-hover", num_envs=6, engine=engine, config=config)
+    params = env._parameters()
+    env.reset()
+    write = {"mass": 1.25, "thrust_coefficient": 0.8, "gravity_tilt": 0.02, "torque_coefficient": 5.0, "inertia": 2.0}
+    for world, (name, v) in enumerate(write.items(), start=1):
+        params[name].write(torch.tensor([world]), torch.tensor([v]))
+    state = torch.zeros(6, 1, 13)
+    state[..., 2] = 2.0
+    state[..., 3] = 1.0
+    env.task.drones.reset(torch.arange(6), state)
+    neutral = torch.tensor(env.groups["drone"].action.neutral).expand(6, 1, 4)
+    for _ in range(20):
+        env.step(neutral)
+    v, t = env.task.drones.bodies.lin_vel[:, 0], 20 * env.control_dt
+    assert v[0].abs().max() < 1e-4
+    assert v[1, 2].item() == pytest.approx((1 / 1.25 - 1) * 9.81 * t, rel=0.01)
+    assert v[2, 2].item() == pytest.approx((0.8 - 1) * 9.81 * t, rel=0.01)
+    assert v[3, :2].norm().item() == pytest.approx(9.81 * math.sin(0.02) * t, rel=0.01)
+    assert torch.allclose(v[4:], v[:1].expand(2, 3), atol=1e-4)  # the rotors' torques cancel; nothing turns
+
+
+def test_worlds_without_randomisation_are_nominal():
+    env = rookery.make("drone-hover", num_envs=3)
+    env.reset()
+    assert torch.equal(
+        env.world.params.get("mass", ["drone_0/base"]), env.world.params.nominal("mass", ["drone_0/base"]).expand(3, 1)
+    )
+    assert env.randomization.names == ()
+
+
+def test_every_episode_draws_anew_and_reports_what_it_had():
+    env = rookery.make("drone-hover", num_envs=8, randomize="default", config={"episode_s": 0.05, "settled_s": 0.02})
+    env.reset()
+    before = env.randomization.values.clone()
+    neutral = torch.zeros(8, 1, 4)
+    for _ in range(5):
+        *_, info = env.step(neutral)
+    assert info["episode"]["ids"].tolist() == list(range(8))
+    for i, name in enumerate(env.randomization.names):
+        assert torch.equal(info["episode"]["parameters"][name], before[:, i])
+    changed = (env.randomization.values != before).any(0)
+    constant = [r.low == r.high for r in env.randomization.ranges.values()]
+    assert (~changed).tolist() == constant
+    assert torch.allclose(
+        env.world.params.get("mass", ["drone_0/base"])[:, 0] / env.task.drone.mass, env.randomization.values[:, 0]
+    )
+
+
+def test_fixed_values_override_the_preset_and_stay():
+    fixed = {"mass": 1.7, "action_delay": 0.02}
+    config = {"episode_s": 0.05, "settled_s": 0.02}
+    env = rookery.make("drone-hover", num_envs=4, randomize="default", fixed=fixed, config=config)
+    env.reset()
+    for _ in range(12):
+        env.step(torch.zeros(4, 1, 4))
+        assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.7 * env.task.drone.mass))
+        assert env._delays["drone"].delay.tolist() == [10] * 4
+    env.reset(seed=9)
+    assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.7 * env.task.drone.mass))
+
+
+def test_presets_leave_out_what_a_robot_lacks_and_files_do_not():
+    log: dict[str, torch.Tensor] = {}
+    p = parameters(log)
+    r = Randomization(p, {"mass": Range(1, 1), "wings": Range(0, 1)}, N, Streams(N, 0), optional={"wings"})
+    assert r.names == ("mass",)
+    with pytest.raises(RookeryError, match="unknown parameter 'masss': did you mean 'mass'"):
+        Randomization(p, {"masss": Range(1, 1)}, N, Streams(N, 0))
+
+
+@pytest.mark.parametrize(
+    "r", [Range(0.05, 1.0), Range(1.0, 3.1), Range(2.0, 1.0), Range(math.nan, 1.0), Range(1.0, math.inf)]
+)
+def test_ranges_out_of_bounds_are_refused(r):
+    with pytest.raises(RookeryError, match=r"mass: .* within \[0.1, 3.0\]"):
+        make(mass=r)
+
+
+def test_fixed_values_are_checked():
+    with pytest.raises(RookeryError, match="unknown parameter 'windd'"):
+        rookery.make("drone-hover", fixed={"windd": 1.0})
+    with pytest.raises(RookeryError, match=r"mass: \[100.0, 100.0\] must be a range within"):
+        rookery.make("drone-hover", fixed={"mass": 100.0})
+    with pytest.raises(RookeryError, match="action_delay"):
+        rookery.make("drone-hover", fixed={"action_delay": 0.2})
+
+
+def test_toml(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[mass]\nlow = 0.9\nhigh = 1\n[observation_delay]\nlow = 0.0\nhigh = 0.02\non = "startup"\n')
+    assert load(str(path)) == {"mass": Range(0.9, 1.0), "observation_delay": Range(0.0, 0.02, "startup")}
+    env = rookery.make("drone-hover", num_envs=16, randomize=str(path))
+    env.reset()
+    assert env.randomization.names == ("mass", "observation_delay")
+    assert 0.9 <= env.randomization.values[:, 0].min() <= env.randomization.values[:, 0].max() <= 1.0
+
+
+def test_presets():
+    assert load("none") == {}
+    assert load("default") == DEFAULT
+    assert load("default") is not DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"[mass]\nlow = 0.9", r"\[mass\] takes low, high"),
+        (b"[mass]\nlow = 0.9\nhigh = 1.0\nwhen = 3", r"\[mass\] takes low, high"),
+        (b"mass = 3", r"\[mass\] takes low, high"),
+        (b'[mass]\nlow = 0.9\nhigh = 1.0\non = "step"', "on must be"),
+        (b'[mass]\nlow = "a"\nhigh = 1.0', "must be numbers"),
+        (b"[mass\n", "not valid TOML"),
+        (b"\xff\xfe\x00", "not valid TOML"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(text)
+    with pytest.raises(RookeryError, match=message):
+        load(str(path))
+
+
+def test_missing_files_and_misspelt_presets(tmp_path):
+    with pytest.raises(RookeryError, match="cannot read"):
+        load(str(tmp_path / "none.toml"))
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(RookeryError, match="cannot read"):
+        load(str(tmp_path / "folder.toml"))
+    with pytest.raises(RookeryError, match="did you mean 'default'"):
+        load("defualt")

@@ -1,0 +1,318 @@
+"""Pictures are not black, show what they should, and films last as long as what they show."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import imageio_ffmpeg
+import mujoco
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rookery.assets import scenery
+from rookery.assets.drones import quadrotor_spec
+from rookery.sim.errors import RookeryError
+from rookery.sim.rendering import opengl
+from rookery.sim.rendering.renderer import Renderer
+from rookery.sim.rendering.video import contact_sheet, film
+from rookery.sim.scene import Scene
+
+SIZE = {"width": 96, "height": 64}
+
+
+def drone():
+    places = [(0.03, -0.03, 0), (-0.03, -0.03, 0), (-0.03, 0.03, 0), (0.03, 0.03, 0)]
+    return quadrotor_spec(
+        mass=0.03,
+        inertia=(1e-5, 1e-5, 2e-5),
+        rotor_positions=places,
+        propeller_radius=0.023,
+        rotor_directions=(-1, 1, -1, 1),
+        body_radius=0.06,
+        body_height=0.025,
+    )
+
+
+def scene() -> Scene:
+    return Scene(scenery.ground).add(drone, "drone", pos=(0, 0, 1)).add(lambda: scenery.ball(0.1, 0.05), "ball")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return scene().compile(visual=True)
+
+
+@pytest.fixture(params=["opengl", "software"])
+def backend(request):
+    if request.param == "opengl" and opengl.find_backend() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(opengl.describe())
+        pytest.skip(opengl.describe())
+    return request.param
+
+
+class FlyingCircle:
+    """Stands in for a VecEnv: a drone led around a circle, one episode a second."""
+
+    num_envs = 2
+    control_dt = 0.01
+    task_id = "circle"
+
+    def __init__(self):
+        self.model = scene().compile()
+        self.steps = 0
+        self.task = SimpleNamespace(camera="chase", scene=scene, markers=self.markers, metrics=self.metrics)
+        self.world = SimpleNamespace(mj_data=self.mj_data)
+
+    def reset(self, seed=None):
+        self.steps = 0
+        return {}, {}
+
+    def step(self, actions):
+        assert actions == "action"
+        self.steps += 1
+        info = {}
+        if self.steps % 100 == 0:
+            info["episode"] = {"ids": torch.tensor([0]), "metrics": {"success": torch.ones(1)}}
+        return {}, {}, None, None, info
+
+    def mj_data(self, i):
+        data = mujoco.MjData(self.model)
+        angle = 2 * math.pi * 0.01 * self.steps
+        data.qpos[:3] = [0.4 * math.cos(angle), 0.4 * math.sin(angle), 1 + 0.2 * i]
+        data.time = 0.01 * (self.steps % 100)
+        mujoco.mj_forward(self.model, data)
+        return data
+
+    def markers(self, i):
+        return [{"pos": [0.4, 0.0, 1.0], "size": 0.03, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": True}]
+
+    def metrics(self):
+        return {"success": torch.zeros(2), "error_m": torch.full((2,), 0.123)}
+
+
+def shoot(model, markers=(), **options):
+    data = mujoco.MjData(model)
+    with Renderer(model, **{**SIZE, **options}) as renderer:
+        return renderer.render(data, markers).astype(int)
+
+
+def read(path):
+    frames = imageio_ffmpeg.read_frames(str(path))
+    meta = next(frames)
+    return meta, [np.frombuffer(f, np.uint8) for f in frames]
+
+
+@pytest.mark.parametrize("camera", ["chase", "fixed", "drone/chase", "drone/onboard", ((1, 1, 1), (0, 0, 0.5))])
+def test_pictures_are_not_black(model, backend, camera):
+    picture = shoot(model, camera=camera, backend=backend)
+    assert picture.shape == (64, 96, 3)
+    assert 60 < picture.mean() < 230
+    assert picture.std() > 5
+
+
+def test_the_drone_is_in_the_middle(model, backend):
+    """Where a chased drone stands, the picture differs from one of an empty floor, and its front is orange."""
+    picture = shoot(model, backend=backend, width=192, height=128)
+    empty = shoot(model, backend=backend, width=192, height=128, camera=((-0.8, -0.5, 3.4), (0.0, 0.0, 3.0)))
+    middle = (slice(44, 84), slice(66, 126))
+    assert np.abs(picture - empty)[middle].max(-1).max() > 100
+    red, _, blue = np.moveaxis(picture[middle], -1, 0)
+    assert ((red - blue) > 90).sum() > 10
+
+
+@pytest.mark.parametrize("rgba", [(1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 1.0)])
+def test_markers_show(model, backend, rgba):
+    markers = [{"pos": [0.3, 0.0, 1.0], "size": 0.05, "rgba": rgba}]
+    change = shoot(model, markers, backend=backend, camera=((-1, 0, 1.2), (0.3, 0, 1))) - shoot(
+        model, backend=backend, camera=((-1, 0, 1.2), (0.3, 0, 1))
+    )
+    strong = change[np.abs(change).max(-1) > 40]
+    assert len(strong) > 10
+    assert (strong @ (np.array(rgba[:3]) - 1 / 3) > 0).mean() > 0.9
+
+
+def test_trails_show_and_a_cut_forgets_them(model, backend):
+    view = {"camera": ((-2.0, 0.0, 1.0), (0.0, 0.0, 1.0)), "trails": ["drone/base"], "backend": backend}
+    data = mujoco.MjData(model)
+    data.qpos[2] = 1.0
+    with Renderer(model, **SIZE, **view) as renderer:
+        for k in range(11):
+            data.time = 0.05 * k
+            data.qpos[1] = 0.05 * k
+            long = renderer.render(data).astype(int)
+        renderer.cut()
+        short = renderer.render(data).astype(int)
+    assert (np.abs(long - short).max(-1) > 15).sum() > 10
+
+
+def test_physics_data_and_visual_data_give_the_same_picture(model, backend):
+    physics = scene().compile()
+    assert physics.ngeom < model.ngeom
+    pictures = []
+    for source in (model, physics):
+        data = mujoco.MjData(source)
+        data.qpos[:3] = [0.2, 0.1, 0.7]
+        with Renderer(model, **SIZE, backend=backend) as renderer:
+            pictures.append(renderer.render(data))
+    assert np.array_equal(*pictures)
+
+
+def test_the_chased_drone_never_leaves_the_picture(model):
+    with Renderer(model, **SIZE, backend="software") as renderer:
+        data = mujoco.MjData(model)
+        for k in range(20):  # 9 m/s
+            data.time = k / 30
+            data.qpos[0] = 0.3 * k
+            data.qpos[2] = 1.0
+            renderer.render(data)
+            view = renderer._cameraman.view(renderer._data, [])
+            off = np.linalg.norm(renderer._data.body("drone/base").xpos - view.target)
+            assert off <= 0.26 * np.linalg.norm(view.eye - view.target)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"camera": "drone/onbord"}, "did you mean 'drone/onboard'"),
+        ({"camera": ((0, 0, 1), (0, 0, 1))}, "two different points"),
+        ({"focus": "drone/bas"}, "did you mean 'drone/base'"),
+        ({"trails": ["x"]}, "unknown body"),
+        ({"backend": "vulkan"}, "unknown rendering back end"),
+        ({"width": 2}, "too small"),
+    ],
+)
+def test_renderer_refuses(model, options, message):
+    with pytest.raises(RookeryError, match=message):
+        Renderer(model, **options)
+
+
+def test_renderer_refuses_another_scene(model):
+    other = Scene(scenery.ground).add(drone, "drone").compile()
+    with Renderer(model, **SIZE, backend="software") as renderer, pytest.raises(RookeryError, match="same scene"):
+        renderer.render(mujoco.MjData(other))
+
+
+def test_no_renderer_at_all(model, monkeypatch):
+    monkeypatch.setattr(opengl, "find_backend", lambda: None)
+    monkeypatch.setitem(__import__("sys").modules, "pybullet", None)
+    with pytest.raises(RookeryError, match="nothing to draw with"):
+        Renderer(model)
+    with pytest.raises(RookeryError, match="OpenGL"):
+        Renderer(model, backend="opengl")
+
+
+def test_software_takes_over(model, monkeypatch):
+    monkeypatch.setattr(opengl, "find_backend", lambda: None)
+    with Renderer(model, **SIZE) as renderer:
+        assert renderer.backend == "software"
+
+
+@pytest.mark.parametrize(("suffix", "fps"), [(".mp4", 30), (".mp4", 25), (".gif", 20)])
+def test_film_lasts_as_long_as_what_it_shows(tmp_path, backend, suffix, fps):
+    env = FlyingCircle()
+    path = tmp_path / "deep" / f"film{suffix}"
+    made = film(env, lambda obs: "action", path, seconds=1.2, fps=fps, backend=backend, **SIZE)
+    assert made.path == path
+    assert made.frames == round(1.2 * fps)
+    assert made.seconds == pytest.approx(1.2)
+    assert made.episodes == 1
+    assert env.steps == math.ceil((made.frames - 1) / fps / env.control_dt - 1e-6)
+    meta, frames = read(path)
+    assert len(frames) == made.frames
+    assert meta["size"] == (96, 64)
+    assert meta["fps"] == pytest.approx(fps, rel=0.01)
+    assert np.mean(frames[0]) > 40
+    assert not np.array_equal(frames[0], frames[-1])
+    assert [f.name for f in path.parent.iterdir()] == [path.name]  # nothing half-written is left
+
+
+def test_slow_control_repeats_frames(tmp_path):
+    env = FlyingCircle()
+    env.control_dt = 0.1
+    made = film(env, lambda obs: "action", tmp_path / "f.mp4", seconds=0.5, fps=30, backend="software", **SIZE)
+    assert made.frames == 15
+    assert env.steps == 5
+
+
+def test_overlay_is_drawn_inside_the_picture(tmp_path):
+    frames = {}
+    for overlay in (True, False):
+        path = tmp_path / f"{overlay}.mp4"
+        film(
+            FlyingCircle(), lambda obs: "action", path, seconds=0.1, overlay=overlay, backend="software",
+            width=320, height=240,
+        )  # fmt: skip
+        frames[overlay] = read(path)[1][-1].reshape(240, 320, 3).astype(int)
+    changed = np.abs(frames[True] - frames[False]).max(-1) > 60
+    y, x = np.nonzero(changed)
+    assert len(y) > 300
+    assert x.max() < 200
+    assert y.max() < 80
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("film.avi", {}, "a film is a .mp4 or .gif file"),
+        ("film.mp4", {"camera": "chaes"}, "did you mean 'chase'"),
+        ("film.mp4", {"width": 97}, "even"),
+        ("film.mp4", {"seconds": 0}, "positive length"),
+        ("film.mp4", {"seconds": float("nan")}, "positive length"),
+        ("film.mp4", {"fps": 0}, "fps"),
+        ("film.mp4", {"world": 2}, "no world 2"),
+        ("file/film.mp4", {}, "cannot write"),
+    ],
+)
+def test_film_refuses(tmp_path, name, options, message):
+    (tmp_path / "file").touch()
+    with pytest.raises(RookeryError, match=message):
+        film(FlyingCircle(), lambda obs: "action", tmp_path / name, **{"backend": "software", **SIZE, **options})
+    assert [f.name for f in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_broken_policy_leaves_no_film(tmp_path):
+    path = tmp_path / "film.mp4"
+    path.write_bytes(b"the old one")
+
+    def act(obs):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        film(FlyingCircle(), act, path, backend="software", **SIZE)
+    assert path.read_bytes() == b"the old one"
+    assert [f.name for f in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_contact_sheet_of_frames_and_of_a_film(tmp_path):
+    frames = [np.full((48, 64, 3), 10 * k, np.uint8) for k in range(24)]
+    sheet = contact_sheet(frames, tmp_path / "sheet.png", columns=3, rows=2, width=80)
+    picture = np.asarray(Image.open(sheet))
+    assert picture.shape == (2 * (60 + 4) + 4, 3 * (80 + 4) + 4, 3)
+    assert picture[14, 74].tolist() == [0, 0, 0]
+    assert abs(int(picture[78, 242, 0]) - 230) <= 1
+
+    film(FlyingCircle(), lambda obs: "action", tmp_path / "f.gif", seconds=0.5, fps=10, backend="software", **SIZE)
+    sheet = contact_sheet(str(tmp_path / "f.gif"), tmp_path / "sheet2.png")
+    assert Image.open(sheet).size == (4 * 324 + 4, 3 * (213 + 4) + 4)
+
+
+def test_contact_sheet_refuses(tmp_path: Path):
+    (tmp_path / "bad.mp4").write_bytes(b"no film at all")
+    frames = [np.zeros((48, 64, 3), np.uint8)]
+    cases = [
+        (tmp_path / "missing.mp4", "s.png", {}, "no film"),
+        (tmp_path / "bad.mp4", "s.png", {}, "cannot be read as a film"),
+        ([], "s.png", {}, "no frames"),
+        (frames, "s.jpg", {}, "png file"),
+        (frames, "s.png", {"columns": 0}, "columns"),
+        (frames, "bad.mp4/s.png", {}, "cannot write"),
+    ]
+    for source, name, options, message in cases:
+        with pytest.raises(RookeryError, match=message):
+            contact_sheet(source, tmp_path / name, **options)
