@@ -16,8 +16,9 @@ from torch import Tensor
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.checks import check_bounds
 from rookery.policies.datasets.dataset import Dataset
-from rookery.policies.imitation.regression import ActionRegression, RegressionConfig, below, check_shapes
+from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state, prefixed, under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
@@ -88,7 +89,9 @@ class BehaviorCloning(Algorithm):
             name: ActionRegression(group, self.config, initial, env.device) for name, group in env.groups.items()
         }
         for name, network in self.networks.items():
-            for batch in data.transitions(self.config.batch, group=name, episodes=self.training_episodes, shuffle=False):
+            for batch in data.transitions(
+                self.config.batch, group=name, episodes=self.training_episodes, shuffle=False
+            ):
                 network.norm.record(batch.observation.to(env.device))
             network.norm.commit()
 
@@ -146,16 +149,16 @@ class BehaviorCloning(Algorithm):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Networks, optimisers, normalisers and the number of passes, of which the order of samples follows."""
-        out = {f"{name}/{k}": v for name, network in self.networks.items() for k, v in network.state_dict().items()}
-        return out | {"epoch": torch.tensor(self.epoch)}
+        out = {"epoch": torch.tensor(self.epoch)}
+        for name, network in self.networks.items():
+            out |= prefixed(name, network.state_dict())
+        return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state, see `Algorithm.load_state_dict`."""
-        check_shapes({"epoch": torch.tensor(0)}, state)
+        check_state(self.state_dict(), state)
         for name, network in self.networks.items():
-            network.check_state(below(f"{name}/", state))
-        for name, network in self.networks.items():
-            network.load_state_dict(below(f"{name}/", state))
+            network.load_state_dict(under(name, state))
         self.epoch = int(state["epoch"])
 
 

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.checks import check_bounds
-from rookery.policies.imitation.regression import ActionRegression, RegressionConfig, below, check_shapes
+from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state, prefixed, under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -148,8 +149,9 @@ class DAgger(Algorithm):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Networks, optimisers, normalisers, samples, the teacher's history, the generator and the counters."""
-        out = {f"{name}/{k}": v for name, student in self.students.items() for k, v in student.state_dict().items()}
-        out |= {f"teacher/{k}": v for k, v in self.teacher.state_dict().items()}
+        out = prefixed("teacher", self.teacher.state_dict())
+        for name, student in self.students.items():
+            out |= prefixed(name, student.state_dict())
         return out | {
             "updates": torch.tensor(self.updates),
             "progress": torch.tensor(self._progress, dtype=torch.float64),
@@ -158,14 +160,10 @@ class DAgger(Algorithm):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state, see `Algorithm.load_state_dict`."""
-        own = {name: below(f"{name}/", state) for name in self.students}
-        check_shapes({"updates": torch.tensor(0), "progress": torch.tensor(0.0)}, state)
-        check_shapes(self.teacher.state_dict(), below("teacher/", state))
+        check_state(self.state_dict(), state)
         for name, student in self.students.items():
-            student.check_state(own[name])
-        for name, student in self.students.items():
-            student.load_state_dict(own[name])
-        self.teacher.load_state_dict(below("teacher/", state))
+            student.load_state_dict(under(name, state))
+        self.teacher.load_state_dict(under("teacher", state))
         self.updates = int(state["updates"])
         self._progress = float(state["progress"])
         self._generator.set_state(state["generator"].cpu())
@@ -231,14 +229,10 @@ class Student:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Network, optimiser, normaliser and samples."""
-        return self._samples() | {f"network/{k}": v for k, v in self.network.state_dict().items()}
-
-    def check_state(self, state: dict[str, Tensor]) -> None:
-        """Raises RookeryError where a saved state does not fit."""
-        check_shapes(self.state_dict(), state)
+        return self._samples() | prefixed("network", self.network.state_dict())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a checked state."""
         for name, tensor in self._samples().items():
             tensor.copy_(state[name])
-        self.network.load_state_dict(below("network/", state))
+        self.network.load_state_dict(under("network", state))

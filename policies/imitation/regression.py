@@ -12,7 +12,7 @@ from rookery.policies.algorithms.checks import check_bounds, check_types
 from rookery.policies.nn.mlp import MLP, Adam, parameter_count
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.sim.errors import RookeryError
+from rookery.policies.storage.prefix import prefixed, under
 from rookery.sim.specs import Group
 
 __all__ = ["ActionRegression", "RegressionConfig"]
@@ -105,34 +105,11 @@ class ActionRegression:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, optimiser and normaliser."""
-        parts = {"adam": self._adam.state_dict(), "norm": self.norm.state_dict()}
-        return {"parameters": self._parameters} | {f"{p}/{k}": v for p, state in parts.items() for k, v in state.items()}
-
-    def check_state(self, state: dict[str, Tensor]) -> None:
-        """Raises RookeryError where a saved state does not fit."""
-        check_shapes(self.state_dict(), state)
+        state = {"parameters": self._parameters}
+        return state | prefixed("adam", self._adam.state_dict()) | prefixed("norm", self.norm.state_dict())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a checked state."""
         self._parameters.copy_(state["parameters"])
-        self._adam.load_state_dict(below("adam/", state))
-        self.norm.load_state_dict(below("norm/", state))
-
-
-def below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The entries under a prefix, without it."""
-    return {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
-
-
-def check_shapes(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
-    """Compare a saved state with one's own.
-
-    Raises:
-        RookeryError: a name that is missing, or another shape.
-    """
-    for name, tensor in own.items():
-        if name not in saved or saved[name].shape != tensor.shape:
-            found = list(saved[name].shape) if name in saved else "missing"
-            raise RookeryError(
-                f"the saved state's {name} is {found}, and here it is {list(tensor.shape)}: use the run's own settings."
-            )
+        self._adam.load_state_dict(under("adam", state))
+        self.norm.load_state_dict(under("norm", state))
