@@ -34,7 +34,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Env
 
 __all__ = ["PPO", "Interrupted", "PPOConfig"]
 
@@ -59,12 +59,12 @@ class PPO:
         RookeryError: settings that this environment cannot serve.
     """
 
-    def __init__(self, env: VecEnv, config: PPOConfig | None = None, extra: dict[str, Any] | None = None) -> None:
+    def __init__(self, env: Env, config: PPOConfig | None = None, extra: dict[str, Any] | None = None) -> None:
         self.env = env
         self.config = config or PPOConfig()
         self.extra = dict(extra or {})
         self.device = torch.device(env.device)
-        objectives = getattr(env, "objectives", ())
+        objectives = env.objectives
         if objectives:
             raise RookeryError(
                 f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
