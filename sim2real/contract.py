@@ -14,13 +14,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate_contract
 from rookery.version import __version__
+
+if TYPE_CHECKING:
+    from rookery.sim.env import Env  # at run time this module works without torch
 
 __all__ = [
     "build_contract",
@@ -133,11 +135,11 @@ def check_compatible(contract: Mapping[str, Any], target: Env | Mapping[str, Gro
     mine: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in contract["groups"].items()}}
     theirs = {n: _group(g, (), None) for n, g in groups.items()}
     other: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in theirs.items()}}
-    if isinstance(target, Env):
+    if not isinstance(target, Mapping):
         # in front: the first difference is shown, and a wrong task explains every other one
         mine = {"task_id": contract["task_id"], "control_dt": contract["control_dt"], **mine}
         other = {"task_id": target.task_id, "control_dt": target.control_dt, **other}
-    _refuse_differences(mine, other, "the environment" if isinstance(target, Env) else "the robot")
+    _refuse_differences(mine, other, "the robot" if isinstance(target, Mapping) else "the environment")
 
 
 def differences(a: Any, b: Any, line: str = "") -> list[tuple[str, Any, Any]]:

@@ -37,6 +37,8 @@ class Drift(Env):
         self.groups = {"point": spec}
         self.num_envs = num_envs
         self.told = told
+        self.fixed_state = None
+        self.taking_part = None
         self.generator = torch.Generator().manual_seed(seed)
         self.pipeline = ObservationPipeline(spec, num_envs, self.control_dt, Streams(num_envs, seed))
         self.x, self.v, self.goal = (torch.zeros(num_envs, agents, size) for size in (1, 1, 2))
@@ -70,6 +72,14 @@ class Drift(Env):
             obs = obs.clone()
             obs[over] = self._begin(over.nonzero().squeeze(1))
         return {"point": obs}, {"point": reward}, never, over, info
+
+    @property
+    def state(self):
+        return super().state if self.fixed_state is None else self.fixed_state
+
+    @property
+    def active(self):
+        return self.taking_part
 
     @property
     def privileged_targets(self):

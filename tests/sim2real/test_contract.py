@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.contract import (
