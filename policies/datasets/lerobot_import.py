@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,12 @@ from rookery.policies.datasets.lerobot_videos import open_clips
 from rookery.policies.datasets.schema import Column, Episode, Facts
 from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
+from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
 Describe = Callable[[Any], dict[str, Any]]
-"""The contract of anything with `task_id`, `control_dt` and `groups`: `rookery.sim2real.contract.build_contract`."""
+"""From an Env, or what has its `task_id`, `control_dt`, `groups` and `deployment`: rookery.sim2real.contract.build_contract."""
 
 CRF = 18
 """Of the videos cut out of others: the second coding then takes no more than the first did (41.2 and 40.6 dB on a film of
@@ -213,9 +213,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     try:
         spec = _action(read, sizes["action"])
         group = Group(1, (Term("state", sizes["observation.state"]),), spec)
-        about = SimpleNamespace(
-            task_id=f"lerobot-{read.folder.name}", control_dt=1.0 / read.fps, groups={"robot": group}
-        )
+        about = _ForeignEnv(f"lerobot-{read.folder.name}", 1.0 / read.fps, {"robot": group})
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
         with Writer(folder, describe(about), recording, {c.name: c.declaration() for c in clips}) as writer:
             for i, rows in enumerate(read.episodes(wanted)):
@@ -227,6 +225,18 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
         for c in clips:
             c.close()
     return Dataset(folder)
+
+
+@dataclass(frozen=True)
+class _ForeignEnv:
+    """What a contract says of an environment that is not here."""
+
+    task_id: str
+    control_dt: float
+    groups: dict[str, Group]
+
+    def deployment(self) -> Deployment:
+        return Deployment(physics_dt=self.control_dt)
 
 
 def _action(read: _Reader, size: int) -> ActionSpec:
