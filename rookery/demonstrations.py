@@ -6,6 +6,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +130,7 @@ def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: P
         RookeryError: the demonstrations are of another task, config or control period.
     """
     from rookery.policies.datasets.dataset import Dataset
-    from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig
+    from rookery.policies.imitation.behavior_cloning import CloneConfig, clone
     from rookery.policies.training.store import save_policy
     from rookery.training import contract_of, ppo_config
     from rookery.training import make_env as training_env
@@ -139,22 +140,24 @@ def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: P
     start = time.perf_counter()
     env = training_env(dataclasses.replace(settings, num_envs=1), "none")
     contract = contract_of(settings, env)
-    data.require(contract, f"{settings.task} with this config")
-    config = BehaviorCloningConfig(hidden=tuple(ppo.hidden), activation=ppo.activation, learning_rate=ppo.learning_rate)
-    cloning = BehaviorCloning(env, config, settings.seed, {"dataset": data})
-    epochs = 50 if steps is None else max(1, round(steps / data.frames))
-    rows: dict[str, list[dict[str, float]]] = {g: [] for g in data.groups}
-    for epoch in range(epochs):
-        figures = cloning.update(epoch / epochs)
-        for g, row in rows.items():
-            row.append({"epoch": epoch + 1, "loss": figures[f"{g}/loss"], "error": figures[f"{g}/error"]})
-            if (epoch + 1) % max(1, epochs // 10) == 0:
-                print(f"{g}: epoch {epoch + 1} of {epochs}, error {row[-1]['error']:.5f}", file=sys.stderr)
     env.close()
+    data.require(contract, f"{settings.task} with this config")
+    config = CloneConfig(
+        epochs=CloneConfig.epochs if steps is None else max(1, round(steps / data.frames)),
+        hidden=tuple(ppo.hidden), activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
+    )  # fmt: skip
+    rows: dict[str, list[dict[str, float]]] = {g: [] for g in data.groups}
+
+    def progress(group: str, row: dict[str, float]) -> None:
+        rows[group].append(row)
+        if len(rows[group]) % max(1, config.epochs // 10) == 0:
+            print(f"{group}: epoch {row['epoch']} of {config.epochs}, error {row['error']:.5f}", file=sys.stderr)
+
+    policies = {g: clone(data, config, g, partial(progress, g)) for g in data.groups}
     run = new_run(settings.task, out)
-    made = epochs * data.frames
+    made = config.epochs * data.frames
     contract["provenance"] |= {"steps": made, "demonstrations": str(folder)}
-    save_policy(run, cloning.policies(), contract)
+    save_policy(run, policies, contract)
     write_json(run / "run.json", {"algorithm": "clone", "settings": dataclasses.asdict(settings), "log": rows})
     return {
         "run": str(run), "task": settings.task, "steps": made, "seconds": round(time.perf_counter() - start, 2),

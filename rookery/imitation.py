@@ -9,10 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from torch import Tensor
+
+from rookery.policies.imitation.dagger import DistillConfig, Teacher, distill
 from rookery.policies.training.store import save_policy
 from rookery.runs import new_run, write_json
-from rookery.teacher import make_teacher
+from rookery.sim.env import Env
+from rookery.sim.errors import RookeryError
+from rookery.teacher import RunTeacher
 from rookery.training import Settings, contract_of, make_env, ppo_config
 
 
@@ -25,7 +29,7 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     Args:
         settings: of the run.
         out: run folder; None makes one.
-        teacher: run or zoo folder of the policy to learn from (see make_teacher); None takes the classical controller.
+        teacher: run or zoo folder of the policy to learn from (see RunTeacher); None takes the classical controller.
 
     Returns:
         As `Training.run`: run, task, steps, seconds, success (None), stopped, interrupted; and "error", the mean squared
@@ -36,39 +40,51 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     """
     ppo = ppo_config(settings)
     env = make_env(settings, settings.randomize)
-    rollout = ppo.rollout_steps * settings.num_envs
-    iterations = max(1, round(settings.steps / rollout))
-    config = DAggerConfig(
-        rollout_steps=ppo.rollout_steps, hidden=tuple(ppo.hidden), activation=ppo.activation,
-        learning_rate=ppo.learning_rate,
+    if len(env.groups) != 1:
+        raise RookeryError(f"{settings.task} has the groups {', '.join(env.groups)}: imitation teaches one.")
+    asked = _controller(env) if teacher is None else RunTeacher(teacher, env)
+    iterations = max(1, round(settings.steps / (ppo.rollout_steps * settings.num_envs)))
+    config = DistillConfig(
+        iterations=iterations, steps=ppo.rollout_steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
+        activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
     )  # fmt: skip
-    dagger = DAgger(env, config, settings.seed, {"teacher": make_teacher(teacher, env)})
     contract = contract_of(settings, env)
-    rows: list[dict[str, float]] = []
+    rows = []
     start = time.perf_counter()
-    obs, _ = env.reset()
-    env.stagger()
-    for i in range(iterations):
-        for _ in range(dagger.rollout_steps):
-            actions = dagger.act(obs)
-            result = env.step(actions)
-            dagger.observe(obs, actions, result)
-            obs = result[0]
-        rows.append({"iteration": i + 1, **dagger.update(i / iterations)})
+
+    def progress(row: dict[str, float]) -> None:
+        rows.append(row)
         if len(rows) % max(1, iterations // 20) == 0:
-            row = rows[-1]
             print(
                 f"{len(rows)} of {iterations} iterations, error {row['error']:.4f}, reward {row['reward']:.3f}",
                 file=sys.stderr,
             )
+
+    student = distill(env, asked, config, progress)
     env.close()
     folder = new_run(settings.task, out)
-    steps = iterations * rollout
+    steps = iterations * ppo.rollout_steps * settings.num_envs
     contract["provenance"]["steps"] = steps
-    save_policy(folder, dagger.policies(), contract)
+    save_policy(folder, {next(iter(env.groups)): student}, contract)
     made = {"algorithm": "imitate", "teacher": None if teacher is None else str(teacher)}
     write_json(folder / "run.json", made | {"settings": dataclasses.asdict(settings), "log": rows})
     return {
         "run": str(folder), "task": settings.task, "steps": steps, "seconds": round(time.perf_counter() - start, 2),
         "success": None, "stopped": "steps", "interrupted": False, "error": rows[-1]["error"],
     }  # fmt: skip
+
+
+def _controller(env: Env) -> Teacher:
+    """The task's classical controller as a teacher."""
+    controller = env.controller()
+    if controller is None:
+        raise RookeryError(
+            f"{env.task_id} has no classical controller to imitate: name a policy by --teacher, or train it with "
+            "--algorithm ppo."
+        )
+    group = next(iter(env.groups))
+
+    def ask(env: Env, obs: Tensor) -> Tensor:
+        return controller({group: obs})[group].clamp(-1.0, 1.0)
+
+    return ask
