@@ -1,4 +1,4 @@
-"""Drones in a world: every action kind of every type, flown by the classical controller, and what their declarations promise."""
+"""Drones in a world: every action kind of every type under the classical controller, and what declarations promise."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def rows(*states: list[float]) -> Tensor:
 
 
 def fly(engine: str, effects: str, drone: str, kind: str, start: Tensor, target: Tensor, speed: float = 0.0) -> Tensor:
-    """[T, A, 13]: states at every control step of 2 s, flown by the controller from `start` [1, A, 13] to `target` [1, A, 3]."""
+    """[T, A, 13]: states at every control step of 2 s, flown by the PID cascade from `start` [1, A, 13] to
+    `target` [1, A, 3]."""
     config = {"drone": drone, "action": kind, "num_drones": start.shape[1], "effects": effects}
     env = rookery.make("drone-hover", 1, engine=engine, config=config)
     drones = env.task.drones
