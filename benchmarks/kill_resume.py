@@ -32,7 +32,7 @@ TASK = "drone-hover"
 EPISODE = {"episode_s": 0.6, "settled_s": 0.1}
 SMALL = ["--hidden", "16"]
 WORDS = {
-    "ppo": ["--steps", "12288", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"],
+    "ppo": ["--steps", "6144", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"],
     "sac": [
         "--steps",
         "6144",
@@ -45,8 +45,8 @@ WORDS = {
         "--batch",
         "64",
     ],
-    "dagger": ["--steps", "12288", "--rollout-steps", "16", "--batch", "128"],
-    "bc": ["--steps", "24000", "--batch", "64"],
+    "dagger": ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
+    "bc": ["--steps", "6000", "--batch", "64"],
 }
 """Options of each training: 32 worlds, a checkpoint after each update."""
 STARTUP_S = 60.0
