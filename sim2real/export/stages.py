@@ -7,16 +7,17 @@ obs --normalize--> z --predict--> targets, or the given ones --+
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+
+from rookery.sim2real.contract import ContractGroup
 
 
 class Stages:
     """Sizes of a group's network.
 
     Args:
-        spec: the group in a valid contract.
+        group: in a valid contract.
 
     Attributes:
         frame, history: F and H; the observation has O = H F components.
@@ -26,16 +27,16 @@ class Stages:
         layers, predictor: widths from input to output of the perceptron and the predictor.
     """
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        network = spec["network"]
-        self.frame = sum(t["size"] for t in spec["observation"])
-        self.history = spec["observation"][0]["history"]
-        self.inputs = network["observation_size"]
-        self.outputs = network["action_size"]
-        self.sees = network.get("sees", self.inputs)
-        self.targets = network.get("targets", 0)
-        self.layers = [self.sees + self.targets, *network["hidden"], self.outputs]
-        self.predictor = [self.inputs, *network.get("predictor", []), self.targets]
+    def __init__(self, group: ContractGroup) -> None:
+        network = group.trained
+        self.frame = group.spec.frame_size
+        self.history = group.spec.history
+        self.inputs = network.observation_size
+        self.outputs = network.action_size
+        self.sees = network.sees or self.inputs
+        self.targets = network.targets or 0
+        self.layers = [self.sees + self.targets, *network.hidden, self.outputs]
+        self.predictor = [self.inputs, *(network.predictor or ()), self.targets]
 
     @property
     def shape(self) -> str:

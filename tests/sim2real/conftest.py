@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from rookery.policies.policy import Policy
+from rookery.sim.env import Deployment
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract, plain
 from rookery.sim2real.export.bundle import export_bundle
 
 
@@ -43,9 +45,12 @@ def make_group(count: int = 1) -> Group:
     return Group(count, terms, action)
 
 
-def make_env(**groups: Group) -> Any:
-    task = SimpleNamespace(cfg=Config())
-    return SimpleNamespace(groups=groups or {"drone": make_group()}, control_dt=0.01, task_id="drone-hover", task=task)
+def make_env(deployment: Deployment | None = None, **groups: Group) -> Any:
+    """What a contract reads of an Env."""
+    own = deployment or Deployment(config=plain(Config()), physics_dt=0.002)
+    return SimpleNamespace(
+        groups=groups or {"drone": make_group()}, control_dt=0.01, task_id="drone-hover", deployment=lambda: own
+    )
 
 
 def make_policy(
@@ -64,12 +69,18 @@ def make_policy(
 
 
 @pytest.fixture(scope="session")
-def contract() -> dict[str, Any]:
+def contract() -> Contract:
     return build_contract(make_env(), {"drone": make_policy()}, provenance={"steps": 1000, "seed": 3})
 
 
+@pytest.fixture
+def values(contract: Contract) -> dict[str, Any]:
+    """The contract as JSON values."""
+    return contract.to_json()
+
+
 @pytest.fixture(scope="session")
-def shared_bundle(contract: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_bundle(contract: Contract, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good bundle; read it, do not change it."""
     return export_bundle({"drone": make_policy()}, contract, tmp_path_factory.mktemp("export") / "bundle")
 

@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract, read_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
 from tests.sim2real.conftest import make_env, make_group, make_policy
@@ -58,7 +59,7 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
     kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.onnx")
     assert names == {"contract.json", *(k.format(g) for k in kinds for g in policies)}
     assert "void team_striker_2_policy(" in (folder / "policy_striker-2.h").read_text()
-    assert read_contract(folder)["groups"]["striker-2"]["network"]["hidden"] == [6, 4]
+    assert Contract.read(folder).groups["striker-2"].trained.hidden == (6, 4)
     assert check_bundle(folder)["observations"] >= 2000
     for kind in kinds:
         (folder / kind.format("keeper")).replace(folder / "x")
@@ -69,7 +70,7 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
-    bundle: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {p.name: p.read_bytes() for p in bundle.iterdir()}
 
@@ -109,7 +110,7 @@ def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monk
 
 
 def test_folders_that_are_not_ours_are_left_alone(
-    tmp_path: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policies = {"drone": make_policy()}
     (tmp_path / "thesis").mkdir()

@@ -16,7 +16,7 @@ import torch
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.c import c_source, literal, policy_arrays
 from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.native import FLAGS, NativePolicy, find_compiler, read_header

@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.onnx import export_onnx
 from tests.sim2real.conftest import make_env, make_policy
