@@ -20,6 +20,7 @@ from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.video import decode
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.build import describe_json
 from rookery.sim2real.contract import Contract
 
 SHORT = {"episode_s": 0.2, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4, "num_drones": 2}

@@ -24,6 +24,7 @@ from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.video import Video
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.build import describe_json
 
 FPS = 20
 LENGTHS = (7, 12, 5, 9, 4)

@@ -577,9 +577,7 @@ def test_a_set_is_trained_resumed_and_evaluated_by_name(in_tmp, capsys):
     assert list(loads(capsys.readouterr().out)["tasks"]) == ["test-push"]
     contract = loads(Path("run/contract.json").read_text())
     assert contract["task_config"]["test-stay"]["limit"] == 0.95
-    env = make_env(
-        Contract.from_json(contract), 2, {"limit": 0.9}
-    )  # a change for all goes before what the contract says of each
+    env = make_env(Contract.from_json(contract), 2, {"limit": 0.9})  # for all parts, before each part's own
     assert [(e.task.cfg.limit, e.task.cfg.episode_s) for e in env.parts.values()] == [(0.9, 0.1)] * 2
 
 
