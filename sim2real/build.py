@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.env import Deployment, Env
-from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group
-from rookery.sim2real.compatibility import refuse_differences
-from rookery.sim2real.contract import Contract, ContractGroup, Limit, NetworkSpec, Provenance, parse_limits, plain
+from rookery.sim2real.compatibility import with_networks
+from rookery.sim2real.contract import Contract, ContractGroup, Limit, Provenance, parse_limits, plain
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -83,27 +82,6 @@ def describe(
 def describe_json(task_id: str, groups: Mapping[str, Group], control_dt: float) -> dict[str, Any]:
     """`describe` as JSON values, in the form that `import_lerobot` takes."""
     return describe(task_id, groups, control_dt).to_json()
-
-
-def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
-    """A copy that holds the network of every group.
-
-    Raises:
-        RookeryError: a group has no policy, a policy no group, or sizes or a network already there disagree.
-    """
-    if set(policies) != set(contract.groups):
-        raise RookeryError(
-            f"the contract has the groups {sorted(contract.groups)} and the policies are for {sorted(policies)}: "
-            "export the policies together with the contract they were trained with."
-        )
-    groups = {}
-    for name, group in contract.groups.items():
-        network = NetworkSpec.from_json(policies[name].network())
-        if group.network is not None:
-            line = f"groups.{name}.network"
-            refuse_differences(group.network.to_json(), network.to_json(), "the policy", line)
-        groups[name] = dataclasses.replace(group, network=network)
-    return Contract.from_json(dataclasses.replace(contract, groups=groups).to_json())
 
 
 def _action_limits(action: ActionSpec) -> dict[str, Limit]:

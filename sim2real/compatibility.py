@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim2real.contract import Contract, group_json
+from rookery.sim2real.contract import Contract, NetworkSpec, group_json
 
 if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
     from rookery.sim.env import Env
 
 
@@ -75,6 +77,27 @@ def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> 
         f"the policy does not fit: at contract line {first}{more} the contract says {_short(mine)} and {name} "
         f"{_short(theirs)}; use what the policy was trained with, or train and export again."
     )
+
+
+def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
+    """A copy that holds the network of every group.
+
+    Raises:
+        RookeryError: a group has no policy, a policy no group, or sizes or a network already there disagree.
+    """
+    if set(policies) != set(contract.groups):
+        raise RookeryError(
+            f"the contract has the groups {sorted(contract.groups)} and the policies are for {sorted(policies)}: "
+            "export the policies together with the contract they were trained with."
+        )
+    groups = {}
+    for name, group in contract.groups.items():
+        network = NetworkSpec.from_json(policies[name].network())
+        if group.network is not None:
+            line = f"groups.{name}.network"
+            refuse_differences(group.network.to_json(), network.to_json(), "the policy", line)
+        groups[name] = dataclasses.replace(group, network=network)
+    return Contract.from_json(dataclasses.replace(contract, groups=groups).to_json())
 
 
 def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.build import with_networks
+from rookery.sim2real.compatibility import with_networks
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden

@@ -15,8 +15,8 @@ import rookery.policies
 from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim2real.build import build_contract, with_networks
-from rookery.sim2real.compatibility import check_compatible, check_groups, differences
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
 from rookery.sim2real.contract import Contract, Limit, NetworkSpec, plain
 from rookery.sim2real.provenance import gather_provenance
 from tests.sim2real.conftest import Config, make_env, make_group, make_policy
