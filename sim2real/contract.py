@@ -53,6 +53,7 @@ class NetworkSpec:
         sees: components at the end of the observation that the actor itself receives; None for all.
         predictor: widths of the state estimator's hidden layers.
         targets: M, outputs of the state estimator.
+        squash: last stage; None is "clip" to [-1, 1], "tanh" the hyperbolic tangent.
     """
 
     observation_size: int
@@ -63,6 +64,7 @@ class NetworkSpec:
     sees: int | None = None
     predictor: tuple[int, ...] | None = None
     targets: int | None = None
+    squash: str | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:

@@ -24,6 +24,7 @@ class Stages:
         inputs, outputs: O and D.
         sees: components at the end of the observation that the perceptron itself sees.
         targets: M, 0 without a predictor.
+        squash: C expression of the last stage.
         layers, predictor: widths from input to output of the perceptron and the predictor.
     """
 
@@ -36,6 +37,7 @@ class Stages:
         self.sees = network.sees or self.inputs
         self.targets = network.targets or 0
         self.layers = [self.sees + self.targets, *network.hidden, self.outputs]
+        self.squash = "tanhf(action[i])" if network.squash == "tanh" else "clamp(action[i], 1.0f)"
         self.predictor = [self.inputs, *(network.predictor or ()), self.targets]
 
     @property
@@ -79,10 +81,10 @@ float action[{self.outputs}]);
             parts.append(_network("predict", "predictor_", self.predictor))
             parts.append(_PREDICTOR.format(prefix=prefix, clip=clip, first=self.inputs - self.sees, x=self.layers[0],
                                            n=self.inputs, k=self.sees, t=self.targets, m=self.outputs,
-                                           nothing=", ".join(["NAN"] * self.targets)))  # fmt: skip
+                                           nothing=", ".join(["NAN"] * self.targets), squash=self.squash))  # fmt: skip
         else:
             z = f"&z[{self.inputs - self.sees}]" if self.sees < self.inputs else "z"
-            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z))
+            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z, squash=self.squash))
         if self.history > 1:
             parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
         return "\n".join(parts)
@@ -132,7 +134,7 @@ void {prefix}_policy(const float obs[{n}], float action[{m}])
     normalize(obs, z);
     act({z}, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}"""
 
@@ -155,7 +157,7 @@ void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float a
     }}
     act(seen, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}
 

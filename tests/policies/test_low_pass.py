@@ -1,5 +1,7 @@
 """Policies whose actions are low-passed by the network itself."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -71,6 +73,6 @@ def test_what_cannot_be_smoothed():
         smoothed(policy("tanh"), GROUP, 0)
     with pytest.raises(RookeryError, match="did you mean 'wrist'"):
         smoothed(policy("tanh"), GROUP, 0.5, ["wirst"])
-    blind = {**GROUP, "observation": GROUP["observation"][:1]}
+    blind = dataclasses.replace(GROUP, observation=GROUP.observation[:1])
     with pytest.raises(RookeryError, match="observes its last action"):
         smoothed(policy("tanh"), blind, 0.5)
