@@ -54,11 +54,15 @@ def make_env(deployment: Deployment | None = None, **groups: Group) -> Any:
 
 
 def make_policy(
-    hidden: tuple[int, ...] = (32, 32), activation: str = "tanh", inputs: int = 15, seed: int = 0
+    hidden: tuple[int, ...] = (32, 32),
+    activation: str = "tanh",
+    inputs: int = 15,
+    seed: int = 0,
+    squash: str = "clip",
 ) -> Policy:
     """A policy with large weights and a normaliser far from the identity, so that every step of the network counts."""
     generator = torch.Generator().manual_seed(seed)
-    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0)
+    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0, squash=squash)
     with torch.no_grad():
         policy.mean.normal_(generator=generator)
         policy.std.uniform_(0.2, 3.0, generator=generator)

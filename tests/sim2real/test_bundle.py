@@ -246,3 +246,21 @@ def test_check_without_compiler(shared_bundle: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("rookery.sim2real.export.native.importlib.util.find_spec", lambda _: None)
     with pytest.raises(RookeryError, match="no C compiler"):
         check_bundle(shared_bundle)
+
+
+def test_a_bundle_of_a_tanh_policy(tmp_path: Path) -> None:
+    """Contract, ONNX, C and golden vectors all hold the squash: each is checked against the torch policy."""
+    policy = make_policy((16,), squash="tanh")
+    folder = export_bundle({"drone": policy}, build_contract(make_env(), {"drone": policy}), tmp_path / "bundle")
+    assert Contract.read(folder).groups["drone"].trained.squash == "tanh"
+    result = check_bundle(folder)
+    assert max(result["onnx_max_error"], result["c_max_error"]) <= 1e-5
+    golden = np.load(folder / "golden.npz")
+    assert (
+        np.abs(golden["actions"] - make_policy((16,))(torch.from_numpy(golden["observations"])).detach().numpy()).max()
+        > 0.1
+    )
+    code = (folder / "policy.c").read_text()
+    (folder / "policy.c").write_text(code.replace("tanhf(action[i])", "clamp(action[i], 1.0f)"))
+    with pytest.raises(RookeryError, match=r"policy\.c differs"):
+        check_bundle(folder)

@@ -53,6 +53,19 @@ def test_parity_with_torch(activation: str, hidden: tuple[int, ...], tmp_path: P
     assert inside.mean() > 0.1, "a test of clipped actions only would prove nothing"
 
 
+@pytest.mark.parametrize("hidden", [(), (7, 5, 3), (256, 128, 64)])
+def test_tanh_squash(hidden: tuple[int, ...], tmp_path: Path) -> None:
+    """The last stage of a policy trained by SAC; a clip in its place would be off by far more than rounding."""
+    policy = make_policy(hidden, "relu", squash="tanh")
+    obs = observations(policy)
+    wanted = torch_actions(policy, obs)
+    answer = native(policy, tmp_path).policy(obs)
+    assert np.abs(answer - wanted).max() <= 1e-5
+    assert np.abs(torch_actions(make_policy(hidden, "relu"), obs) - wanted).max() > 0.1
+    assert np.abs(answer).max() <= 1.0
+    assert "final tanh" in (tmp_path / "policy.h").read_text()
+
+
 def test_golden_observations_reach_the_clip() -> None:
     policy = make_policy()
     z = (observations(policy) - policy.mean.numpy()) / policy.std.numpy()

@@ -139,6 +139,7 @@ def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
         ("groups.drone.network.action_size", 4),
         ("groups.drone.network.activation", "gelu"),
         ("groups.drone.network.obs_clip", 0.0),
+        ("groups.drone.network.squash", "sigmoid"),
         ("groups.drone.safety.thrust.high", "0.6"),
         ("conventions.quaternion", "x, y, z, w"),
         ("provenance", "mine"),

@@ -58,6 +58,7 @@ SHAPES = {
     "deep": {"predictor": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
     "two frames": {"sees": 2 * FRAME},
     "history alone": {"sees": FRAME * HISTORY, "targets": 0},
+    "tanh squash": {"squash": "tanh"},
     "newest frame alone": {"sees": FRAME, "targets": 0},
 }
 
