@@ -14,8 +14,7 @@ from rookery.tasks.registry import TASKS, find
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
-    from rookery.policies.training.evaluate import Act
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Act, Env
     from rookery.sim2real.contract import Contract
 
 LATEST = "latest"
@@ -73,7 +72,7 @@ def make_env(
     *,
     task: str | None = None,
     **options: Any,
-) -> VecEnv:
+) -> Env:
     """The environment of a contract, with its task config.
 
     Args:
@@ -123,7 +122,7 @@ def open_env(
     task: str | None = None,
     config: dict[str, Any] | None = None,
     **options: Any,
-) -> tuple[VecEnv, Act]:
+) -> tuple[Env, Act]:
     """The environment of a run and what acts in it.
 
     Args:
@@ -151,7 +150,7 @@ def open_env(
         env = make_env(contract, num_envs, config, task=task, **options)
         if controller == "policy":
             return env, act_with(policies, env)
-    pilot = env.task.controller()
+    pilot = env.controller()
     if pilot is None:
         env.close()
         raise RookeryError(

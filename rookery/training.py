@@ -16,7 +16,7 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import find
@@ -161,7 +161,7 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     return Training(settings, folder, TrainingLoop(ppo, LoopConfig(**settings.loop), extra))
 
 
-def contract_of(settings: Settings, env: VecEnv) -> Contract:
+def contract_of(settings: Settings, env: Env) -> Contract:
     """The contract of a policy that is about to be trained, without its network."""
     from rookery.making import full_config
     from rookery.sim2real.build import build_contract
@@ -219,7 +219,7 @@ def ppo_config(settings: Settings) -> PPOConfig:
     return PPOConfig.from_dict(settings.ppo)
 
 
-def make_env(settings: Settings, randomize: str) -> VecEnv:
+def make_env(settings: Settings, randomize: str) -> Env:
     """The environment of the training episodes."""
     from rookery import make
 

@@ -50,10 +50,10 @@ class NetworkSpec:
         hidden: widths of the hidden layers.
         activation: after every hidden layer.
         obs_clip: limit of the normalised observation, in standard deviations.
+        squash: last stage, "clip" to [-1, 1] or "tanh".
         sees: components at the end of the observation that the actor itself receives; None for all.
         predictor: widths of the state estimator's hidden layers.
         targets: M, outputs of the state estimator.
-        squash: last stage; None is "clip" to [-1, 1], "tanh" the hyperbolic tangent.
     """
 
     observation_size: int
@@ -61,10 +61,10 @@ class NetworkSpec:
     hidden: tuple[int, ...]
     activation: str
     obs_clip: float
+    squash: str
     sees: int | None = None
     predictor: tuple[int, ...] | None = None
     targets: int | None = None
-    squash: str | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:

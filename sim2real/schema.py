@@ -201,9 +201,10 @@ NETWORK = record(
         "hidden": items(integer(1)),
         "activation": one_of(ACTIVATIONS),
         "obs_clip": number(above=0.0),
+        "squash": one_of(SQUASHES),
     },
     # The perceptron sees the last `sees` components, and what a predictor with these hidden layers says of `targets`.
-    {"sees": integer(1), "predictor": items(integer(1)), "targets": integer(1), "squash": one_of(SQUASHES)},
+    {"sees": integer(1), "predictor": items(integer(1)), "targets": integer(1)},
 )
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
 GROUP = record(

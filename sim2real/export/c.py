@@ -76,7 +76,7 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
     return f"""/*
  * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
  *
- * {stages.shape}, {network.activation}; observation normaliser and final {network.squash or "clip"} included.
+ * {stages.shape}, {network.activation}; observation normaliser and final {network.squash} included.
  * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {stages.stack} bytes.
  *
  * Call it every {contract.control_dt:g} s. Assumed delay from measurement to actuation: {delay} s.
