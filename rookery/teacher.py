@@ -38,7 +38,7 @@ class RunTeacher:
         policies, contract = open_run(run)
         self.group, spec = next(iter(env.groups.items()))
         if contract.task_id != env.task_id:
-            raise RookeryError(f"{run} is a policy of {contract['task_id']!r}, and cannot teach {env.task_id!r}.")
+            raise RookeryError(f"{run} is a policy of {contract.task_id!r}, and cannot teach {env.task_id!r}.")
         if self.group not in policies:
             raise RookeryError(
                 f"{run} has policies {list(policies)}, and the student is {self.group!r}: take such a run."
@@ -66,7 +66,7 @@ class RunTeacher:
                 want = (env.num_envs, count, t.size)
                 if got is None or tuple(got.shape) != want:
                     raise RookeryError(
-                        f"{run} {kind} {t['name']!r} of {list(want[1:])}, and the student's worlds have "
+                        f"{run} {kind} {t.name!r} of {list(want[1:])}, and the student's worlds have "
                         f"{'none' if got is None else list(got.shape[1:])}: give the student the teacher's --config, but "
                         "for what it shall not see."
                     )
