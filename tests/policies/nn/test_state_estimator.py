@@ -180,6 +180,5 @@ def test_misfits_are_refused():
     with pytest.raises(RookeryError, match="actor_frames is 0"):
         PPOConfig(actor_frames=0)
     ppo = trained(Drift(8), BASE, 1)
-    terms = {"observation": [{"history": 2}], "action": {"kind": "follow"}}
     with pytest.raises(RookeryError, match="cannot be taken over"):
-        warm_start(ppo, ppo.policies(), {"groups": {"point": terms}})
+        warm_start(ppo, ppo.policies(), {"point": ppo.learners["point"].spec})
