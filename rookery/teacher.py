@@ -86,7 +86,7 @@ class RunTeacher:
 
     def _seen(self, env: VecEnv) -> dict[str, dict[str, Tensor]]:
         with _as_configured(env.task, self.config):
-            truth = (env.task.privileged_targets() or {}).get(self.group, {}) if self.targets else {}
+            truth = env.task.observe_privileged().get(self.group, {}) if self.targets else {}
             return {"sees": env.task.observe().get(self.group, {}), "is told": truth}
 
 
