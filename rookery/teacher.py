@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from rookery.policies.imitation.teacher import ControllerTeacher, PolicyTeacher, Teacher, TeacherGroup
 from rookery.runs import open_run
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, ObservationSet
 
 __all__ = ["make_teacher"]
 
@@ -42,8 +41,8 @@ def make_teacher(run: str | Path | None, env: Env) -> Teacher:
 
 def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
     policies, contract = open_run(run)
-    if contract["task_id"] != env.task_id:
-        raise RookeryError(f"{run} is a policy of {contract['task_id']!r}, and cannot teach {env.task_id!r}.")
+    if contract.task_id != env.task_id:
+        raise RookeryError(f"{run} is a policy of {contract.task_id!r}, and cannot teach {env.task_id!r}.")
     if policies.keys() != env.groups.keys():
         raise RookeryError(
             f"{run} has policies {list(policies)}, and the student's groups are {list(env.groups)}: take a run with one "
@@ -51,35 +50,19 @@ def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
         )
     groups = {}
     for name, group in env.groups.items():
-        declared = contract["groups"][name]
-        if not _same_action(declared["action"], group.action):
+        spec = contract.groups[name].spec
+        if not _same_action(spec.action, group.action):
             raise RookeryError(
-                f"{run} acts by {declared['action']['kind']!r}, and the student by {group.action.kind!r}, or within other "
-                "limits: give the student the teacher's --action and --task-config."
+                f"{run} acts by {spec.action.kind!r}, and the student by {group.action.kind!r}, or within other limits: "
+                "give the student the teacher's --action and --task-config."
             )
-        terms = declared["observation"]
-        observation = ObservationSet(_terms(terms), max(int(t["history"]) for t in terms))
-        groups[name] = TeacherGroup(policies[name], observation, _terms(declared.get("targets", [])))
+        groups[name] = TeacherGroup(policies[name], ObservationSet(spec.observation, spec.history), spec.targets)
     return PolicyTeacher(env, groups, str(run))
 
 
-def _terms(declared: list[dict[str, Any]]) -> tuple[Term, ...]:
-    """Terms from their lines in a contract."""
-    return tuple(
-        Term(
-            t["name"], int(t["size"]), t.get("unit", "1"), t.get("frame", ""), scale=float(t["scale"]),
-            clip=math.inf if t["clip"] is None else float(t["clip"]),
-        )
-        for t in declared
-    )  # fmt: skip
-
-
-def _same_action(declared: dict[str, Any], spec: ActionSpec) -> bool:
-    """Whether a contract's action is the same command within the same limits."""
-    if declared["kind"] != spec.kind or list(declared["names"]) != list(spec.names):
+def _same_action(one: ActionSpec, other: ActionSpec) -> bool:
+    """Whether two declarations mean the same command within the same limits."""
+    if (one.kind, one.names) != (other.kind, other.names):
         return False
-    return all(
-        math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
-        for key in ("low", "high")
-        for a, b in zip(declared[key], getattr(spec, key), strict=True)
-    )
+    pairs = zip((*one.low, *one.high), (*other.low, *other.high), strict=True)
+    return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ from rookery.policies.datasets.lerobot_videos import open_clips
 from rookery.policies.datasets.schema import Column, Episode, Facts
 from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
-from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
-Describe = Callable[[Any], dict[str, Any]]
-"""From an Env, or what has its `task_id`, `control_dt`, `groups` and `deployment`: rookery.sim2real.contract.build_contract."""
+Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
+"""From task id, groups and control period (s) to the contract as JSON values (`rookery.sim2real.build.describe_json`)."""
 
 CRF = 18
 """Of the videos cut out of others: the second coding then takes no more than the first did (41.2 and 40.6 dB on a film of
@@ -213,9 +212,9 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     try:
         spec = _action(read, sizes["action"])
         group = Group(1, (Term("state", sizes["observation.state"]),), spec)
-        about = _ForeignEnv(f"lerobot-{read.folder.name}", 1.0 / read.fps, {"robot": group})
+        contract = describe(f"lerobot-{read.folder.name}", {"robot": group}, 1.0 / read.fps)
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
-        with Writer(folder, describe(about), recording, {c.name: c.declaration() for c in clips}) as writer:
+        with Writer(folder, contract, recording, {c.name: c.declaration() for c in clips}) as writer:
             for i, rows in enumerate(read.episodes(wanted)):
                 for c in clips:
                     encode(writer.video(c.name), c.episode(i), c.fps, c.width, c.height, CRF)
@@ -225,18 +224,6 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
         for c in clips:
             c.close()
     return Dataset(folder)
-
-
-@dataclass(frozen=True)
-class _ForeignEnv:
-    """What a contract says of an environment that is not here."""
-
-    task_id: str
-    control_dt: float
-    groups: dict[str, Group]
-
-    def deployment(self) -> Deployment:
-        return Deployment(physics_dt=self.control_dt)
 
 
 def _action(read: _Reader, size: int) -> ActionSpec:

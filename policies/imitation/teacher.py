@@ -13,7 +13,7 @@ from torch import Tensor
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import TRUE, ObservationSet, Term
+from rookery.sim.specs import ObservationSet, Term
 
 __all__ = ["TEACHER_SET", "ControllerTeacher", "PolicyTeacher", "Teacher", "TeacherGroup"]
 
@@ -75,8 +75,7 @@ class TeacherGroup:
 class PolicyTeacher(Teacher):
     """Trained policies that act on the environment's observation set "teacher": noise-free, with privileged terms.
 
-    Terms are matched by name, a "true_<name>" before a "<name>", and scaled and clipped as the teacher's contract declares.
-    Frames of its history are kept here.
+    Terms are matched by name, and scaled and clipped as the teacher's contract declares; frames of its history are kept here.
 
     Args:
         env: the student's environment.
@@ -98,7 +97,6 @@ class PolicyTeacher(Teacher):
         for group, teacher in self.groups.items():
             declared = env.groups[group]
             given = {t.name: t for t in declared.sets()[TEACHER_SET].terms}
-            given |= {key.removeprefix(TRUE): t for key, t in given.items() if key.startswith(TRUE)}
             for term in (*teacher.observation.terms, *teacher.targets):
                 _check_term(name, term, given.get(term.name))
             teacher.policy.to(env.device).eval()
@@ -130,7 +128,7 @@ class PolicyTeacher(Teacher):
         for term in declared.terms:
             out[term.name] = (values[..., start : start + term.size], term.scale)
             start += term.size
-        return out | {key.removeprefix(TRUE): value for key, value in out.items() if key.startswith(TRUE)}
+        return out
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"new": self._new} | {f"frames/{group}": frames for group, frames in self.frames.items()}

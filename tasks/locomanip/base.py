@@ -22,7 +22,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import TRUE, ActionSpec, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
@@ -93,6 +93,11 @@ class LeggedConfig:
     start_joints: float = 0.1  # rad, spread of the joints at the start
     fall_up: float = 0.5  # cosine between the trunk's up and the world's below which a robot has fallen (facts 1.2)
     fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
+
+
+def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> ObservationSet:
+    """A policy's terms, nothing hidden, and what only a simulation knows."""
+    return ObservationSet((*(replace(t, hidden=False) for t in terms), *privileged))
 
 
 class LeggedTask(Task):
@@ -325,34 +330,18 @@ class LeggedTask(Task):
             ),
         )
 
-    def group(
-        self,
-        terms: tuple[Term, ...],
-        action: ActionSpec,
-        *targets: Term,
-        future: tuple[str, ...] = (),
-        hidden: tuple[str, ...] = (),
-    ) -> Group:
-        """One agent. With a history, the base's velocity and `targets` are there to be estimated from it.
-
-        Args:
-            terms: what the policy observes.
-            action: its control mode.
-            targets: further targets of a state estimator.
-            future: names of the targets that can be revealed.
-            hidden: names of terms that the policy observes as zeros. A teacher observes their true values, under the name
-                "true_<name>", beside the other terms and all targets.
-        """
-        history = self.cfg.history
-        every = (Term("base_velocity", 3, "m/s", "body"), *targets)
-        true_terms = (replace(t, name=TRUE + t.name) if t.name in hidden else t for t in terms)
-        sets = {"teacher": ObservationSet((*true_terms, *every))}
-        if history == 1:
+    def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
+        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
+        has them, and nothing hidden."""
+        h = self.cfg.history
+        targets = (Term("base_velocity", 3, "m/s", "body"), *targets)
+        sets = {"teacher": teacher_set(terms, targets)}
+        if h == 1:
             return Group(1, terms, action, observation_sets=sets)
-        return Group(1, terms, action, history=history, targets=every, future=future, observation_sets=sets)
+        return Group(1, terms, action, history=h, targets=targets, future=future, observation_sets=sets)
 
     def observe_body(self) -> dict[str, Tensor]:
-        """Values of `body_terms` and of the base's velocity, each [N, 1, d]."""
+        """Values of `body_terms`, each [N, 1, d]."""
         self.look()
         r = self.robot
         angle = 2.0 * math.pi * self.phase
@@ -360,7 +349,6 @@ class LeggedTask(Task):
         values = {
             "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
             "joint_position": r.pos - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
-            "base_velocity": r.velocity,
         }  # fmt: skip
         if self.terrain is not None:
             values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT
