@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.imitation.dagger import Teacher
 from rookery.runs import open_run
 from rookery.sim.config import from_dict
+from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 
@@ -115,3 +117,31 @@ def _close(theirs: dict[str, Any], ours: Any) -> bool:
         for k in ("low", "high")
         for a, b in zip(theirs[k], getattr(ours, k), strict=True)
     )
+
+
+def teacher_of(teacher: str | None, env: Env) -> Teacher:
+    """The teacher of an environment's one group.
+
+    Args:
+        teacher: run or zoo folder, or a task's name for the zoo's policy; None takes the task's classical controller.
+        env: of the student.
+
+    Raises:
+        RookeryError: several groups, no classical controller, or a run that does not fit.
+    """
+    if len(env.groups) != 1:
+        raise RookeryError(f"{env.task_id} has the groups {', '.join(env.groups)}: imitation teaches one.")
+    if teacher is not None:
+        return RunTeacher(Path(teacher), env)
+    controller = env.controller()
+    if controller is None:
+        raise RookeryError(
+            f"{env.task_id} has no classical controller to imitate: name a policy by --teacher, or train it with "
+            "--algorithm ppo."
+        )
+    group = next(iter(env.groups))
+
+    def act(env: Env, obs: Tensor) -> Tensor:
+        return controller({group: obs})[group].clamp(-1.0, 1.0)
+
+    return act

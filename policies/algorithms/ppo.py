@@ -29,7 +29,7 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import Agents, Samples, Worker
 from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
-from rookery.policies.training.logging import EpisodeLog, Progress, RunLog
+from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
@@ -93,7 +93,7 @@ class PPO:
         self.iteration = 0
         self.total_steps = 0
         self.seconds = 0.0
-        self.episodes = EpisodeLog(self.config.success_window)
+        self.episodes = EpisodeStatistics(self.config.success_window)
         self._now: dict[str, Tensor] | None = None  # observations by group, "state" and "active.<group>"
 
     # Acting
