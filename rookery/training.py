@@ -196,10 +196,8 @@ def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
 def contract_of(settings: RunSettings, env: Env) -> dict[str, Any]:
     """The contract of a policy that is about to be trained, without its network."""
     provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
-    delay = env.randomization.ranges.get("action_delay")
     return build_contract(
         env,
         config=full_config(settings.task, settings.task_config),
-        assumed_delay=(delay.low, delay.high) if delay else 0.0,
         provenance=provenance | {"fixed": settings.fixed},
     )
