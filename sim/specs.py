@@ -10,6 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+TRUE = "true_"
+"""Prefix of a term in an observation set that is the true value of what the policy observes altered or hidden."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -114,6 +117,7 @@ class Group:
         future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
         observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe` gives the terms of all sets.
+            Where no "teacher" is declared, a teacher observes the terms of `observation` (see `sets`).
     """
 
     count: int
@@ -157,6 +161,10 @@ class Group:
         """The terms of all sets by name, as the policy's set declares them where it has them: what `Task.observe` gives."""
         more = [t for s in self.observation_sets.values() for t in s.terms]
         return {t.name: t for t in (*self.observation, *more, *self.observation)}
+
+    def sets(self) -> dict[str, ObservationSet]:
+        """All sets but "policy", by name: those declared, and "teacher" in any case."""
+        return {"teacher": ObservationSet(self.observation), **self.observation_sets}
 
     def slices(self) -> dict[str, slice]:
         """Where the newest value of each term stands in the observation vector."""

@@ -22,7 +22,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import TRUE, ActionSpec, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
@@ -325,16 +325,34 @@ class LeggedTask(Task):
             ),
         )
 
-    def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
-        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it."""
-        h = self.cfg.history
-        if h == 1:
-            return Group(1, terms, action)
-        velocity = Term("base_velocity", 3, "m/s", "body")
-        return Group(1, terms, action, history=h, targets=(velocity, *targets), future=future)
+    def group(
+        self,
+        terms: tuple[Term, ...],
+        action: ActionSpec,
+        *targets: Term,
+        future: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
+    ) -> Group:
+        """One agent. With a history, the base's velocity and `targets` are there to be estimated from it.
+
+        Args:
+            terms: what the policy observes.
+            action: its control mode.
+            targets: further targets of a state estimator.
+            future: names of the targets that can be revealed.
+            hidden: names of terms that the policy observes as zeros. A teacher observes their true values, under the name
+                "true_<name>", beside the other terms and all targets.
+        """
+        history = self.cfg.history
+        every = (Term("base_velocity", 3, "m/s", "body"), *targets)
+        true_terms = (replace(t, name=TRUE + t.name) if t.name in hidden else t for t in terms)
+        sets = {"teacher": ObservationSet((*true_terms, *every))}
+        if history == 1:
+            return Group(1, terms, action, observation_sets=sets)
+        return Group(1, terms, action, history=history, targets=every, future=future, observation_sets=sets)
 
     def observe_body(self) -> dict[str, Tensor]:
-        """Values of `body_terms`, each [N, 1, d]."""
+        """Values of `body_terms` and of the base's velocity, each [N, 1, d]."""
         self.look()
         r = self.robot
         angle = 2.0 * math.pi * self.phase
@@ -342,6 +360,7 @@ class LeggedTask(Task):
         values = {
             "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
             "joint_position": r.pos - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
+            "base_velocity": r.velocity,
         }  # fmt: skip
         if self.terrain is not None:
             values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT

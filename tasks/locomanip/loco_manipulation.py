@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import mujoco
@@ -21,11 +21,11 @@ from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Group, Term
+from rookery.sim.specs import TRUE, Group, ObservationSet, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
-from rookery.tasks.locomanip.reach import Reach, ReachConfig
+from rookery.tasks.locomanip.reach import SOON, Reach, ReachConfig
 from rookery.tasks.locomanip.scripted import Scripted, follow
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
@@ -120,17 +120,20 @@ class LocoManipulation(Reach):
 
     def groups(self) -> dict[str, Group]:
         gripper = Term("gripper", 1, "m", "opening between the fingers", scale=15.0, noise=0.001)
-        if not self.predicts:
-            return {g: Group(1, (*s.observation, gripper), s.action) for g, s in super().groups().items()}
-        targets = (
-            Term("base_velocity", 3, "m/s", "body"),
-            *(Term(f"to_goal_in_{s}_s", 3, "m", f"body, goal in {s} s minus tool", scale=3.0) for s in LATER_S),
-        )
-        future = tuple(t.name for t in targets[1:])
-        return {
-            g: Group(1, (*s.observation, gripper), s.action, self.cfg.history, targets, future)
-            for g, s in super().groups().items()
-        }
+        velocity = Term("base_velocity", 3, "m/s", "body")
+        later = tuple(Term(f"to_goal_in_{s}_s", 3, "m", f"body, goal in {s} s minus tool", scale=3.0) for s in LATER_S)
+        out = {}
+        for name, base in super().groups().items():
+            terms = (*base.observation, gripper)
+            if not self.predicts:
+                sets = {"teacher": ObservationSet((*terms, velocity))}
+                out[name] = Group(1, terms, base.action, observation_sets=sets)
+                continue
+            true_terms = (replace(t, name=TRUE + t.name) if t.name in SOON else t for t in terms)
+            sets = {"teacher": ObservationSet((*true_terms, velocity, *later))}
+            future = tuple(t.name for t in later)
+            out[name] = Group(1, terms, base.action, self.cfg.history, (velocity, *later), future, sets)
+        return out
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         super().apply(actions)
@@ -181,20 +184,25 @@ class LocoManipulation(Reach):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         out = super().observe()
         opening = self.fingers.pos.sum(1, keepdim=True)[:, None]
-        for seen in out.values():
-            seen["gripper"] = opening
-            if self.predicts:
-                seen["to_goal_soon"] = torch.zeros_like(seen["to_goal_soon"])
-                seen["turn_to_goal_soon"] = torch.zeros_like(seen["turn_to_goal_soon"])
+        later = self._to_goal_later() if self.predicts else {}
+        for values in out.values():
+            del values["path"]
+            values["gripper"] = opening
+            values |= later
+            for name in SOON if self.predicts else ():
+                values.setdefault(TRUE + name, values[name])  # already there without `future`
+                values[name] = torch.zeros_like(values[name])
         return out
+
+    def _to_goal_later(self) -> dict[str, Tensor]:
+        """[N, 1, 3] m in the body frame by target: the goal some time later minus the tool."""
+        return {f"to_goal_in_{s}_s": (self.goal_in_trunk(s)[0] - self.pose.pos)[:, None] for s in LATER_S}
 
     def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         if not self.predicts:
             return None
-        values = {"base_velocity": self.robot.velocity[:, None]}
-        for s in LATER_S:
-            values[f"to_goal_in_{s}_s"] = (self.goal_in_trunk(s)[0] - self.pose.pos)[:, None]
-        return dict.fromkeys(self.groups(), values)
+        values = {"base_velocity": self.robot.velocity[:, None], **self._to_goal_later()}
+        return dict.fromkeys(self._agents, values)
 
     def reveal_future_mask(self) -> Tensor | None:
         return torch.full((self.world.num_envs,), self.cfg.future) if self.predicts else None

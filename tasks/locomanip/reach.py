@@ -15,12 +15,14 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.rotations import from_axis_angle, matrix
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import TRUE, Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import missing, seen_from_trunk
 
 AHEAD_S = 0.2  # s, of the second look at the goal
+SOON = ("to_goal_soon", "turn_to_goal_soon")
+"""Terms of the goal that much later; zeros where the future is hidden from the policy."""
 LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
 
 
@@ -112,7 +114,8 @@ class Reach(LeggedTask):
         else:
             actions = {"robot": self.robot.whole}
         path = Term("path", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0)
-        return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
+        hidden = () if self.cfg.future else SOON
+        return {g: self.group(terms, action, path, future=("path",), hidden=hidden) for g, action in actions.items()}
 
     def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
         if self.cfg.history == 1:
@@ -186,10 +189,10 @@ class Reach(LeggedTask):
         own = {
             "to_goal": self.off, "turn_to_goal": self.turned, "to_goal_soon": self.off_soon,
             "turn_to_goal_soon": self.turned_soon, "goal": self.goal.pos,
-            "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
+            "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6), "path": self.off_soon,
         }  # fmt: skip
         if not self.cfg.future:
-            own |= {k: torch.zeros_like(own[k]) for k in ("to_goal_soon", "turn_to_goal_soon")}
+            own |= {TRUE + k: own[k] for k in SOON} | {k: torch.zeros_like(own[k]) for k in SOON}
         return {key: {**body, **{k: v[:, None] for k, v in own.items()}} for key in self._agents}
 
     def state(self) -> Tensor:
