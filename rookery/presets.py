@@ -6,7 +6,6 @@ one of the user's own, is trained with the defaults.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -126,9 +125,7 @@ TABLE = RunSettings(
 TEN_TABLES = _steps(TABLE, 10_000_000, num_envs=640)
 FIVE_TABLES = replace(TABLE, num_envs=320)
 PANDA = _steps(_ppo(TABLE, learning_rate=5e-4), 10_000_000, num_envs=512, train_overrides={})
-LIFT = replace(
-    PANDA, train_overrides={"reward": {"reach": 0.4, "target": 0.8, "off_table": 0.025, "posture": 0.03}}
-)
+LIFT = replace(PANDA, train_overrides={"reward": {"reach": 0.4, "target": 0.8, "off_table": 0.025, "posture": 0.03}})
 GRASP = _steps(PANDA, 20_000_000)
 LONG = _steps(PANDA, 40_000_000)
 PUSH_T = _ppo(LONG, gamma=0.995)
@@ -176,6 +173,12 @@ SHARED = {
 }
 """Settings that an imitation takes from the task's preset of PPO, so that `--init` can go on from its policy."""
 
+OTHERS: dict[str, dict[str, Any]] = {
+    "sac": {"num_envs": 8, "total_steps": 1_000_000},
+    "bc": {"num_envs": 1, "total_steps": 2_000_000, "randomize": "none"},
+}
+"""Settings of the run in place of those for PPO: SAC makes many updates from few worlds, and cloning steps no world."""
+
 
 def preset(task: str, algorithm: str | None = None) -> RunSettings:
     """The settings with which a task is trained.
@@ -192,6 +195,10 @@ def preset(task: str, algorithm: str | None = None) -> RunSettings:
     if algorithm is None or algorithm == settings.algorithm:
         return settings
     config = find_algorithm(algorithm).load_config()()
-    known = {f.name for f in dataclasses.fields(config)}
-    shared = {k: getattr(settings.algorithm_config, k) for k in SHARED.get(algorithm, ()) if k in known}
-    return replace(settings, algorithm=algorithm, algorithm_config=replace(config, **shared))
+    shared = {name: getattr(settings.algorithm_config, name) for name in SHARED.get(algorithm, ())}
+    changes = dict(OTHERS.get(algorithm, {}))
+    if "total_steps" in changes:
+        changes["runner"] = replace(settings.runner, total_steps=changes.pop("total_steps"))
+    if "num_envs" in changes:
+        changes["num_envs"] = max(changes["num_envs"], len(entry.members))
+    return replace(settings, algorithm=algorithm, algorithm_config=replace(config, **shared), **changes)

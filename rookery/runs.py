@@ -100,7 +100,7 @@ def make_env(
     except RookeryError as e:
         env.close()
         raise RookeryError(
-            f"{task} (with its own config, which --config changes) cannot take a policy of {contract['task_id']}: {e}"
+            f"{task} (with its own config, which --task-config changes) cannot take a policy of {contract['task_id']}: {e}"
         ) from e
     return env
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tomllib
 from dataclasses import dataclass, field
@@ -88,7 +87,10 @@ class RunSettings:
     def to_values(self) -> dict[str, Any]:
         """JSON values; the algorithm's own stand under its name."""
         values = to_values(self)
-        return {**{k: v for k, v in values.items() if k != "algorithm_config"}, self.algorithm: values["algorithm_config"]}
+        return {
+            **{k: v for k, v in values.items() if k != "algorithm_config"},
+            self.algorithm: values["algorithm_config"],
+        }
 
     @classmethod
     def from_values(cls, values: dict[str, Any], base: RunSettings | None = None) -> RunSettings:

@@ -18,12 +18,12 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.settings import FILE, RunSettings, save_settings
-from rookery.sim2real.contract import build_contract
-from rookery.sim2real.provenance import gather_provenance
 from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.teacher import teacher_of
+from rookery.sim2real.contract import build_contract
+from rookery.sim2real.provenance import gather_provenance
+from rookery.teacher import make_teacher
 
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
@@ -47,7 +47,7 @@ class Training:
 
         Returns:
             run, task, algorithm, steps, seconds, success (of the latest episodes, with exploration; None where there are
-            too few), stopped ("steps", "success", "time" or "interrupt") and interrupted.
+            too few), figures (of the latest update), stopped ("steps", "success", "time" or "interrupt") and interrupted.
         """
         runner = self.runner
         terminal = Terminal(runner.steps, self.settings.runner.total_steps)
@@ -69,6 +69,7 @@ class Training:
             "steps": runner.steps,
             "seconds": round(runner.seconds, 2),
             "success": runner.episodes.success,
+            "figures": runner.figures,
             "stopped": stopped,
             "interrupted": stopped == "interrupt",
         }
@@ -183,7 +184,7 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
     """What an algorithm learns from beside the environment."""
     if name == "teacher":
-        return teacher_of(settings.teacher, env)
+        return make_teacher(settings.teacher, env)
     if name == "dataset":
         from rookery.policies.datasets.dataset import Dataset
 

@@ -42,6 +42,9 @@ class AlgorithmEntry:
 
 ALGORITHMS = {
     "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
+    "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC"),
+    "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
+    "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
 }
 
 

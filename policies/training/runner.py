@@ -71,6 +71,7 @@ class Runner:
         steps: so far, in the unit of `RunnerConfig.total_steps`.
         iteration: updates made so far.
         seconds: s spent collecting and learning.
+        figures: of the latest update.
         episodes: figures of finished episodes.
     """
 
@@ -95,6 +96,7 @@ class Runner:
         self.steps = 0
         self.iteration = 0
         self.seconds = 0.0
+        self.figures: dict[str, float] = {}
         self.episodes = EpisodeStatistics(config.success_window)
         self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
         self._saved = saved
@@ -151,6 +153,7 @@ class Runner:
         middle = time.perf_counter()
         figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
+        self.figures = figures
         samples = self.algorithm.steps_per_update
         self.steps += samples
         self.iteration += 1
@@ -218,7 +221,7 @@ class Runner:
         for what, mine in self._identity().items():
             if state[what] != mine:
                 raise RookeryError(
-                    f"{path} was made with {what} {state[what]}, not {mine}: resume it with its own settings."
+                    f"{path} was made with {what} {state[what]!r}, not {mine!r}: resume it with its own settings."
                 )
         tensors = checkpoint.read_tensors(path, state)
         env_state = _under("env/", tensors["env"])
@@ -258,7 +261,7 @@ class Runner:
         """What must be the same for a state to fit."""
         return {
             "algorithm": self.name,
-            "task_id": self.env.task_id,
+            "task": self.env.task_id,
             "num_envs": self.env.num_envs,
             "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
             "config": to_values(self.algorithm.config),

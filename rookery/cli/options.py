@@ -53,9 +53,7 @@ OtherTask = Annotated[
 Action = Annotated[str | None, tyro.conf.arg(metavar="KIND", help="Action kind in place of the task's own.")]
 Obs = Annotated[
     str | None,
-    tyro.conf.arg(
-        metavar="KIND", help="Observation: state, or images of an onboard camera: depth, rgb, segmentation."
-    ),
+    tyro.conf.arg(metavar="KIND", help="Observation: state, or images of an onboard camera: depth, rgb, segmentation."),
 ]
 Controller = Annotated[
     str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")

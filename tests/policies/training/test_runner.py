@@ -218,7 +218,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
         make(tmp_path, worlds=7).load(tmp_path)
     other = make(tmp_path)
     other.name = "another"
-    with pytest.raises(RookeryError, match="algorithm counting, not another"):
+    with pytest.raises(RookeryError, match="algorithm 'counting', not 'another'"):
         other.load(tmp_path)
 
 
