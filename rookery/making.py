@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rookery.runs import merge
-from rookery.sim.config import from_dict, to_dict
+from rookery.sim.config import from_dict, merge, to_dict
 from rookery.sim.engines import make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed

@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.making import changes_of, make
+from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import TASKS, find
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from rookery.sim2real.contract import Contract
 
 LATEST = "latest"
-"""Link beside the runs of a task to the one begun last."""
+"""Link beside the runs of a task to the newest one with a checkpoint."""
 
 
 def zoo() -> dict[str, Path]:
@@ -86,7 +88,6 @@ def make_env(
     Raises:
         RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
     """
-    from rookery.making import changes_of, make
     from rookery.sim2real.compatibility import check_compatible
 
     own = contract.task_id
@@ -101,7 +102,7 @@ def make_env(
     except RookeryError as e:
         env.close()
         raise RookeryError(
-            f"{task} (with its own config, which --config changes) cannot take a policy of {own}: {e}"
+            f"{task} (with its own config, which --task-config changes) cannot take a policy of {own}: {e}"
         ) from e
     return env
 
@@ -136,7 +137,6 @@ def open_env(
     Raises:
         RookeryError: as `open_run` and `make_env`; or there is no such controller.
     """
-    from rookery import make
     from rookery.policies.training.evaluate import act_with
 
     if controller not in ("policy", "pid"):
@@ -159,16 +159,8 @@ def open_env(
     return env, pilot
 
 
-def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`values` with `changes` in their place, also inside nested values such as reward weights."""
-    nested = {
-        k: merge(values[k], v) for k, v in changes.items() if isinstance(v, dict) and isinstance(values.get(k), dict)
-    }
-    return values | changes | nested
-
-
 def new_run(task: str, out: Path | None) -> Path:
-    """An empty folder for a run: `out`, or ``runs/<task>/<time>`` with the link ``latest`` to it.
+    """An empty folder for a run: `out`, or ``runs/<task>/<time>``.
 
     Raises:
         RookeryError: `out` holds something already, or the place cannot be written.
@@ -185,15 +177,32 @@ def new_run(task: str, out: Path | None) -> Path:
         probe = folder / ".writable"
         probe.touch()
         probe.unlink()
-        if out is None:
-            link = folder.parent / LATEST
-            if link.is_symlink() or not link.exists():
-                fresh = folder.parent / f".{LATEST}-{os.getpid()}"
-                fresh.symlink_to(folder.name)
-                fresh.replace(link)
     except OSError as e:
         raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another folder with --out.") from e
     return folder
+
+
+def link_latest(folder: Path) -> None:
+    """Point the link ``latest`` beside a run folder to it; a file or folder of that name stays as it is."""
+    link = folder.parent / LATEST
+    if link.is_symlink() or not link.exists():
+        fresh = folder.parent / f".{LATEST}-{os.getpid()}"
+        fresh.symlink_to(folder.name)
+        fresh.replace(link)
+
+
+def describe_run(run: Path) -> str:
+    """A run's folder with links resolved, and the control steps that its policy was trained for.
+
+    Raises:
+        RookeryError: as `find_run`.
+    """
+    folder = find_run(run).resolve()
+    try:
+        steps = json.loads((folder / "contract.json").read_bytes())["provenance"]["steps"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(folder)
+    return f"{folder} ({steps:,} steps)" if isinstance(steps, int) else str(folder)
 
 
 def _free(folder: Path) -> Path:

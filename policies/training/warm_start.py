@@ -50,7 +50,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         if agents.sees != frame:
             raise RookeryError(
                 f"the policy to start from sees the present, and this one the last {agents.sees // frame} observations: "
-                "give --ppo actor_frames=1, which leaves the history to critic and predictor."
+                "give --actor-frames 1, which leaves the history to critic and predictor."
             )
         kind = agents.spec.action.kind
         if theirs.action.kind != kind:
@@ -60,7 +60,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         if (policy.hidden, policy.activation) != (tuple(ppo.config.hidden), ppo.config.activation):
             raise RookeryError(
                 f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
-                f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --ppo hidden and activation as there."
+                f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --hidden and --activation as there."
             )
         first, *rest = (layer for layer in policy.layers if isinstance(layer, torch.nn.Linear))
         normalizes = ppo.config.normalize_observations

@@ -15,7 +15,6 @@ import tyro
 
 from rookery.cli.options import (
     Action,
-    Config,
     Engine,
     Json,
     NumEnvs,
@@ -23,6 +22,7 @@ from rookery.cli.options import (
     Randomize,
     Seed,
     Task,
+    TaskConfig,
     positive,
     print_json,
     task_config,
@@ -63,7 +63,7 @@ class Args:
     num_envs: NumEnvs = 1024
     seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
     randomize: Randomize = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     seed: Seed = 0
     json: Json = False
 
@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     positive("--seconds", args.seconds)
     from rookery import make
 
-    config = task_config(args.config, args.action, args.obs)
+    config = task_config(args.task_config, args.action, args.obs)
     env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
     result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
     env.close()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from rookery.cli.options import Json, print_json
+from rookery.cli.options import Json, announce, print_json
 from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
@@ -54,6 +54,7 @@ def run(args: Args) -> int:
     from rookery.runs import open_run
     from rookery.sim2real.export.bundle import export_bundle
 
+    announce(args.run)
     policies, contract = open_run(args.run)
     export_bundle(policies, contract, args.out)
     files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}

@@ -1,7 +1,8 @@
 """Entry point of the `rookery` command.
 
 A subcommand is a module of this package with `Args` (a dataclass that tyro reads; its docstring is the description),
-`EXAMPLES` (shown below its --help) and `run(args) -> exit code`. It is imported only when it is called for.
+`EXAMPLES` (shown below its --help) and `run(args) -> exit code`; `train` has `main(words)` instead. It is imported only when
+it is used.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do `work`, with its errors told in a sentence; returns the exit code."""
+    """Do `work`, with its errors printed as a sentence; returns the exit code."""
     try:
         code = work()
         sys.stdout.flush()
@@ -86,5 +87,7 @@ def _run(words: list[str]) -> int:
     if words[0] not in COMMANDS:
         raise unknown("option" if words[0].startswith("-") else "command", words[0], COMMANDS)
     command = importlib.import_module(f"rookery.cli.{words[0]}")
+    if words[0] == "train":  # its options depend on the task and the algorithm
+        return int(command.main(words[1:]))
     args = parse(command.Args, words[1:], words[0], command.EXAMPLES)
     return 0 if args is None else int(command.run(args) or 0)

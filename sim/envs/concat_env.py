@@ -54,7 +54,7 @@ def only_task(env: Env) -> VecEnv:
         if len(inner.parts) > 1:
             raise RookeryError(
                 f"each task of {inner.task_id} has a scene of its own: choose one with the config value tasks, such as "
-                f"--config tasks={next(iter(inner.parts))}."
+                f"--task-config tasks={next(iter(inner.parts))}."
             )
         return next(iter(inner.parts.values()))
     if not isinstance(inner, VecEnv):

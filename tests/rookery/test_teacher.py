@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,15 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "student"
-    small = ["--num-envs", "8", "--steps", "4096", "--ppo", "hidden=[16]", "--ppo", "rollout_steps=16"]
-    wanted = ["--algorithm", "imitate", "--teacher", "go2-velocity", "--config", "history=2", "--out", str(out)]
+    small = ["--num-envs", "8", "--steps", "4096", "--hidden", "16", "--rollout-steps", "16"]
+    wanted = ["--algorithm", "dagger", "--teacher", "go2-velocity", "--task-config", "history=2", "--out", str(out)]
     assert main(["train", "go2-velocity", *wanted, "--json", *small]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == str(out)
-    made = json.loads((out / "run.json").read_text())
-    assert made["teacher"] == "go2-velocity"
-    assert made["log"][-1]["robot/loss"] < made["log"][0]["robot/loss"]
+    assert json.loads((out / "run.json").read_text())["settings"]["teacher"] == "go2-velocity"
+    with open(out / "progress.csv") as f:
+        losses = [float(row["robot/loss"]) for row in csv.DictReader(f)]
+    assert losses[-1] < losses[0]
     assert main(["eval", str(out), "--episodes", "1", "--json"]) == 0
     capsys.readouterr()
     assert main(["train", "go2-velocity", "--teacher", "go2-velocity"]) == 2
-    assert "--teacher RUN is for --algorithm imitate" in capsys.readouterr().err
+    assert "--teacher RUN is for --algorithm dagger" in capsys.readouterr().err
