@@ -24,14 +24,16 @@ from rookery.gym_registration import register as _register
 if TYPE_CHECKING:
     from rookery.listing import list_tasks
     from rookery.making import make
+    from rookery.plugins import register_task
     from rookery.sim.errors import RookeryError
     from rookery.version import __version__
 
-__all__ = ["RookeryError", "__version__", "list_tasks", "make"]
+__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_task"]
 
 _HOMES = {
     "make": "rookery.making",
     "list_tasks": "rookery.listing",
+    "register_task": "rookery.plugins",
     "RookeryError": "rookery.sim.errors",
     "__version__": "rookery.version",
 }
