@@ -29,6 +29,8 @@ from rookery.sim.task import Task
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 
 _UP = torch.tensor([0.0, 0.0, 1.0])
+GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
+CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
 DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)}
 
@@ -62,6 +64,9 @@ class DroneTask(Task):
 
     target: Tensor
     last_action: Tensor
+    previous_action: Tensor
+    crashed: Tensor
+    crash_cause: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
@@ -129,6 +134,7 @@ class DroneTask(Task):
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
         self.buffer("crashed", n, a, dtype=torch.bool)
+        self.buffer("crash_cause", n, a, dtype=torch.int64)
         self._pilots: list[Pilot] = []
         self._neutral = torch.tensor(self.action.neutral)
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
@@ -156,11 +162,9 @@ class DroneTask(Task):
         self.drones.reset(ids, state)
         self.last_action[ids] = self.previous_action[ids] = self._neutral
         self.crashed[ids] = False
+        self.crash_cause[ids] = 0
         for pilot in self._pilots:
             pilot.reset(ids)
-
-    previous_action: Tensor
-    crashed: Tensor
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.previous_action.copy_(self.last_action)
@@ -199,31 +203,38 @@ class DroneTask(Task):
         """[N, A] m from each drone to its target."""
         return (self.target - self.drones.bodies.pos).norm(dim=-1)
 
-    def crash(self, distance: Tensor) -> Tensor:
-        """[N, A] float32, 1 where a drone has crashed in this step; its own doing, not that of others in its world.
+    def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
+        """Set `crashed` and `crash_cause`; called once in `advance`.
+
+        Where a drone crashes in several ways at once, a collision counts first, then the ground.
 
         Args:
-            distance: [N, A] m, `distances` of this step.
+            out_of_bounds: [N, A] bool, drones that have left where they may be.
+            collision: [N, A] bool, drones that have touched another; by default those whose bodies overlap now.
         """
         pos = self.drones.bodies.pos
-        self._ground = pos[..., 2] < self.drone.body_height
-        self._astray = distance > self.cfg.bounds_m
-        torch.logical_or(self._ground, self._astray, out=self.crashed)
-        if self.cfg.num_drones > 1:
+        ground = pos[..., 2] < self.drone.body_height
+        torch.logical_or(ground, out_of_bounds, out=self.crashed)
+        if collision is None and self.cfg.num_drones > 1:
             near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
             near.diagonal(dim1=1, dim2=2).fill_(False)
-            self._hit = near.any(-1)
-            self.crashed |= self._hit
-        return self.crashed.float()
+            collision = near.any(-1)
+        if collision is not None:
+            self.crashed |= collision
+        self.crash_cause.zero_()
+        if self.crashed.any():
+            self.crash_cause[out_of_bounds] = OUT_OF_BOUNDS
+            self.crash_cause[ground] = GROUND
+            if collision is not None:
+                self.crash_cause[collision] = COLLISION
 
     def terminated(self) -> Tensor:
-        """A crash of one drone ends the episode of its world. Follows `crash` in the same step."""
+        """A crash of one drone ends the episode of its world; of several crashes in one step the causes rank as in
+        `detect_crashes`."""
         cause = torch.zeros(self.world.num_envs, dtype=torch.int64)
         if self.crashed.any():
-            cause[self._astray.any(1)] = 3
-            cause[self._ground.any(1)] = 1
-            if self.cfg.num_drones > 1:
-                cause[self._hit.any(1)] = 2
+            for code in CAUSE_RANKS:
+                cause[(self.crash_cause == code).any(1)] = code
         return cause
 
     def pilot(self) -> Pilot:

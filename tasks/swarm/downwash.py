@@ -193,7 +193,7 @@ class Downwash(Flock):
 
     def advance(self) -> None:
         self.clock += 1
-        self.keep_apart()
+        self.track_gaps()
         self._move()
         k = self.clock[:, None]
         cross = self.swing[..., 3] > 0
@@ -201,8 +201,10 @@ class Downwash(Flock):
         counts = since > self._settle
         beneath = self.side < self.cfg.beneath_m
         which = torch.stack((counts & beneath, counts & ~beneath), dim=-1).float()
-        self.sums.addcmul_(self.distances()[:, : self.pairs, None], which)
+        distance = self.distances()
+        self.sums.addcmul_(distance[:, : self.pairs, None], which)
         self.counts += which
+        self.detect_crashes(distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_flock(station_offset=self.target - self.drones.bodies.pos, station_velocity=self.velocity)
@@ -213,7 +215,7 @@ class Downwash(Flock):
         d = self.distances()
         off = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
         pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity": off}
-        return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.manners(d)).items()}}
+        return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.common_rewards()).items()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; mean distances from the station while it was beneath and while it was beside, of all agents (the present

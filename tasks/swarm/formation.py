@@ -138,12 +138,14 @@ class Formation(Flock):
         self.target.copy_(self._places.gather(1, self.own[..., None].expand(-1, -1, 3)))
 
     def advance(self) -> None:
-        self.keep_apart()
+        self.track_gaps()
         self._judge()
         counts = (self.steps > self.counted_from).float()
         self.hausdorff_sum.addcmul_(self.hausdorff, counts)
         self.astray_sum.addcmul_(self.astray, counts)
         self.counted += counts
+        away = (self.drones.bodies.pos - self.centre[:, None]).norm(dim=-1)
+        self.detect_crashes((away - self._reach).clamp_min(0.0) > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         state = self.drones.bodies.state.numpy()
@@ -162,14 +164,13 @@ class Formation(Flock):
         formation = apart / (1 + (1.6 * self.hausdorff).square())
         centre = (-self.astray).exp()
         shared = {"formation": formation, "centre": apart * centre, "placed": formation * centre}
-        away = (self.drones.bodies.pos - self.centre[:, None]).norm(dim=-1)
         return {
             "drone": {
                 **{name: value[:, None].expand_as(distance) for name, value in shared.items()},
                 "distance": distance,
                 "near": (-5.0 * distance).exp(),
                 "on_target": (-20.0 * distance).exp(),
-                **self.manners((away - self._reach).clamp_min(0.0)),
+                **self.common_rewards(),
             }
         }
 
