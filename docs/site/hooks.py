@@ -14,8 +14,6 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKS = ROOT / ".site_links" / "rookery"
-sys.path.insert(0, str(Path(__file__).parent))
-
 
 def on_config(config: Any) -> Any:
     """Lay links that show the packages under their installed names: mkdocstrings does not read setuptools' package-dir."""
@@ -31,6 +29,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
+    sys.path.insert(0, str(Path(__file__).parent))  # MkDocs puts sys.path back after loading hooks
     import reference
     import task_pages
 
