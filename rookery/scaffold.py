@@ -39,7 +39,9 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
             written.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
-        raise RookeryError(f"{name!r} cannot name a project: use lower-case letters, digits and '-', such as my-balance.")
+        raise RookeryError(
+            f"{name!r} cannot name a project: use lower-case letters, digits and '-', such as my-balance."
+        )
     if is_task(name):
         raise RookeryError(f"there is a task {name!r} already: choose another name.")
     chosen = TEMPLATES[kind][0] if template is None else template
@@ -62,7 +64,11 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
     }
     written = _write(folder, {path: string.Template(text).substitute(fields) for path, text in contents.items()})
     task = f"{module}/task.py:{fields['cls']}"
-    commands = (f"rookery train {task}", f"rookery play runs/{fields['cls']}/latest --out {name}.mp4", "python -m pytest")
+    commands = (
+        f"rookery train {task}",
+        f"rookery play runs/{fields['cls']}/latest --out {name}.mp4",
+        "python -m pytest",
+    )
     return Project(folder, written, commands)
 
 

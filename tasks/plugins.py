@@ -29,7 +29,7 @@ GROUP = "rookery.tasks"
 
 
 def entry_points() -> dict[str, str]:
-    """"module:Class" of the tasks of installed packages, by name. Nothing of them is imported."""
+    """ "module:Class" of the tasks of installed packages, by name. Nothing of them is imported."""
     return {e.name: e.value for e in importlib.metadata.entry_points(group=GROUP)}
 
 

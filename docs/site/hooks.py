@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 LINKS = ROOT / ".site_links" / "rookery"
 
+
 def on_config(config: Any) -> Any:
     """Lay links that show the packages under their installed names: mkdocstrings does not read setuptools' package-dir."""
     LINKS.mkdir(parents=True, exist_ok=True)

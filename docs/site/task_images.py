@@ -1,6 +1,6 @@
 """Pictures of all tasks for their pages: some time into an episode, flown by the zoo's policy or the task's controller.
 
-    python docs/site/task_images.py [TASK ...]      # writes docs/images/tasks/<task>.jpg
+python docs/site/task_images.py [TASK ...]      # writes docs/images/tasks/<task>.jpg
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def picture(task: str) -> Image.Image:
         env = rookery.make(task, 1)
         act = env.controller()
     if act is None:
+
         def act(obs):  # type: ignore[no-untyped-def]
             return {g: torch.tensor(s.action.neutral).expand(1, s.count, -1) for g, s in env.groups.items()}
 

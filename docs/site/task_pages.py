@@ -80,17 +80,18 @@ def _cell(value: object) -> str:
 
 def _group(name: str, group: Any) -> str:
     observation = [
-        [f"`{t.name}`", t.size, t.unit, t.frame, t.scale, t.clip, t.noise or "", t.bias or ""] for t in group.observation
+        [f"`{t.name}`", t.size, t.unit, t.frame, t.scale, t.clip, t.noise or "", t.bias or ""]
+        for t in group.observation
     ]
     a = group.action
-    action = [
-        [f"`{n}`", low, high, unit] for n, low, high, unit in zip(a.names, a.low, a.high, a.units, strict=True)
-    ]
+    action = [[f"`{n}`", low, high, unit] for n, low, high, unit in zip(a.names, a.low, a.high, a.units, strict=True)]
     history = f", {group.history} frames" if group.history > 1 else ""
     return (
         f"Group `{name}`: {group.count} agent{'s' * (group.count > 1)}, observation of {group.observation_size} values"
         f"{history}, action `{a.kind}` of {a.size}.\n\n"
-        + _table(f"Observation of `{name}`", ["term", "size", "unit", "frame", "scale", "clip", "noise", "bias"], observation)
+        + _table(
+            f"Observation of `{name}`", ["term", "size", "unit", "frame", "scale", "clip", "noise", "bias"], observation
+        )
         + "\n"
         + _table(f"Action of `{name}`", ["component", "at -1", "at +1", "unit"], action)
     )
