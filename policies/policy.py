@@ -28,6 +28,7 @@ class Policy(nn.Module):
         sees: how many components at the observation's end, its newest frames, go to the perceptron; None for all.
         predictor: widths of the predictor's hidden layers; means nothing without targets.
         targets: M, length of what it predicts; 0 is no predictor.
+        squash: "clip" to [-1, 1] or "tanh" of the output.
 
     Attributes:
         mean, std: [O] buffers of the normaliser.
@@ -52,6 +53,7 @@ class Policy(nn.Module):
         sees: int | None = None,
         predictor: Sequence[int] = (),
         targets: int = 0,
+        squash: str = "clip",
     ) -> None:
         super().__init__()
         self.observation_size = observation_size
@@ -61,6 +63,7 @@ class Policy(nn.Module):
         self.obs_clip = float(obs_clip)
         self.sees = observation_size if sees is None else sees
         self.targets = targets
+        self.squash = squash
         self.predictor_hidden = tuple(predictor) if targets else ()
         self.layers = _linears(self.sees + targets, *hidden, action_size)
         self.register_buffer("mean", torch.zeros(observation_size))
@@ -87,7 +90,8 @@ class Policy(nn.Module):
                 told = ((given - self.target_mean) / self.target_std).clamp(-self.obs_clip, self.obs_clip)
                 said = torch.where(given.isnan(), said, told)
             seen = torch.cat((seen, said), -1)
-        return self._through(self.layers, seen).clamp(-1.0, 1.0)
+        out = self._through(self.layers, seen)
+        return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
 
     def predict(self, obs: Tensor) -> Tensor:
         """What the predictor says of its targets [..., M], as the task scales them."""
@@ -109,6 +113,8 @@ class Policy(nn.Module):
             more = {"sees": self.sees, "predictor": list(self.predictor_hidden), "targets": self.targets}
         elif self.sees < self.observation_size:
             more = {"sees": self.sees}
+        if self.squash != "clip":
+            more["squash"] = self.squash
         return {
             "observation_size": self.observation_size,
             "action_size": self.action_size,

@@ -43,9 +43,9 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     if len(env.groups) != 1:
         raise RookeryError(f"{settings.task} has the groups {', '.join(env.groups)}: imitation teaches one.")
     asked = _controller(env) if teacher is None else RunTeacher(teacher, env)
-    iterations = max(1, round(settings.steps / (ppo.steps * settings.num_envs)))
+    iterations = max(1, round(settings.steps / (ppo.rollout_steps * settings.num_envs)))
     config = DistillConfig(
-        iterations=iterations, steps=ppo.steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
+        iterations=iterations, steps=ppo.rollout_steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
         activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
     )  # fmt: skip
     contract = contract_of(settings, env)
@@ -63,7 +63,7 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     student = distill(env, asked, config, progress)
     env.close()
     folder = new_run(settings.task, out)
-    steps = iterations * ppo.steps * settings.num_envs
+    steps = iterations * ppo.rollout_steps * settings.num_envs
     contract["provenance"]["steps"] = steps
     save_policy(folder, {next(iter(env.groups)): student}, contract)
     made = {"algorithm": "imitate", "teacher": None if teacher is None else str(teacher)}

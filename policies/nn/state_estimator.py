@@ -22,6 +22,7 @@ from torch import Tensor
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.mlp import MLP, Adam, parameter_count
 from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.prefix import prefixed, under
 from rookery.sim.specs import Group
 
 
@@ -132,7 +133,16 @@ class Predictor:
             self.parts[0].gradients += part.gradients
         self.adam.step(self._rate)
 
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        """All that must survive, in the two files "model" and "optimizer" (not copied)."""
-        model = {"predictor": self.parameters} | {f"predictor.{k}": v for k, v in self.scale.state_dict().items()}
-        return {"model": model, "optimizer": {"predictor.first": self.adam.first, "predictor.second": self.adam.second}}
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimiser and statistics (not copied)."""
+        return {
+            "parameters": self.parameters,
+            **prefixed("adam", self.adam.state_dict()),
+            **prefixed("scale", self.scale.state_dict()),
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place."""
+        self.parameters.copy_(state["parameters"])
+        self.adam.load_state_dict(under("adam", state))
+        self.scale.load_state_dict(under("scale", state))

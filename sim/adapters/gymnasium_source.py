@@ -34,6 +34,7 @@ class GymVecEnv:
 
     control_dt = 1.0
     active = None
+    objectives = ()
 
     def __init__(self, name: str, num_envs: int, seed: int = 0) -> None:
         self._env = gymnasium.make_vec(

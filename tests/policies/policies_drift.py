@@ -22,6 +22,7 @@ class Drift:
     """
 
     control_dt = 0.5
+    objectives = ()
     device = torch.device("cpu")
     active = None
     task_id = "drift"

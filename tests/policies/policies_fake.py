@@ -16,6 +16,7 @@ from rookery.sim.specs import ActionSpec, Group, Term
 
 class FakeEnv:
     control_dt = 0.01
+    objectives = ()
 
     def __init__(self, num_envs=8, agents=1, obs=3, act=1, horizon=20, limit=3.0, seed=0, drop_out=False, vector=False):
         self.num_envs = num_envs

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from policies_drive import Drive
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training.evaluate import evaluate
+from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.adapters.gymnasium_source import GROUP, GymVecEnv
 from rookery.sim.errors import RookeryError
 
 WORLDS = 16
 ITERATIONS = 20
 CONFIG = PPOConfig(
-    steps=128,
+    rollout_steps=128,
     epochs=10,
     minibatches=16,
     gamma=0.9,
@@ -29,11 +30,9 @@ CONFIG = PPOConfig(
 
 def ours(seed: int) -> float:
     env = GymVecEnv("Pendulum-v1", WORLDS, seed)
-    ppo = PPO(env, CONFIG.__class__.from_dict(CONFIG.to_dict() | {"seed": seed}))
-    for _ in range(ITERATIONS):
-        ppo.collect()
-        ppo.update()
-    return evaluate(env, ppo.act, 64)["return_mean"]
+    ppo = PPO(env, CONFIG, seed)
+    Drive(ppo).iterate(ITERATIONS)
+    return evaluate(env, act_with(ppo.policies(), env), 64)["return_mean"]
 
 
 def theirs(seed: int) -> float:
@@ -43,15 +42,15 @@ def theirs(seed: int) -> float:
     model = sb3.PPO(
         "MlpPolicy",
         make_vec_env("Pendulum-v1", WORLDS, seed=seed),
-        n_steps=CONFIG.steps,
-        batch_size=CONFIG.steps * WORLDS // CONFIG.minibatches,
+        n_steps=CONFIG.rollout_steps,
+        batch_size=CONFIG.rollout_steps * WORLDS // CONFIG.minibatches,
         n_epochs=CONFIG.epochs,
         gamma=CONFIG.gamma,
         learning_rate=CONFIG.learning_rate,
         seed=seed,
         device="cpu",
     )
-    model.learn(CONFIG.steps * WORLDS * ITERATIONS)
+    model.learn(CONFIG.rollout_steps * WORLDS * ITERATIONS)
 
     def act(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         torque = model.predict(obs[GROUP][:, 0].numpy(), deterministic=True)[0]

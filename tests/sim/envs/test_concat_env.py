@@ -19,6 +19,7 @@ from rookery.listing import describe
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.evaluate import evaluate
+from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.runs import make_env
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.engines.mujoco.world import MujocoWorld
@@ -372,20 +373,26 @@ def test_a_saved_state_continues_bit_for_bit():
 
 @pytest.mark.parametrize("critic", ["own", "central"])
 def test_ppo_trains_and_a_resumed_training_is_bit_equal(tmp_path: Path, critic: str):
-    config = PPOConfig(steps=16, epochs=2, minibatches=2, hidden=(8,), checkpoint_every=1, critic=critic)
+    config = PPOConfig(rollout_steps=16, epochs=2, minibatches=2, hidden=(8,), critic=critic)
+    loop = LoopConfig(checkpoint_every=1)
     total = 4 * 16 * 5
-    runs = {name: PPO(mixed(), config, {"contract": {"groups": {}}}) for name in ("straight", "first", "second")}
-    before = runs["straight"].agents["arm"].parameters.clone()
+    runs = {
+        name: TrainingLoop(PPO(mixed(), config), loop, {"contract": {"groups": {}}})
+        for name in ("straight", "first", "second")
+    }
+    before = runs["straight"].algorithm.learners["arm"].parameters.clone()
     runs["straight"].train(total, tmp_path / "a", lambda row: None)
-    assert not torch.equal(before, runs["straight"].agents["arm"].parameters)
+    assert not torch.equal(before, runs["straight"].algorithm.learners["arm"].parameters)
     first = runs["first"]
     first.total_steps = total
     for _ in range(2):
-        first._iterate()
+        first.iterate()
     first.save(tmp_path / "b")
     runs["second"].load(tmp_path / "b")
     runs["second"].train(total, tmp_path / "b", lambda row: None)
-    assert torch.equal(runs["straight"].agents["arm"].parameters, runs["second"].agents["arm"].parameters)
+    assert torch.equal(
+        runs["straight"].algorithm.learners["arm"].parameters, runs["second"].algorithm.learners["arm"].parameters
+    )
     assert same(runs["straight"].env.state_dict(), runs["second"].env.state_dict())
     assert runs["straight"].episodes.state_dict() == runs["second"].episodes.state_dict()
     with open(tmp_path / "a" / "progress.csv") as f:
@@ -495,7 +502,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         "",
         "two tasks",
         ("mujoco",),
-        {"num_envs": 5, "total_steps": 160, "steps": 16, "minibatches": 2, "hidden": [8], "epochs": 1},
+        {"num_envs": 5, "total_steps": 160, "rollout_steps": 16, "minibatches": 2, "hidden": [8], "epochs": 1},
         members=("test-push", "test-stay"),
         config={"limit": 0.95},
     )
