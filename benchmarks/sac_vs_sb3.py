@@ -51,8 +51,6 @@ class GymnasiumEnv(Env):
 
     def __init__(self, name: str, seed: int) -> None:
         self.task_id = name
-        self.task_names = (name,)
-        self.task_index = torch.zeros(1, dtype=torch.int64)
         self.teams = {}
         self.num_envs = 1
         self.device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a clip to [-1, 1].
+"""The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a squash to [-1, 1].
 Where it was trained with a predictor (see policies/nn/state_estimator.py), that is a part of it.
 
 This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic, without optimiser.
@@ -11,11 +11,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rookery.sim.errors import unknown
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
+
+SQUASHES = ("clip", "tanh")
+"""Ways to bring the network's output to [-1, 1]: cut it off (PPO), or tanh (SAC)."""
 
 
 class Policy(nn.Module):
-    """``clip(mlp(x), -1, 1)`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
+    """``squash(mlp(x))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
 
     With M targets the perceptron sees ``concat(x[-sees:], predictor(x))`` instead, without any ``x[-sees:]``.
 
@@ -56,6 +61,8 @@ class Policy(nn.Module):
         squash: str = "clip",
     ) -> None:
         super().__init__()
+        if squash not in SQUASHES:
+            raise unknown("squash", squash, SQUASHES)
         self.observation_size = observation_size
         self.action_size = action_size
         self.hidden = tuple(hidden)
@@ -113,14 +120,13 @@ class Policy(nn.Module):
             more = {"sees": self.sees, "predictor": list(self.predictor_hidden), "targets": self.targets}
         elif self.sees < self.observation_size:
             more = {"sees": self.sees}
-        if self.squash != "clip":
-            more["squash"] = self.squash
         return {
             "observation_size": self.observation_size,
             "action_size": self.action_size,
             "hidden": list(self.hidden),
             "activation": self.activation,
             "obs_clip": self.obs_clip,
+            "squash": self.squash,
             **more,
         }
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from rookery.policies.imitation.dagger import DistillConfig, Teacher, distill
 from rookery.policies.training.store import save_policy
 from rookery.runs import new_run, write_json
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.teacher import RunTeacher
 from rookery.training import Settings, contract_of, make_env, ppo_config
@@ -74,9 +74,9 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     }  # fmt: skip
 
 
-def _controller(env: VecEnv) -> Teacher:
+def _controller(env: Env) -> Teacher:
     """The task's classical controller as a teacher."""
-    controller = env.task.controller()
+    controller = env.controller()
     if controller is None:
         raise RookeryError(
             f"{env.task_id} has no classical controller to imitate: name a policy by --teacher, or train it with "
@@ -84,7 +84,7 @@ def _controller(env: VecEnv) -> Teacher:
         )
     group = next(iter(env.groups))
 
-    def ask(env: VecEnv, obs: Tensor) -> Tensor:
+    def ask(env: Env, obs: Tensor) -> Tensor:
         return controller({group: obs})[group].clamp(-1.0, 1.0)
 
     return ask

@@ -16,7 +16,7 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 
@@ -159,18 +159,16 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     return Training(settings, folder, TrainingLoop(ppo, LoopConfig(**settings.loop), extra))
 
 
-def contract_of(settings: Settings, env: VecEnv) -> dict[str, Any]:
+def contract_of(settings: Settings, env: Env) -> dict[str, Any]:
     """The contract of a policy that is about to be trained, without its network."""
     from rookery.making import full_config
     from rookery.sim2real.contract import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
     provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
-    delay = env.randomization.ranges.get("action_delay")
     return build_contract(
         env,
         config=full_config(settings.task, settings.config),
-        assumed_delay=(delay.low, delay.high) if delay else 0.0,
         provenance=provenance | {"fixed": settings.fixed},
     )
 
@@ -219,7 +217,7 @@ def ppo_config(settings: Settings) -> PPOConfig:
     return PPOConfig.from_dict(settings.ppo)
 
 
-def make_env(settings: Settings, randomize: str) -> VecEnv:
+def make_env(settings: Settings, randomize: str) -> Env:
     """The environment of the training episodes."""
     from rookery import make
 

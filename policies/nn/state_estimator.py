@@ -23,14 +23,15 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.mlp import MLP, Adam, parameter_count
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import prefixed, under
+from rookery.sim.env import Env
 from rookery.sim.specs import Group
 
 
-def told(env: Any, group: str, everything: bool = False) -> Tensor | None:
+def told(env: Env, group: str, everything: bool = False) -> Tensor | None:
     """What the agents of a group are told now [N, A, M], NaN where they must predict: the argument of Policy.forward.
 
     Args:
-        env: with `truth` and `reveal_future_mask`, see VecEnv.
+        env: the environment, see its `privileged_targets` and `reveal_future_mask`.
         group: its name.
         everything: tell the whole truth in every world, which no robot knows.
 
@@ -38,7 +39,7 @@ def told(env: Any, group: str, everything: bool = False) -> Tensor | None:
         None when nothing is told.
     """
     spec = env.groups[group]
-    given = getattr(env, "reveal_future_mask", None)
+    given = env.reveal_future_mask
     if not spec.targets or not (everything or (spec.future and given is not None)):
         return None
     truth: Tensor = env.privileged_targets[group]

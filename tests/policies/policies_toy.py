@@ -20,12 +20,7 @@ class ToyEnv(Env):
 
     task_id = "toy"
     control_dt = 0.1
-    state_size = 0
-    objectives = ()
     causes = ("strayed",)
-    headline = "success"
-    task_names = ("toy",)
-    engine = ""
 
     def __init__(
         self, num_envs: int = 4, agents: int = 1, horizon: int = 10, limit: float = 2.0, drop_out: bool = False,
@@ -33,11 +28,9 @@ class ToyEnv(Env):
     ) -> None:  # fmt: skip
         action = ActionSpec("push", ("push",), (-1.0,), (1.0,), ("m",), (neutral,))
         self.groups = {"point": Group(agents, (Term("position", 1, "m"), Term("age", 1)), action)}
-        self.teams = {}
         self.num_envs = num_envs
         self.device = torch.device("cpu")
         self.max_episode_steps = horizon
-        self.task_index = torch.zeros(num_envs, dtype=torch.int64)
         self.limit = limit
         self.drop_out = drop_out
         self.generator = torch.Generator().manual_seed(seed)

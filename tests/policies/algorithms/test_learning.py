@@ -9,7 +9,7 @@ from policies_drive import Drive
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training.evaluate import act_with, evaluate
-from rookery.sim.adapters.gymnasium_source import GROUP, GymVecEnv
+from rookery.sim.adapters.gymnasium_source import GROUP, make_gymnasium
 from rookery.sim.errors import RookeryError
 
 WORLDS = 16
@@ -29,7 +29,7 @@ CONFIG = PPOConfig(
 
 
 def ours(seed: int) -> float:
-    env = GymVecEnv("Pendulum-v1", WORLDS, seed)
+    env = make_gymnasium("Pendulum-v1", WORLDS, seed)
     ppo = PPO(env, CONFIG, seed)
     Drive(ppo).iterate(ITERATIONS)
     return evaluate(env, act_with(ppo.policies(), env), 64)["return_mean"]
@@ -56,7 +56,7 @@ def theirs(seed: int) -> float:
         torque = model.predict(obs[GROUP][:, 0].numpy(), deterministic=True)[0]
         return {GROUP: torch.from_numpy(torque / 2.0).unsqueeze(1)}
 
-    return evaluate(GymVecEnv("Pendulum-v1", WORLDS, seed), act, 64)["return_mean"]
+    return evaluate(make_gymnasium("Pendulum-v1", WORLDS, seed), act, 64)["return_mean"]
 
 
 def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
@@ -69,7 +69,7 @@ def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
 
 
 def test_the_adapter_tells_truncation_and_its_last_observation():
-    env = GymVecEnv("Pendulum-v1", 3, seed=1)
+    env = make_gymnasium("Pendulum-v1", 3, seed=1)
     obs, _ = env.reset()
     zero = {GROUP: torch.zeros(3, 1, 1)}
     for t in range(200):
@@ -84,4 +84,4 @@ def test_the_adapter_tells_truncation_and_its_last_observation():
     assert info["episode"]["length"].tolist() == [200] * 3
     env.close()
     with pytest.raises(RookeryError, match="vectors of numbers"):
-        GymVecEnv("CartPole-v1", 2)
+        make_gymnasium("CartPole-v1", 2)

@@ -48,10 +48,10 @@ def test_a_policy_without_a_predictor_is_taken_over_and_told_things_begin_withou
 @pytest.mark.parametrize("critic", ["own", "central"])
 def test_gradient_equals_autograd_and_the_policy_has_no_part_in_it(masked, critic):
     env = Drift(40, agents=2)
-    env.state = torch.zeros(40, 3)
+    env.fixed_state = torch.zeros(40, 3)
     env.state_size = 3
     if masked:
-        env.active = {"point": torch.rand(40, 2, generator=torch.Generator().manual_seed(1)) < 0.7}
+        env.taking_part = {"point": torch.rand(40, 2, generator=torch.Generator().manual_seed(1)) < 0.7}
     ppo = PPO(env, dataclasses.replace(BASE, critic=critic, max_grad_norm=1e9, predictor_rate=1e-9))
     a = ppo.learners["point"]
     a.chunk = 100
