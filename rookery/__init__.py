@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from rookery.listing import list_tasks
     from rookery.making import make
     from rookery.plugins import register_task
+    from rookery.robots.drones.table import register_drone
     from rookery.sim.errors import RookeryError
     from rookery.version import __version__
 
-__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_task"]
+__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_drone", "register_task"]
 
 _HOMES = {
     "make": "rookery.making",
     "list_tasks": "rookery.listing",
+    "register_drone": "rookery.robots.drones.table",
     "register_task": "rookery.plugins",
     "RookeryError": "rookery.sim.errors",
     "__version__": "rookery.version",
