@@ -1,8 +1,8 @@
 """Collection and learning speed of two checkouts, in turn, in one run: the ratio of medians is what counts.
 
     python benchmarks/compare_checkouts.py \
-        --before '/old/python -m rookery train {task} --steps {steps} --ppo steps={rollout} --num-envs {envs} --out {out}' \
-        --after '/new/python -m rookery train {task} --total-steps {steps} --rollout-steps {rollout} --num-envs {envs} --out {out}'
+        --before '/old/python -m rookery train {task} --steps {steps} --num-envs {envs} --out {out} --ppo steps={rollout}' \
+        --after '/new/python -m rookery train {task} --steps {steps} --num-envs {envs} --out {out} --rollout-steps {rollout}'
 
 Each command trains for a few iterations and leaves progress.csv in {out}; its columns collect_s and learn_s (s, per
 iteration) are read, the first iterations left out. The commands run alternately, A B A B ..., since the speed of shared
