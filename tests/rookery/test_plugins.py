@@ -94,7 +94,7 @@ def test_an_entry_point_is_found_and_a_broken_one_hides_no_other(project, in_tmp
 
 @pytest.mark.slow
 def test_a_task_in_a_file_trains_evaluates_plays_and_exports(project, in_tmp):
-    short = ["--total-steps", "4096", "--num-envs", "64"]
+    short = ["--steps", "4096", "--num-envs", "64"]
     assert main(["train", project, *short, "--out", "run"]) == 0
     assert json.loads((in_tmp / "run" / "contract.json").read_text())["task_id"] == project
     assert main(["eval", "run", "--episodes", "8", "--randomize", "default"]) == 0
