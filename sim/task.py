@@ -121,7 +121,7 @@ class Task(Buffers, abc.ABC):
         return None
 
     def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a predictor learns
+        """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a state estimator learns
         to say. Groups without targets are left out; None when no group has any."""
         return None
 

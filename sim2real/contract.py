@@ -119,7 +119,7 @@ def with_networks(contract: Mapping[str, Any], policies: Mapping[str, Any]) -> d
 def check_compatible(contract: Mapping[str, Any], target: Env | Mapping[str, Group]) -> None:
     """Refuse to run the policy of `contract` where its numbers would mean something else.
 
-    Compared: the names of groups, everything about observation terms, actions and (with a predictor) targets that the
+    Compared: the names of groups, everything about observation terms, actions and (with a state estimator) targets that the
     network depends on, and for an environment also the task and the control period. Noise, bias, delay, the neutral action
     and the number of agents may differ.
 
@@ -236,7 +236,7 @@ def _action_limits(action: ActionSpec) -> dict[str, Any]:
 
 
 def _interface(group: Mapping[str, Any], predicts: bool) -> dict[str, Any]:
-    """The part of a group that the numbers of a network depend on, of one with a predictor also its targets."""
+    """The part of a group that the numbers of a network depend on, of one with a state estimator also its targets."""
     terms = ("name", "size", "unit", "frame", "scale", "clip", "history")
     out = {
         "observation": [{k: t[k] for k in terms} for t in group["observation"]],
