@@ -120,10 +120,10 @@ class Task(Buffers, abc.ABC):
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
         return None
 
-    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a state estimator learns
-        to say. Groups without targets are left out; None when no group has any."""
-        return None
+    def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
+        """By group and name, the true values [N, A, d] in SI units of `Group.privileged`: the group's targets, and the terms
+        that only its further observation sets have. Called when somebody reads them; groups without any are left out."""
+        return {}
 
     def reveal_future_mask(self) -> Tensor | None:
         """[N] bool: the worlds in which the agents are told the truth of their group's `future` targets, so that nothing

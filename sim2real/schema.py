@@ -205,7 +205,7 @@ NETWORK = record(
     },
     # The perceptron takes the last `actor_inputs` components, and predictions of `targets` by a state estimator with these
     # hidden layers.
-    {"actor_inputs": integer(1), "estimator": items(integer(1)), "targets": integer(1)},
+    {"actor_inputs": integer(1), "estimator": items(integer(1)), "targets": integer(1), "module": filled_text},
 )
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
 GROUP = record(
@@ -238,7 +238,7 @@ CONTRACT = record(
 )
 
 
-def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
+def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
     """Refuse what is not a contract that this version can honour to the last line.
 
     Args:

@@ -12,7 +12,7 @@ it in none after ten updates of the critic's warm-up.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -23,32 +23,33 @@ from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.nn.mlp import MLP
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group
 
 
 @torch.no_grad()
-def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
+def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group]) -> None:
     """Put stored policies into a PPO that has not begun.
 
     Args:
         ppo: changed in place.
         policies: by group.
-        contract: that came with them; its terms say which input is which.
+        groups: of the task that they were trained in; their terms name the inputs.
 
     Raises:
         RookeryError: a group, an action kind or a network of another shape.
     """
     for name, learner in ppo.learners.items():
         policy = policies.get(name)
-        stored = contract["groups"].get(name)
+        stored = groups.get(name)
         if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
         _check_fit(ppo.config, learner, policy, stored)
         _take_over(ppo.config, learner, policy, stored)
 
 
-def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: dict[str, Any]) -> None:
+def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Refuse a stored policy whose network, frames or actions are not this learner's."""
-    if policy.targets or any(t["history"] > 1 for t in stored["observation"]):
+    if policy.targets or stored.history > 1:
         raise RookeryError(
             "a policy with a history of observations or a state estimator cannot be taken over from another task: "
             "resume its own run, or start afresh."
@@ -65,7 +66,7 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
             "give --ppo actor_frames=1, which leaves the history to critic and state estimator."
         )
     kind = learner.spec.action.kind
-    if stored["action"]["kind"] != kind:
+    if stored.action.kind != kind:
         raise RookeryError(f"the policy to start from acts by {stored['action']['kind']!r}, and this task by {kind!r}.")
     if (policy.hidden, policy.activation) != (tuple(config.hidden), config.activation):
         raise RookeryError(
@@ -74,7 +75,7 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         )
 
 
-def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: dict[str, Any]) -> None:
+def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Copy the weights, the first layer's columns term by term, and fix the normaliser."""
     first, *rest = (layer for layer in policy.layers if isinstance(layer, nn.Linear))
     normalizes = config.normalize_observations
@@ -88,17 +89,16 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     mean = torch.zeros(frame)
     std = torch.ones(frame)
     taken = torch.zeros(frame, dtype=torch.bool)
-    terms = {t["name"]: t for t in stored["observation"]}
+    slices = stored.slices()
+    scales = {t.name: t.scale for t in stored.observation}
     start = 0
     for term in learner.spec.observation:
         columns = slice(start, start + term.size)
         start += term.size
-        if term.name not in terms:
+        old = slices.get(term.name)
+        if old is None or old.stop - old.start != term.size:
             continue
-        old = slice(*terms[term.name]["slice"])
-        if old.stop - old.start != term.size:
-            continue
-        scale = float(terms[term.name]["scale"]) / term.scale
+        scale = scales[term.name] / term.scale
         first_weight[columns] = weight[:, old].T * (1.0 if normalizes else scale)
         mean[columns] = policy.mean[old] / scale
         std[columns] = policy.std[old] / scale

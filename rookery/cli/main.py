@@ -17,7 +17,7 @@ from rookery.sim.errors import RookeryError, unknown
 COMMANDS = {
     "list": "every task: agents, observation and action sizes, engines",
     "train": "learn a policy, with live progress; makes a run folder",
-    "play": "film a policy",
+    "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "export": "write the bundle for hardware, or check one",

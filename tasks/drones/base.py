@@ -9,18 +9,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
-from rookery.robots.drones.air import AIR
-from rookery.robots.drones.cf2x import CF2X
-from rookery.robots.drones.crazyflie import CRAZYFLIE_21
+from rookery.robots.drones.controller import CascadeController
 from rookery.robots.drones.drone import Drones, action_spec
-from rookery.robots.drones.hummingbird import HUMMINGBIRD
-from rookery.robots.drones.iris import IRIS
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.model import add_drone
+from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.parameters import DroneParameters
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.sim.scene import Scene
@@ -32,14 +28,13 @@ _UP = torch.tensor([0.0, 0.0, 1.0])
 GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
-DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)}
 
 
 @dataclass(frozen=True)
 class DroneConfig(VisionConfig):
     """Values that every drone task has."""
 
-    drone: str = "crazyflie21"  # one of DRONES
+    drone: str = "crazyflie21"  # one of robots.drones.table.DRONES
     num_drones: int = 1  # in each world
     effects: str = "realistic"  # of air, rotors and battery: none, volleybots, gym-pybullet-drones or realistic
     action: str = "ctbr"  # rotor_thrust, ctbr, attitude, velocity or position
@@ -70,31 +65,19 @@ class DroneTask(Task):
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
-        if self.cfg.drone not in DRONES:
-            raise unknown("drone", self.cfg.drone, DRONES)
+        self.drone: DroneParameters = find_drone(self.cfg.drone)
+        check_flies(self.drone)
         if self.cfg.num_drones < 1:
             raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
         effects(self.cfg.effects)
         image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
-        self.drone: DroneParameters = DRONES[self.cfg.drone]
 
     def scene(self) -> Scene:
-        d = self.drone
         cfg = self.cfg
-        x, y, z = d.inertia
-
-        def part():  # type: ignore[no-untyped-def]
-            return quadrotor_spec(
-                mass=d.mass, inertia=(x, y, min(z, x + y)), rotor_positions=d.rotor_positions, rotor_directions=d.directions,
-                propeller_radius=d.propeller_radius, body_radius=d.body_radius, body_height=d.body_height, look=d.look,
-            )  # fmt: skip
-
         scene = Scene(ground, dt=cfg.dt, integrator="euler")
         scene.effects = effects(cfg.effects)
         for i, name in enumerate(self.names):
-            scene.add(part, name, pos=(i * cfg.spacing_m, 0.0, cfg.height_m))
-            scene.inertia[f"{name}/base"] = d.inertia
-            scene.multirotors[name] = d
+            add_drone(scene, name, self.drone, (i * cfg.spacing_m, 0.0, cfg.height_m))
         return scene
 
     @property
@@ -135,7 +118,7 @@ class DroneTask(Task):
         self.buffer("previous_action", n, a, 4)
         self.buffer("crashed", n, a, dtype=torch.bool)
         self.buffer("crash_cause", n, a, dtype=torch.int64)
-        self._pilots: list[Pilot] = []
+        self._controllers: list[CascadeController] = []
         self._neutral = torch.tensor(self.action.neutral)
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
@@ -163,8 +146,8 @@ class DroneTask(Task):
         self.last_action[ids] = self.previous_action[ids] = self._neutral
         self.crashed[ids] = False
         self.crash_cause[ids] = 0
-        for pilot in self._pilots:
-            pilot.reset(ids)
+        for controller in self._controllers:
+            controller.reset(ids)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.previous_action.copy_(self.last_action)
@@ -237,11 +220,11 @@ class DroneTask(Task):
                 cause[(self.crash_cause == code).any(1)] = code
         return cause
 
-    def pilot(self) -> Pilot:
-        """A fresh classical baseline for these drones; its memory is cleared when their episodes begin."""
-        pilot = Pilot(self.drones, self.cfg.control_dt)
-        self._pilots.append(pilot)
-        return pilot
+    def cascade_controller(self) -> CascadeController:
+        """A new PID cascade for these drones; its memory is cleared when their episodes begin."""
+        controller = CascadeController(self.drones, self.cfg.control_dt)
+        self._controllers.append(controller)
+        return controller
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
 from rookery.tasks.drones.base import DroneConfig, DroneTask
@@ -129,11 +129,13 @@ class Flock(DroneTask):
         seen = self.observe_body(neighbour_offset=self._offset, neighbour_velocity=self._velocity, **world)
         return {**seen, "neighbour_closeness": self._closeness}
 
-    def fly_apart(self, pilot: Pilot, velocity: Tensor, reach: float, swirl: float = 0.0, gain: float = 0.8) -> Tensor:
+    def fly_apart(
+        self, controller: CascadeController, velocity: Tensor, reach: float, swirl: float = 0.0, gain: float = 0.8
+    ) -> Tensor:
         """Actions of a classical controller that keeps apart from others by a potential field, see kernels.avoid.
 
         Args:
-            pilot: from `self.pilot()`.
+            controller: from `self.cascade_controller()`.
             velocity: [N, A, 3] m/s, world, wanted where nobody is in the way; overwritten.
             reach: m, distance of others at which to begin to evade.
             swirl: m/s, how strongly to turn right before others.
@@ -142,7 +144,7 @@ class Flock(DroneTask):
         kernels.avoid(self.drones.bodies.state.numpy(), reach, 2.0 * self.diameter, gain, swirl, velocity.numpy())
         place = self.drones.bodies.pos + velocity / self.drone.gains.position_kp[0]
         place[..., 2].clamp_(min=0.3)
-        return pilot.act(place)
+        return controller.act(place)
 
     def towards(self, goal: Tensor, speed: float) -> Tensor:
         """[N, A, 3] m/s, world: velocities towards goals [N, A, 3] m, slower near them and at most `speed` m/s."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -118,7 +118,7 @@ class Downwash(Flock):
         self.buffer("clock", n, dtype=torch.int64)  # control steps flown: `steps` may start late (VecEnv.stagger)
         self.buffer("sums", n, a, 2)  # m, of the distances beneath and beside
         self.buffer("counts", n, a, 2)
-        self.leader: Pilot = self.pilot()
+        self.leader: CascadeController = self.cascade_controller()
         self.child("leader", self.leader)
         middle = torch.arange(a) - 0.5 * (a - 1)
         self.places = torch.stack((middle * self.cfg.spacing_m, torch.zeros(a), torch.full((a,), self.cfg.height_m)), 1)
@@ -235,5 +235,5 @@ class Downwash(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """The PID cascade, which knows nothing of wakes but what its integrals learn."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": pilot.act(self.target, self.velocity)[:, : self.pairs]}
+        controller = self.cascade_controller()
+        return lambda obs: {"drone": controller.act(self.target, self.velocity)[:, : self.pairs]}

@@ -193,8 +193,10 @@ class Formation(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies to the corner that is its own, and around those who are in its way."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": self.fly_apart(pilot, self.towards(self.target, 0.8), self.cfg.side_m, swirl=1.0)}
+        controller = self.cascade_controller()
+        return lambda obs: {
+            "drone": self.fly_apart(controller, self.towards(self.target, 0.8), self.cfg.side_m, swirl=1.0)
+        }
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         corner = {"size": 0.4 * self.drone.body_radius, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}

@@ -237,7 +237,7 @@ class Race(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Everyone follows a smooth curve through the gates at 1.6 m/s, and keeps its distance."""
-        pilot = self.pilot()
+        controller = self.cascade_controller()
         speed = 1.6
         places, ways = self._racing_line()
         lead = round(0.3 * speed / float((places[:, 1:SAMPLES] - places[:, : SAMPLES - 1]).norm(dim=-1).mean()))
@@ -246,7 +246,7 @@ class Race(Flock):
             pos = self.drones.bodies.pos
             near = (places[self.following][:, :, :SAMPLES] - pos[:, :, None]).norm(dim=-1).argmin(-1)
             correction = self.drone.gains.position_kp[0] * (places[self.following, near] - pos)
-            return {"drone": self.fly_apart(pilot, correction + speed * ways[self.following, near + lead], 0.6)}
+            return {"drone": self.fly_apart(controller, correction + speed * ways[self.following, near + lead], 0.6)}
 
         return act
 

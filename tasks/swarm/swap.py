@@ -143,5 +143,7 @@ class Swap(Flock):
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies straight to its goal, retreats from those who are near, and turns right before those who come
         towards it."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": self.fly_apart(pilot, self.towards(self.target, 0.8), 1.2, swirl=1.5, gain=1.5)}
+        controller = self.cascade_controller()
+        return lambda obs: {
+            "drone": self.fly_apart(controller, self.towards(self.target, 0.8), 1.2, swirl=1.5, gain=1.5)
+        }
