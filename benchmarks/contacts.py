@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 import rookery
 from rookery.assets.panda import JOINTS, KD, KP, TORQUE
-from rookery.robots.manipulators.panda import ACCELERATION, KINDS, SPEED, TORQUE_RATE
+from rookery.robots.manipulators.action_kinds import action_kinds
+from rookery.robots.manipulators.panda import PANDA
 from rookery.sim.envs.vec_env import VecEnv
 
 Floats = NDArray[np.float64]
@@ -236,7 +237,7 @@ def _rms(x: Floats) -> Floats:
 
 def limits(starts: int, seed: int) -> None:
     rows = []
-    for kind in KINDS:
+    for kind in action_kinds():
         for how in ("corners", "Gaussian"):
             env = rookery.make("table-reach", starts, seed=seed, config={"action": kind})
             rows += figures_of(f"{kind}, {how}", wander(env, how, seed))
@@ -268,9 +269,9 @@ def wander(env: VecEnv, how: str, seed: int) -> Tape:
 def figures_of(name: str, tape: Tape) -> list[str]:
     """Rows: free motion, and the rest."""
     dt, v = tape.env.world.dt, np.array(tape.v)[:, :, :7]
-    rate = np.abs(np.diff(torques(tape), axis=0)) / dt / TORQUE_RATE
-    speed = np.abs(v[1:-1]) / np.array(SPEED)
-    acceleration = np.abs(np.diff(v, axis=0)[:-1]) / dt / np.array(ACCELERATION)
+    rate = np.abs(np.diff(torques(tape), axis=0)) / dt / PANDA.torque_rate
+    speed = np.abs(v[1:-1]) / np.array(PANDA.speed)
+    acceleration = np.abs(np.diff(v, axis=0)[:-1]) / dt / np.array(PANDA.acceleration)
     worst = [x.max(2) for x in (rate, speed, acceleration)]
     met = np.asarray(np.isfinite(np.array(tape.depth)[1:, :, [0, 2]]).any(axis=2))  # the robot and anything
     calm = round(CALM_S / dt)

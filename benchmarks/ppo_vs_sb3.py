@@ -25,6 +25,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.training.loop import TrainingLoop
 from rookery.sim.specs import ActionSpec, Group, Term
 
 
@@ -81,6 +82,7 @@ class RandomEnv:
     max_episode_steps = 1000
     state_size = 0
     active = None
+    objectives = ()
     task_id = "random"
 
     def __init__(self, num_envs: int, obs: int = 22, act: int = 4) -> None:
@@ -125,29 +127,30 @@ class Ours:
     """Our trainer; `run(n)` makes n iterations and gives (collect s, learn s) of each."""
 
     def __init__(self, env: Any, config: PPOConfig) -> None:
-        self.ppo = PPO(env, config)
+        self.loop = TrainingLoop(PPO(env, config))
 
     def run(self, n: int) -> list[tuple[float, float]]:
         out = []
         for _ in range(n):
             a = time.perf_counter()
-            self.ppo.collect()
+            self.loop.collect()
             b = time.perf_counter()
-            self.ppo.update()
+            self.loop.algorithm.update(0.0)
             out.append((b - a, time.perf_counter() - b))
-            self.ppo.episodes.summarise(self.ppo.steps)
+            self.loop.episodes.summarise(0)
         return out
 
     def parts(self, n: int) -> dict[str, float]:
         """Share of each part of an iteration in its time, over n iterations."""
-        agents = next(iter(self.ppo.agents.values()))
+        ppo = self.loop.algorithm
+        learner = next(iter(ppo.learners.values()))
         timed = {
-            "environment": (self.ppo.env, "step"),
-            "values, advantages": (agents, "samples"),
-            "networks, losses": (self.ppo, "_gradients"),
-            "optimiser": (agents.adam, "step"),
-            "learning": (self.ppo, "learn"),
-            "update": (self.ppo, "update"),
+            "environment": (ppo.env, "step"),
+            "values, advantages": (learner, "samples"),
+            "networks, losses": (ppo, "loss_gradients"),
+            "optimiser": (learner.adam, "step"),
+            "learning": (ppo, "learn"),
+            "update": (ppo, "update"),
         }
         spent = dict.fromkeys(timed, 0.0)
         main = threading.get_ident()
@@ -183,8 +186,8 @@ def theirs(env: Any, config: PPOConfig) -> Any:
         "MlpPolicy",
         SB3Wrapper(env),
         learning_rate=config.learning_rate,
-        n_steps=config.steps,
-        batch_size=config.steps * env.num_envs // config.minibatches,
+        n_steps=config.rollout_steps,
+        batch_size=config.rollout_steps * env.num_envs // config.minibatches,
         n_epochs=config.epochs,
         gamma=config.gamma,
         gae_lambda=config.lam,
@@ -197,7 +200,7 @@ def theirs(env: Any, config: PPOConfig) -> Any:
 
     def run(n: int) -> list[tuple[float, float]]:
         clock = _Clock()
-        model.learn(n * config.steps * env.num_envs, callback=clock, reset_num_timesteps=True)
+        model.learn(n * config.rollout_steps * env.num_envs, callback=clock, reset_num_timesteps=True)
         ends = [*clock.begun[1:], time.perf_counter()]
         return [(b - a, c - b) for a, b, c in zip(clock.begun, clock.collected, ends, strict=True)]
 
@@ -214,9 +217,9 @@ def compare(task: str, num_envs: int, seconds: float, config: PPOConfig) -> dict
     while time.perf_counter() < end:
         times["rookery"] += mine.run(3)
         times["sb3"] += run_theirs(2)
-    samples = config.steps * num_envs
+    samples = config.rollout_steps * num_envs
     result: dict[str, Any] = {"task": task, "num_envs": num_envs, "threads": torch.get_num_threads()}
-    result |= {k: getattr(config, k) for k in ("steps", "epochs", "minibatches", "hidden")}
+    result |= {k: getattr(config, k) for k in ("rollout_steps", "epochs", "minibatches", "hidden")}
     for name, pairs in times.items():
         collect, learn = (statistics.median(p[i] for p in pairs) for i in (0, 1))
         total = statistics.median(sum(p) for p in pairs)
@@ -240,10 +243,10 @@ def _operations(mine: Ours) -> dict[str, float]:
     """Share of each torch operation in the time of an update, on one of the learning threads; the eight largest."""
     from torch.profiler import ProfilerActivity, profile
 
-    mine.ppo.collect()
+    mine.loop.collect()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         start = time.perf_counter()
-        mine.ppo.update()
+        mine.loop.algorithm.update(0.0)
         wall = time.perf_counter() - start
     rows = sorted(profiler.key_averages(), key=lambda e: -e.self_cpu_time_total)[:8]
     return {e.key: e.self_cpu_time_total * 1e-6 / wall for e in rows}
@@ -262,7 +265,7 @@ def main() -> None:
     config = PPOConfig(
         learning_rate=3e-4,
         schedule="fixed",
-        steps=args.steps,
+        rollout_steps=args.steps,
         epochs=args.epochs,
         minibatches=args.minibatches,
         max_grad_norm=0.5,
@@ -272,7 +275,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     print(
-        f"{args.task}, {args.num_envs} worlds, {config.steps} steps, {config.epochs} epochs x {config.minibatches} "
+        f"{args.task}, {args.num_envs} worlds, {config.rollout_steps} steps, {config.epochs} epochs x {config.minibatches} "
         f"minibatches, 64x64 tanh, {result['threads']} threads"
     )
     print(f"{'':10}{'collect ms':>12}{'learn ms':>12}{'samples/s':>12}")

@@ -1,4 +1,4 @@
-"""The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a clip to [-1, 1].
+"""The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a squash to [-1, 1].
 Where it was trained with a predictor (see policies/nn/state_estimator.py), that is a part of it.
 
 This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic, without optimiser.
@@ -11,11 +11,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rookery.sim.errors import unknown
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
+
+SQUASHES = ("clip", "tanh")
+"""Ways to bring the network's output to [-1, 1]: cut it off (PPO), or tanh (SAC)."""
 
 
 class Policy(nn.Module):
-    """``clip(mlp(x), -1, 1)`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
+    """``squash(mlp(x))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
 
     With M targets the perceptron sees ``concat(x[-sees:], predictor(x))`` instead, without any ``x[-sees:]``.
 
@@ -28,6 +33,7 @@ class Policy(nn.Module):
         sees: how many components at the observation's end, its newest frames, go to the perceptron; None for all.
         predictor: widths of the predictor's hidden layers; means nothing without targets.
         targets: M, length of what it predicts; 0 is no predictor.
+        squash: "clip" to [-1, 1] or "tanh" of the output.
 
     Attributes:
         mean, std: [O] buffers of the normaliser.
@@ -52,8 +58,11 @@ class Policy(nn.Module):
         sees: int | None = None,
         predictor: Sequence[int] = (),
         targets: int = 0,
+        squash: str = "clip",
     ) -> None:
         super().__init__()
+        if squash not in SQUASHES:
+            raise unknown("squash", squash, SQUASHES)
         self.observation_size = observation_size
         self.action_size = action_size
         self.hidden = tuple(hidden)
@@ -61,6 +70,7 @@ class Policy(nn.Module):
         self.obs_clip = float(obs_clip)
         self.sees = observation_size if sees is None else sees
         self.targets = targets
+        self.squash = squash
         self.predictor_hidden = tuple(predictor) if targets else ()
         self.layers = _linears(self.sees + targets, *hidden, action_size)
         self.register_buffer("mean", torch.zeros(observation_size))
@@ -87,7 +97,8 @@ class Policy(nn.Module):
                 told = ((given - self.target_mean) / self.target_std).clamp(-self.obs_clip, self.obs_clip)
                 said = torch.where(given.isnan(), said, told)
             seen = torch.cat((seen, said), -1)
-        return self._through(self.layers, seen).clamp(-1.0, 1.0)
+        out = self._through(self.layers, seen)
+        return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
 
     def predict(self, obs: Tensor) -> Tensor:
         """What the predictor says of its targets [..., M], as the task scales them."""
@@ -115,6 +126,7 @@ class Policy(nn.Module):
             "hidden": list(self.hidden),
             "activation": self.activation,
             "obs_clip": self.obs_clip,
+            "squash": self.squash,
             **more,
         }
 

@@ -17,7 +17,7 @@ from rookery.tasks.registry import TASKS
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
     from rookery.policies.datasets.recorder import Recorded
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Env
     from rookery.training import Settings
 
 
@@ -79,8 +79,8 @@ def record(
     filming = None
     try:
         filming = Filming(env, camera, *size) if camera else None
-        contract = build_contract(env, provenance=gather_provenance(0, seed, env.world.engine, randomize))
-        how = {"engine": env.world.engine, "num_envs": num_envs, "seed": seed, "randomize": randomize}
+        contract = build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize))
+        how = {"engine": env.engine, "num_envs": num_envs, "seed": seed, "randomize": randomize}
         how |= {"fixed": fixed or {}, "source": str(source), "controller": controller, "only_success": only_success}
         with Writer(out, contract, how, filming.declaration() if filming else None) as writer:
             return recorder.record(
@@ -92,7 +92,7 @@ def record(
         env.close()
 
 
-def recorded_env(data: Dataset, engine: str | None = None) -> VecEnv:
+def recorded_env(data: Dataset, engine: str | None = None) -> Env:
     """A new environment like the one that demonstrations were recorded in.
 
     Args:

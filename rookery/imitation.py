@@ -14,7 +14,7 @@ from torch import Tensor
 from rookery.policies.imitation.dagger import DistillConfig, Teacher, distill
 from rookery.policies.training.store import save_policy
 from rookery.runs import new_run, write_json
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.teacher import RunTeacher
 from rookery.training import Settings, contract_of, make_env, ppo_config
@@ -43,9 +43,9 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     if len(env.groups) != 1:
         raise RookeryError(f"{settings.task} has the groups {', '.join(env.groups)}: imitation teaches one.")
     asked = _controller(env) if teacher is None else RunTeacher(teacher, env)
-    iterations = max(1, round(settings.steps / (ppo.steps * settings.num_envs)))
+    iterations = max(1, round(settings.steps / (ppo.rollout_steps * settings.num_envs)))
     config = DistillConfig(
-        iterations=iterations, steps=ppo.steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
+        iterations=iterations, steps=ppo.rollout_steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
         activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
     )  # fmt: skip
     contract = contract_of(settings, env)
@@ -63,7 +63,7 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     student = distill(env, asked, config, progress)
     env.close()
     folder = new_run(settings.task, out)
-    steps = iterations * ppo.steps * settings.num_envs
+    steps = iterations * ppo.rollout_steps * settings.num_envs
     contract["provenance"]["steps"] = steps
     save_policy(folder, {next(iter(env.groups)): student}, contract)
     made = {"algorithm": "imitate", "teacher": None if teacher is None else str(teacher)}
@@ -74,9 +74,9 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     }  # fmt: skip
 
 
-def _controller(env: VecEnv) -> Teacher:
+def _controller(env: Env) -> Teacher:
     """The task's classical controller as a teacher."""
-    controller = env.task.controller()
+    controller = env.controller()
     if controller is None:
         raise RookeryError(
             f"{env.task_id} has no classical controller to imitate: name a policy by --teacher, or train it with "
@@ -84,7 +84,7 @@ def _controller(env: VecEnv) -> Teacher:
         )
     group = next(iter(env.groups))
 
-    def ask(env: VecEnv, obs: Tensor) -> Tensor:
+    def ask(env: Env, obs: Tensor) -> Tensor:
         return controller({group: obs})[group].clamp(-1.0, 1.0)
 
     return ask

@@ -8,6 +8,7 @@ from typing import Any
 from rookery.runs import merge
 from rookery.sim.config import from_dict, to_dict
 from rookery.sim.engines import make_world
+from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
 from rookery.sim.envs.vec_env import VecEnv
@@ -31,7 +32,7 @@ def make(
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
-) -> VecEnv:
+) -> Env:
     """Make N worlds of a task.
 
     Args:

@@ -14,8 +14,7 @@ from rookery.tasks.registry import TASKS, find
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
-    from rookery.policies.training.evaluate import Act
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Act, Env
 
 LATEST = "latest"
 """Link beside the runs of a task to the one begun last."""
@@ -72,7 +71,7 @@ def make_env(
     *,
     task: str | None = None,
     **options: Any,
-) -> VecEnv:
+) -> Env:
     """The environment of a contract, with its task config.
 
     Args:
@@ -121,7 +120,7 @@ def open_env(
     task: str | None = None,
     config: dict[str, Any] | None = None,
     **options: Any,
-) -> tuple[VecEnv, Act]:
+) -> tuple[Env, Act]:
     """The environment of a run and what acts in it.
 
     Args:
@@ -149,7 +148,7 @@ def open_env(
         env = make_env(contract, num_envs, config, task=task, **options)
         if controller == "policy":
             return env, act_with(policies, env)
-    pilot = env.task.controller()
+    pilot = env.controller()
     if pilot is None:
         env.close()
         raise RookeryError(

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.algorithms.ppo import PPO, Interrupted
+from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
+from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 
@@ -36,6 +37,7 @@ class Settings:
         practice: config values of the training episodes alone, such as a shorter `episode_s`, which shows more starts;
             the contract, and with it every evaluation, keeps `config`.
         ppo: PPOConfig values.
+        loop: LoopConfig values.
         init: run or zoo folder of the policy to start from (see rookery.policies.training.warm_start); "" starts afresh.
     """
 
@@ -50,6 +52,7 @@ class Settings:
     practice: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     ppo: dict[str, Any] = field(default_factory=dict)
+    loop: dict[str, Any] = field(default_factory=dict)
     init: str = ""
 
     @classmethod
@@ -66,7 +69,9 @@ class Settings:
         values = {"steps": own.pop("total_steps", DEFAULT_STEPS), "num_envs": DEFAULT_NUM_ENVS}
         values["engine"] = find(task).engines[0]
         values |= {k: own.pop(k) for k in list(own) if k in names}
-        return cls(task, ppo=own | (ppo or {}), **values)
+        own |= ppo or {}
+        loop = {f.name: own.pop(f.name) for f in dataclasses.fields(LoopConfig) if f.name in own}
+        return cls(task, ppo=own, loop=loop, **values)
 
 
 class _TimeOver(Exception):
@@ -79,13 +84,13 @@ class Training:
     Args:
         settings: what it was made from.
         folder: run folder.
-        ppo: the trainer.
+        loop: the trainer.
     """
 
-    def __init__(self, settings: Settings, folder: Path, ppo: PPO) -> None:
+    def __init__(self, settings: Settings, folder: Path, loop: TrainingLoop) -> None:
         self.settings = settings
         self.folder = folder
-        self.ppo = ppo
+        self.loop = loop
 
     def run(self, limit_s: float | None = None) -> dict[str, Any]:
         """Train to the end, to Ctrl-C, or until a wall time is over; in each case everything is saved.
@@ -97,37 +102,37 @@ class Training:
             run, task, steps, seconds, success (of the latest episodes, with exploration), stopped ("steps", "success",
             "time" or "interrupt") and interrupted.
         """
-        ppo = self.ppo
+        loop = self.loop
         total = self.settings.steps
-        terminal = Terminal(ppo.steps, total)
-        provenance = ppo.extra["contract"]["provenance"]
+        terminal = Terminal(loop.steps, total)
+        provenance = loop.extra["contract"]["provenance"]
 
         def progress(row: dict[str, Any]) -> None:
             provenance["steps"] = row["steps"]  # stands in the contract of the next checkpoint
             terminal.show(row)
-            if limit_s is not None and ppo.seconds > limit_s:
+            if limit_s is not None and loop.seconds > limit_s:
                 raise _TimeOver
 
         stopped = "interrupt"
         terminal.start()
         try:
-            stopped = ppo.train(total, self.folder, progress)["stopped"]
-        except Interrupted:
+            stopped = loop.train(total, self.folder, progress)["stopped"]
+        except checkpoint.Interrupted:
             pass  # the trainer has saved
         except _TimeOver:
             stopped = "time"
-            ppo.save(self.folder)
+            loop.save(self.folder)
         finally:
             terminal.stop()
-            ppo.env.close()
+            loop.env.close()
         if stopped == "interrupt":
             print(f"rookery: interrupted and saved; go on with: rookery train --resume {self.folder}", file=sys.stderr)
         return {
             "run": str(self.folder),
             "task": self.settings.task,
-            "steps": ppo.steps,
-            "seconds": round(ppo.seconds, 2),
-            "success": ppo.episodes.success,
+            "steps": loop.steps,
+            "seconds": round(loop.seconds, 2),
+            "success": loop.episodes.success,
             "stopped": stopped,
             "interrupted": stopped == "interrupt",
         }
@@ -143,7 +148,7 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     env = make_env(settings, settings.randomize)
     contract = contract_of(settings, env)
     extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
-    ppo = PPO(env, config, extra)
+    ppo = PPO(env, config, settings.seed)
     if settings.init:
         warm_start(ppo, *open_run(Path(settings.init)))
     folder = new_run(settings.task, out)
@@ -151,21 +156,19 @@ def start(settings: Settings, out: Path | None = None) -> Training:
         shutil.copyfile(settings.randomize, folder / RANGES)
     provenance = contract["provenance"]
     write_json(folder / "run.json", {**provenance, "settings": extra["settings"], "ppo": config.to_dict()})
-    return Training(settings, folder, ppo)
+    return Training(settings, folder, TrainingLoop(ppo, LoopConfig(**settings.loop), extra))
 
 
-def contract_of(settings: Settings, env: VecEnv) -> dict[str, Any]:
+def contract_of(settings: Settings, env: Env) -> dict[str, Any]:
     """The contract of a policy that is about to be trained, without its network."""
     from rookery.making import full_config
     from rookery.sim2real.contract import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
     provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
-    delay = env.randomization.ranges.get("action_delay")
     return build_contract(
         env,
         config=full_config(settings.task, settings.config),
-        assumed_delay=(delay.low, delay.high) if delay else 0.0,
         provenance=provenance | {"fixed": settings.fixed},
     )
 
@@ -199,9 +202,10 @@ def resume(run: Path, steps: int | None = None, task: str | None = None) -> Trai
     kept = folder / RANGES
     env = make_env(settings, str(kept) if kept.exists() else settings.randomize)
     state["extra"]["settings"] = dataclasses.asdict(settings)
-    ppo = PPO(env, checkpoint.config_of(state), state["extra"])
-    ppo.load(run)
-    return Training(settings, folder, ppo)
+    ppo = PPO(env, PPOConfig.from_dict(state["config"]), settings.seed)
+    loop = TrainingLoop(ppo, LoopConfig(**settings.loop), state["extra"])
+    loop.load(run)
+    return Training(settings, folder, loop)
 
 
 def ppo_config(settings: Settings) -> PPOConfig:
@@ -210,13 +214,10 @@ def ppo_config(settings: Settings) -> PPOConfig:
     Raises:
         RookeryError: a name or value that PPO does not have.
     """
-    try:
-        return PPOConfig.from_dict({"seed": settings.seed} | settings.ppo)
-    except TypeError as e:
-        raise RookeryError(f"a PPO setting has a value of the wrong kind ({e}): see rookery/policies/config.py.") from e
+    return PPOConfig.from_dict(settings.ppo)
 
 
-def make_env(settings: Settings, randomize: str) -> VecEnv:
+def make_env(settings: Settings, randomize: str) -> Env:
     """The environment of the training episodes."""
     from rookery import make
 

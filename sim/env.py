@@ -9,25 +9,30 @@ Shapes: N worlds, A agents of a group, O observation, D action, M objectives or 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team"]
+__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder", "check_actions"]
 
 StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
 """observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """From observations {group: [N, A, O]} to actions {group: [N, A, D]}."""
+
+TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
+"""See `Env.record_terms`."""
 
 Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
@@ -68,27 +73,26 @@ class Env(abc.ABC):
         max_episode_steps: control steps, the time limit; of several tasks the longest.
         state_size: S, length of `state`; 0 where there is none.
         objectives: names of the M components of a vector reward; empty for a reward of one number.
-        causes: names of the ways an episode can terminate; a cause index i > 0 means ``causes[i - 1]``.
+        causes: names of the ways an episode can terminate; a cause index i > 0 means ``causes[i - 1]``, and one more than
+            there are causes diverged physics.
+        event_names: what can happen in a control step, such as "hit"; ``info["events"]`` of `step` has each of them.
         headline: the metric that sums the task up in tables.
-        task_names: tasks of the worlds; one name where all worlds hold the same task.
-        task_index: [N] int64, index into `task_names` of each world.
         engine: name of the physics engine; "" where there is none of ours.
     """
 
     task_id: str
     groups: dict[str, Group]
-    teams: dict[str, Team]
     num_envs: int
     device: torch.device
     control_dt: float
     max_episode_steps: int
-    state_size: int
-    objectives: tuple[str, ...]
-    causes: tuple[str, ...]
-    headline: str
-    task_names: tuple[str, ...]
-    task_index: Tensor
-    engine: str
+    state_size: int = 0
+    teams: Mapping[str, Team] = MappingProxyType({})
+    objectives: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    event_names: tuple[str, ...] = ()
+    headline: str = "success"
+    engine: str = ""
 
     # The loop
 
@@ -113,7 +117,8 @@ class Env(abc.ABC):
         Returns:
             observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
             truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]} and
-            "final_state" [N, S], valid in the rows that ended, and "episode".
+            "final_state" [N, S], valid in the rows that ended, and "episode" (see sim/envs/episodes.py). Of a task with
+            `event_names`, info has "events" {name: [N] bool, or [N, A] by agent, all groups counted through}.
 
         Raises:
             RookeryError: `reset` was not called, or actions of wrong groups, shape or type, or with NaN.
@@ -130,9 +135,19 @@ class Env(abc.ABC):
     # What trainers read beside the loop
 
     @property
+    def task_names(self) -> tuple[str, ...]:
+        """Tasks of the worlds; one name where all worlds hold the same task."""
+        return (self.task_id,)
+
+    @property
+    def task_index(self) -> Tensor:
+        """[N] int64, index into `task_names` of each world."""
+        return torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+
+    @property
     def state(self) -> Tensor:
         """[N, S] input of a central critic now."""
-        raise NotImplementedError(f"{self.task_id} has no state")
+        raise RookeryError(f"{self.task_id} has no state for a central critic: choose a critic of the observation.")
 
     @property
     def active(self) -> dict[str, Tensor] | None:
@@ -155,7 +170,7 @@ class Env(abc.ABC):
         Raises:
             RookeryError: a group does not declare such a set.
         """
-        raise NotImplementedError(f"{self.task_id} declares no observation set {name!r}")
+        raise RookeryError(f"{self.task_id} declares no observation set {name!r}: the policy's is what `step` returns.")
 
     # What evaluation, video and contracts read
 
@@ -172,8 +187,17 @@ class Env(abc.ABC):
         return Deployment(physics_dt=self.control_dt)
 
     def event_log(self, i: int) -> list[str]:
-        """What happened of late in world i, as readable lines, where the task keeps a log."""
+        """The latest events in world i as readable lines, where the task keeps a log."""
         return []
+
+    def record_terms(self, record: TermRecorder | None) -> None:
+        """Call ``record("observation" or "reward", {group: {term: [N, A, ...]}})`` with the raw terms of every control step,
+        before the worlds that ended begin anew, and with the observation terms of every reset; None ends it.
+
+        Raises:
+            RookeryError: the environment has no terms.
+        """
+        raise RookeryError(f"{self.task_id} has no observation and reward terms to record.")
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         """The model that a renderer draws for world i.
@@ -181,11 +205,11 @@ class Env(abc.ABC):
         Raises:
             RookeryError: there is nothing to draw.
         """
-        raise NotImplementedError(f"{self.task_id} cannot be rendered")
+        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be filmed.")
 
     def mj_data(self, i: int, data: Any = None) -> Any:
         """State of world i as MjData, in `data` if given."""
-        raise NotImplementedError(f"{self.task_id} cannot be rendered")
+        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be filmed.")
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
@@ -216,6 +240,36 @@ class Env(abc.ABC):
         return self
 
 
+def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
+    """Actions by group, as `Env.step` takes them.
+
+    Raises:
+        RookeryError: actions of wrong groups, shape or type, or with NaN.
+    """
+    if isinstance(actions, Tensor):
+        actions = dict.fromkeys(env.groups, actions) if len(env.groups) == 1 else {"?": actions}
+    if not isinstance(actions, dict) or actions.keys() != env.groups.keys():
+        got = list(actions) if isinstance(actions, dict) else type(actions).__name__
+        raise RookeryError(f"actions must be a dict of tensors for the groups {list(env.groups)}, got {got}.")
+    for g, a in actions.items():
+        want = (env.num_envs, env.groups[g].count, env.groups[g].action.size)
+        if not isinstance(a, Tensor) or not a.is_floating_point():
+            kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
+            raise RookeryError(f"actions of {g!r} must be a float tensor, got {kind}: use .float().")
+        if tuple(a.shape) != want:
+            raise RookeryError(
+                f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
+            )
+        if not torch.isfinite(a.sum()):  # one pass; a NaN or infinity anywhere survives the sum
+            if torch.isfinite(a).all():
+                continue
+            worlds = (~torch.isfinite(a)).flatten(1).any(1).nonzero().flatten().tolist()
+            raise RookeryError(
+                f"actions of {g!r} contain NaN or infinity, first in world {worlds[0]}: check the policy."
+            )
+    return actions
+
+
 class EnvWrapper(Env):
     """An environment that changes another one: rewards made one number, a low-level policy below the actions, a frozen
     opponent. Subclasses override what they change; everything else is the wrapped environment's.
@@ -226,8 +280,19 @@ class EnvWrapper(Env):
 
     def __init__(self, env: Env) -> None:
         self.env = env
-        for name in Env.__annotations__:
-            setattr(self, name, getattr(env, name))
+        self.task_id = env.task_id
+        self.groups = env.groups
+        self.num_envs = env.num_envs
+        self.device = env.device
+        self.control_dt = env.control_dt
+        self.max_episode_steps = env.max_episode_steps
+        self.state_size = env.state_size
+        self.teams = env.teams
+        self.objectives = env.objectives
+        self.causes = env.causes
+        self.event_names = env.event_names
+        self.headline = env.headline
+        self.engine = env.engine
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return self.env.reset(seed)
@@ -240,6 +305,14 @@ class EnvWrapper(Env):
 
     def close(self) -> None:
         self.env.close()
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        return self.env.task_names
+
+    @property
+    def task_index(self) -> Tensor:
+        return self.env.task_index
 
     @property
     def state(self) -> Tensor:
@@ -271,6 +344,9 @@ class EnvWrapper(Env):
 
     def event_log(self, i: int) -> list[str]:
         return self.env.event_log(i)
+
+    def record_terms(self, record: TermRecorder | None) -> None:
+        self.env.record_terms(record)
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         return self.env.visual_model(i)

@@ -73,12 +73,39 @@ class ActionSpec:
 
 
 @dataclass(frozen=True)
+class ObservationSet:
+    """What another network than the policy observes: a critic or a teacher. It is free of noise, bias and delay.
+
+    Args:
+        terms: in order, as in `Group.observation`. A term of the policy's set with the same name is the same quantity; scale
+            and clip may differ.
+        history: H, frames of these terms, the newest one last.
+    """
+
+    terms: tuple[Term, ...]
+    history: int = 1
+
+    def __post_init__(self) -> None:
+        _check_terms("terms of an observation set", self.terms, self.history)
+
+    @property
+    def frame_size(self) -> int:
+        """Length F of one frame: all terms once."""
+        return sum(t.size for t in self.terms)
+
+    @property
+    def size(self) -> int:
+        """Length O = H F of one agent's vector."""
+        return self.history * self.frame_size
+
+
+@dataclass(frozen=True)
 class Group:
     """Agents that share one observation and one action declaration.
 
     Args:
         count: number of agents A in each world.
-        observation: terms, in the order in which the policy sees them.
+        observation: terms, in the order in which the policy observes them: the set "policy".
         action: the control mode.
         history: H, frames of these terms that an observation holds, one a control step, the newest one last. An
             episode's first frame stands for those before it.
@@ -86,6 +113,7 @@ class Group:
             the true values in `Task.privileged_targets`. Their scale and clip count, not their noise, bias and delay.
         future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
+        observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe` gives the terms of all sets.
     """
 
     count: int
@@ -94,14 +122,18 @@ class Group:
     history: int = 1
     targets: tuple[Term, ...] = ()
     future: tuple[str, ...] = ()
+    observation_sets: Mapping[str, ObservationSet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what, terms in (("observation terms", self.observation), ("targets", self.targets)):
-            names = [t.name for t in terms]
-            if len(set(names)) != len(names):
-                raise ValueError(f"{what} must have different names, got {names}")
-        if self.history < 1:
-            raise ValueError(f"history is {self.history}: a group sees at least 1 frame.")
+        _check_terms("observation terms", self.observation, self.history)
+        _check_terms("targets", self.targets)
+        sizes = {t.name: t.size for t in self.observation}
+        for name, declared in self.observation_sets.items():
+            if name == "policy":
+                raise ValueError('the set "policy" is `observation`: leave it out of observation_sets.')
+            for term in declared.terms:
+                if sizes.setdefault(term.name, term.size) != term.size:
+                    raise ValueError(f"{term.name!r} has two sizes, {sizes[term.name]} and {term.size}.")
         strange = [name for name in self.future if name not in self.target_slices()]
         if strange:
             raise ValueError(f"future names {strange}, which are no targets: those are {list(self.target_slices())}.")
@@ -121,6 +153,11 @@ class Group:
         """Length M of all targets together."""
         return sum(t.size for t in self.targets)
 
+    def terms(self) -> dict[str, Term]:
+        """The terms of all sets by name, as the policy's set declares them where it has them: what `Task.observe` gives."""
+        more = [t for s in self.observation_sets.values() for t in s.terms]
+        return {t.name: t for t in (*self.observation, *more, *self.observation)}
+
     def slices(self) -> dict[str, slice]:
         """Where the newest value of each term stands in the observation vector."""
         return _places(self.observation, self.observation_size - self.frame_size)
@@ -128,6 +165,14 @@ class Group:
     def target_slices(self) -> dict[str, slice]:
         """Where each target stands in the vector of targets."""
         return _places(self.targets, 0)
+
+
+def _check_terms(what: str, terms: tuple[Term, ...], history: int = 1) -> None:
+    names = [t.name for t in terms]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} must have different names, got {names}")
+    if history < 1:
+        raise ValueError(f"history is {history}: an observation has at least 1 frame.")
 
 
 def _places(terms: tuple[Term, ...], at: int) -> dict[str, slice]:

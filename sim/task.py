@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.env import Team
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -52,6 +53,9 @@ class Task(Buffers, abc.ABC):
     in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
     terms."""
 
+    event_names: ClassVar[tuple[str, ...]] = ()
+    """What can happen in a control step, the keys of `events`."""
+
     world: World
     rng: Streams
     steps: Tensor
@@ -69,6 +73,21 @@ class Task(Buffers, abc.ABC):
     @abc.abstractmethod
     def groups(self) -> dict[str, Group]:
         """Who acts, what they see, what they command."""
+
+    def teams(self) -> dict[str, Team]:
+        """Indices of agents by team and group, such as ``{"near": {"near": (0, 1)}, "far": {"far": (0, 1)}}``; empty where
+        all agents work together."""
+        return {}
+
+    @property
+    def actuator_order(self) -> dict[str, list[str]]:
+        """By group, motors or joints in the order in which the robot numbers them."""
+        return {}
+
+    @property
+    def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """By group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``."""
+        return {}
 
     @abc.abstractmethod
     def setup(self) -> None:
@@ -137,8 +156,13 @@ class Task(Buffers, abc.ABC):
         true state."""
         return None
 
+    def events(self) -> dict[str, Tensor]:
+        """By name of `event_names`, what happened in this control step: [N] bool, or [N, A] by agent, the agents of all
+        groups counted through. New tensors."""
+        return {}
+
     def event_log(self, i: int) -> list[str]:
-        """What happened of late in world i, as readable lines, where the task keeps a log."""
+        """The latest events in world i as readable lines, where the task keeps a log."""
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:

@@ -14,12 +14,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate_contract
 from rookery.version import __version__
+
+if TYPE_CHECKING:
+    from rookery.sim.env import Env  # at run time this module works without torch
 
 __all__ = [
     "build_contract",
@@ -39,12 +42,12 @@ PROVENANCE = ("steps", "seed", "command", "commit", "machine", "date", "engine",
 
 
 def build_contract(
-    env: Any,
+    env: Env,
     policies: Mapping[str, Any] | None = None,
     *,
     config: Mapping[str, Any] | None = None,
     physics_dt: float | None = None,
-    assumed_delay: float | tuple[float, float] = 0.0,
+    assumed_delay: float | tuple[float, float] | None = None,
     actuators: Mapping[str, Sequence[str]] | None = None,
     safety: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -52,12 +55,12 @@ def build_contract(
     """The contract of an environment and, when they exist already, of its policies.
 
     Args:
-        env: anything with `groups`, `control_dt` (s) and `task_id`; `env.task.cfg` (config and `dt`) is used where it
-            is there, and `env.task.actuator_order` and `env.task.safety_limits` in the form of the next arguments.
+        env: its `deployment` gives what the arguments below leave out.
         policies: by group, objects with `network()`; None leaves the networks null until `with_networks`.
-        config: the task's config as JSON; from `env.task.cfg` by default.
-        physics_dt: s; from `env.task.cfg.dt` by default.
-        assumed_delay: s from measurement to actuation that the policy was trained with, one value or (low, high).
+        config: the task's config as JSON; as in `env.deployment` by default.
+        physics_dt: s; as in `env.deployment` by default.
+        assumed_delay: s from measurement to actuation that the policy was trained with, one value or (low, high); the
+            range of action delays by default.
         actuators: by group, motors or joints in the order in which the robot numbers them.
         safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``; the action's
             own limits by default.
@@ -66,19 +69,19 @@ def build_contract(
     Raises:
         RookeryError: when the parts do not make a valid contract.
     """
-    task = getattr(env, "task", None)
-    cfg = getattr(task, "cfg", None)
-    actuators = getattr(task, "actuator_order", None) or {} if actuators is None else actuators
-    safety = getattr(task, "safety_limits", None) or {} if safety is None else safety
+    known = env.deployment()
+    actuators = known.actuators if actuators is None else actuators
+    safety = known.safety if safety is None else safety
+    assumed_delay = known.action_delay if assumed_delay is None else assumed_delay
     delay = assumed_delay if isinstance(assumed_delay, tuple) else (assumed_delay, assumed_delay)
     contract = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "rookery_version": __version__,
         "task_id": env.task_id,
-        "task_config": _plain((cfg if cfg is not None else {}) if config is None else config),
+        "task_config": _plain(known.config if config is None else config),
         "control_dt": float(env.control_dt),
-        "physics_dt": float(getattr(cfg, "dt", env.control_dt) if physics_dt is None else physics_dt),
+        "physics_dt": float(known.physics_dt if physics_dt is None else physics_dt),
         "assumed_delay": [float(s) for s in delay],
         "groups": {
             name: _group(group, actuators.get(name, ()), safety.get(name)) for name, group in env.groups.items()
@@ -113,7 +116,7 @@ def with_networks(contract: Mapping[str, Any], policies: Mapping[str, Any]) -> d
     return validate_contract(out)
 
 
-def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
+def check_compatible(contract: Mapping[str, Any], target: Env | Mapping[str, Group]) -> None:
     """Refuse to run the policy of `contract` where its numbers would mean something else.
 
     Compared: the names of groups, everything about observation terms, actions and (with a predictor) targets that the
@@ -122,7 +125,7 @@ def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
 
     Args:
         contract: a valid contract.
-        target: an environment (`groups`, `control_dt`, `task_id`) or a dict of `Group` by name.
+        target: an environment, or a dict of `Group` by name.
 
     Raises:
         RookeryError: naming the first line that differs and both its values.
@@ -132,12 +135,11 @@ def check_compatible(contract: Mapping[str, Any], target: Any) -> None:
     mine: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in contract["groups"].items()}}
     theirs = {n: _group(g, (), None) for n, g in groups.items()}
     other: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in theirs.items()}}
-    for line in () if isinstance(target, Mapping) else ("control_dt", "task_id"):
-        if hasattr(target, line):
-            # Put in front: the first difference is shown, and a wrong task explains every other one.
-            mine = {line: contract[line], **mine}
-            other = {line: getattr(target, line), **other}
-    _refuse_differences(mine, other, "the environment" if groups is not target else "the robot")
+    if not isinstance(target, Mapping):
+        # in front: the first difference is shown, and a wrong task explains every other one
+        mine = {"task_id": contract["task_id"], "control_dt": contract["control_dt"], **mine}
+        other = {"task_id": target.task_id, "control_dt": target.control_dt, **other}
+    _refuse_differences(mine, other, "the robot" if isinstance(target, Mapping) else "the environment")
 
 
 def differences(a: Any, b: Any, line: str = "") -> list[tuple[str, Any, Any]]:

@@ -16,6 +16,7 @@ from rookery.sim.errors import RookeryError, unknown
 SCHEMA = "rookery-contract"
 SCHEMA_VERSION = 1
 ACTIVATIONS = ("tanh", "elu", "relu")
+SQUASHES = ("clip", "tanh")
 CONVENTIONS = {
     "units": "SI, radians, seconds",
     "world_frame": "x east, y north, z up",
@@ -200,6 +201,7 @@ NETWORK = record(
         "hidden": items(integer(1)),
         "activation": one_of(ACTIVATIONS),
         "obs_clip": number(above=0.0),
+        "squash": one_of(SQUASHES),
     },
     # The perceptron sees the last `sees` components, and what a predictor with these hidden layers says of `targets`.
     {"sees": integer(1), "predictor": items(integer(1)), "targets": integer(1)},

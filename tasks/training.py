@@ -71,7 +71,7 @@ WALK: Training = {
     "num_envs": 512,
     "total_steps": 20_000_000,
     "randomize": "default",
-    "steps": 24,
+    "rollout_steps": 24,
     "epochs": 4,
     "minibatches": 6,
     "learning_rate": 1e-3,
@@ -92,7 +92,7 @@ WALK_AND_HANDLE: Training = WALK_AND_REACH | {
 TABLE: Training = {
     "num_envs": 256,
     "total_steps": 2_000_000,
-    "steps": 32,
+    "rollout_steps": 32,
     "epochs": 5,
     "minibatches": 8,
     "learning_rate": 1e-3,

@@ -1,12 +1,13 @@
 """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347) for one or many agents.
 
-The whole algorithm reads in this order: `collect` T steps of N worlds, then `update`: values and advantages of the
-rollout (agents.Agents.samples, buffer.gae), then a few epochs of minibatches, each one `learn`. With several agents in
-a group this is IPPO, and with ``critic="central"`` MAPPO (Yu et al. 2021, arXiv 2103.01955).
+It reads in this order: `act` samples actions and `observe` stores what they led to, for T steps of N worlds; `update`
+estimates advantages and value targets (GroupLearner.samples, storage.rollout.gae), then makes a few epochs of minibatches,
+each one step of the optimiser (`learn`) along the gradients of the clipped surrogate and the value loss (`loss_gradients`).
+With several agents in a group this is IPPO, and with ``critic="central"`` MAPPO (Yu et al. 2021, arXiv 2103.01955).
 
-Gradients of the loss are written out (they are four lines, in `learn`) and handed to networks.MLP.backward; a test
-compares them with autograd. Nothing here waits for the device but one transfer of log figures per iteration. On a CPU
-each minibatch is divided among a few threads, each with memory and gradients of its own (see sim/threads.py).
+The gradients of the loss by the networks' outputs are written out, and `nn.network.Network.backward` carries them on to the
+weights; a test compares them with autograd. Nothing here waits for the device but one transfer of log figures per update. On
+a CPU each minibatch is divided among a few threads (nn/parallel.py).
 
 Where the time goes, on 2 cores of an AMD EPYC with 1024 worlds, 22 observations, 4 actions, 64x64 tanh, 32 steps and
 4 epochs x 4 minibatches (benchmarks/ppo_vs_sb3.py --task random --epochs 4): 9 ms of 82 ms an iteration are acting and
@@ -17,380 +18,347 @@ Baselines3 does 190,000. With drone-hover on MuJoCo the environment takes anothe
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import Agents, Samples, Worker
+from rookery.policies.algorithms.ppo_learner import GroupLearner, Samples, Worker
+from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
-from rookery.policies.training import checkpoint
-from rookery.policies.training.logging import EpisodeLog, Progress, RunLog
+from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
-if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
+__all__ = ["PPO", "PPOConfig"]
 
-__all__ = ["PPO", "Interrupted", "PPOConfig"]
+FIGURES = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "predictor_loss")
+"""What `loss_gradients` sums up, in this order."""
 
-Interrupted = checkpoint.Interrupted
+MAX_LOG_RATIO = 20.0
+"""Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
 
 
-class PPO:
+class PPO(Algorithm):
     """Trains one policy for each group of an environment.
 
     Args:
         env: the environment; its device is where learning happens.
         config: settings.
-        extra: JSON values stored verbatim in every checkpoint; ``extra["contract"]`` goes beside the policy.
+        seed: of initial weights, exploration and shuffles.
+        inputs: none.
 
     Attributes:
-        agents: by group name, the networks and all that belongs to them.
-        steps: control steps made so far, counted over all worlds.
-        iteration: updates made so far.
-        episodes: figures of finished episodes.
+        learners: by group name, the networks and all that belongs to them.
+        updates: made so far.
 
     Raises:
         RookeryError: settings that this environment cannot serve.
     """
 
-    def __init__(self, env: VecEnv, config: PPOConfig | None = None, extra: dict[str, Any] | None = None) -> None:
+    Config = PPOConfig
+
+    def __init__(
+        self, env: Env, config: PPOConfig | None = None, seed: int = 0, inputs: Mapping[str, Any] | None = None
+    ) -> None:
         self.env = env
-        self.config = config or PPOConfig()
-        self.extra = dict(extra or {})
+        self.config: PPOConfig = config or PPOConfig()
+        self.rollout_steps = self.config.rollout_steps
         self.device = torch.device(env.device)
-        objectives = getattr(env, "objectives", ())
+        self.updates = 0
+        self._check()
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        initial = torch.Generator().manual_seed(seed)
+        state_size = env.state_size if self.config.critic == "central" else 0
+        self.learners = {
+            name: GroupLearner(name, group, env.num_envs, state_size, self.config, initial, self.device)
+            for name, group in env.groups.items()
+        }
+        self._estimates = any(learner.predictor is not None for learner in self.learners.values())
+        if self.config.predictor_mode != "off" and not self._estimates:
+            raise RookeryError(
+                f'predictor_mode="{self.config.predictor_mode}" needs targets to predict, and no group of this task '
+                'declares any: use "off".'
+            )
+        self._threads = Threads()
+        self._step = 0  # row of the rollout that the next action goes to
+        self._context: dict[str, Tensor] = {}  # see _read_context
+        self._last_obs: dict[str, Tensor] | None = None  # after the last row
+
+    def _check(self) -> None:
+        """Refuse an environment that PPO cannot learn in."""
+        objectives = self.env.objectives
         if objectives:
             raise RookeryError(
                 f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
                 f"environment in rookery.sim.envs.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
             )
-        self._generator = torch.Generator(self.device).manual_seed(self.config.seed)
-        initial = torch.Generator().manual_seed(self.config.seed)
         for name in self.config.separate:
-            if name not in env.groups:
-                raise RookeryError(f"separate names group {name!r}: this task has {', '.join(env.groups)}.")
-        central = self.config.critic == "central"
-        size = env.state_size if central else 0
-        if central and not size:
+            if name not in self.env.groups:
+                raise RookeryError(f"separate names group {name!r}: this task has {', '.join(self.env.groups)}.")
+        if self.config.critic == "central" and not self.env.state_size:
             raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
-        self.agents = {
-            name: Agents(name, group, env.num_envs, size, self.config, initial, self.device)
-            for name, group in env.groups.items()
-        }
-        if self.config.predictor_mode != "off" and all(a.predictor is None for a in self.agents.values()):
-            raise RookeryError(
-                f'predictor_mode="{self.config.predictor_mode}" needs targets to predict, and no group of this task '
-                'declares any: use "off".'
-            )
-        self._threads = ThreadPoolExecutor(64, "learner", initializer=torch.set_num_threads, initargs=(1,))
-        self.steps = 0
-        self.iteration = 0
-        self.total_steps = 0
-        self.seconds = 0.0
-        self.episodes = EpisodeLog(self.config.success_window)
-        self._now: dict[str, Tensor] | None = None  # observations by group, "state" and "active.<group>"
 
-    # Acting
+    # Collecting
 
     @torch.no_grad()
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The policies' actions without exploration, [N, A, D] by group, for observations [N, A, O].
-
-        With a predictor, they must be those of this trainer's environment now: what the agents are told is read there.
-        """
-        privileged_targets, given = self._told()
-        out = {}
-        for k, a in self.agents.items():
-            told = a.predictor.scale.normalize(privileged_targets[k]) if a.predictor is not None else None
-            seen = a.see(a.observations.normalize(obs[k]), told, given)
-            out[k] = a.mean_action(seen).clamp(-1.0, 1.0)
-        return out
-
-    def _told(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """By group, the true targets [N, A, M] of those with a predictor, and in which worlds the future is given [N]."""
-        if all(a.predictor is None for a in self.agents.values()):
-            return {}, None
-        return self.env.privileged_targets or {}, self.env.reveal_future_mask
+        t = self._step
+        if t == 0:
+            for learner in self.learners.values():
+                learner.start(self._generator)
+            if not self._context:
+                self._context = self._read_context()
+        context = self._context
+        return {
+            name: learner.sample(
+                t,
+                obs[name],
+                context.get("state"),
+                context.get(f"active.{name}"),
+                context.get(f"privileged_targets.{name}"),
+                context.get("reveal_future_mask"),
+            )
+            for name, learner in self.learners.items()
+        }
 
     @torch.no_grad()
-    @one_thread_each
-    def collect(self) -> None:
-        """Fill the rollouts with `config.steps` steps of every world, with exploration."""
-        if self._now is None:
-            obs, _ = self.env.reset()
-            self.env.stagger()
-            self._look(obs)
-        assert self._now is not None
-        for a in self.agents.values():
-            a.start(self._generator)
-        for t in range(self.config.steps):
-            now = self._now
-            actions = {
-                k: a.sample(
-                    t,
-                    now[f"obs.{k}"],
-                    now.get("state"),
-                    now.get(f"active.{k}"),
-                    now.get(f"privileged_targets.{k}"),
-                    now.get("given"),
-                )
-                for k, a in self.agents.items()
-            }
-            obs, reward, terminated, truncated, info = self.env.step(actions)
-            for k, a in self.agents.items():
-                a.record(t, reward[k], terminated, truncated, info)
-            if "episode" in info:
-                self.episodes.add(info["episode"])
-            self._look(obs)
-        self.steps += self.config.steps * self.env.num_envs
+    def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
+        next_obs, reward, terminated, truncated, info = result
+        for name, learner in self.learners.items():
+            learner.record(self._step, reward[name], terminated, truncated, info)
+        self._context = self._read_context()
+        self._last_obs = next_obs
+        self._step += 1
 
-    def _look(self, obs: dict[str, Tensor]) -> None:
-        """Keep the current observations, and what goes with them, until the next step."""
-        self._now = {f"obs.{k}": v for k, v in obs.items()}
+    def _read_context(self) -> dict[str, Tensor]:
+        """What goes with the environment's observations now: "state" of a central critic, "active.<group>",
+        "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
+        context: dict[str, Tensor] = {}
         if self.config.critic == "central":
-            self._now["state"] = self.env.state
+            context["state"] = self.env.state
         active = self.env.active
         if active is not None:
-            self._now |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
-        privileged_targets, given = self._told()
-        self._now |= {f"privileged_targets.{k}": v for k, v in privileged_targets.items()}
-        if given is not None:
-            self._now["given"] = given.clone()
+            context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
+        if self._estimates:
+            context |= {f"privileged_targets.{k}": v for k, v in (self.env.privileged_targets or {}).items()}
+            mask = self.env.reveal_future_mask
+            if mask is not None:
+                context["reveal_future_mask"] = mask.clone()
+        return context
 
     # Learning
 
     @torch.no_grad()
     @one_thread_each
-    def update(self) -> dict[str, float]:
-        """Learn from the collected samples; returns the losses and their like, by "<group>/<name>"."""
-        c = self.config
-        now = self._now
-        if now is None:
-            raise RookeryError("update() has nothing to learn from: call collect() first.")
+    def update(self, progress: float) -> dict[str, float]:
+        if self._last_obs is None or self._step < self.rollout_steps:
+            raise RookeryError(
+                f"update() has {self._step} of {self.rollout_steps} steps to learn from: act and observe first."
+            )
         figures: dict[str, Tensor] = {}
-        for name, a in self.agents.items():
-            self._set_rate(a)
-            if self.iteration == c.critic_warmup > 0:
+        for name, learner in self.learners.items():
+            self._schedule_learning_rate(learner, progress)
+            if self.updates == self.config.critic_warmup > 0:
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
-                a.adam.reset()
-            samples = a.samples(now[f"obs.{name}"], now.get("state"), now.get(f"active.{name}"))
-            sums = torch.zeros(5, a.sets, device=self.device)
-            for epoch in range(c.epochs):
-                before = sums[2].clone()
-                for batch, rows in a.epoch(samples, self._generator):
-                    sums += self.learn(a, batch, rows)
-                if c.schedule == "adaptive":
-                    self._adapt(a, (sums[2] - before) / c.minibatches, last=epoch == c.epochs - 1)
-            means = (sums / (c.epochs * c.minibatches)).mean(1)
-            for i, key in enumerate(("policy_loss", "value_loss", "kl", "clip_fraction", "predictor_loss")):
-                if key != "predictor_loss" or a.predictor is not None:
-                    figures[f"{name}/{key}"] = means[i]
-            figures[f"{name}/std"] = a.log_std.exp().mean()
-            figures[f"{name}/entropy"] = (a.log_std + 1.4189385).sum(-1).mean()
-            figures[f"{name}/explained_variance"] = a.explained_variance
-            figures[f"{name}/learning_rate"] = a.learning_rate.mean()
-            a.finish()
-        self.iteration += 1
+                learner.adam.reset()
+            samples = learner.samples(
+                self._last_obs[name], self._context.get("state"), self._context.get(f"active.{name}")
+            )
+            sums = self._learn_epochs(learner, samples)
+            means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
+            for figure, mean in zip(FIGURES, means, strict=True):
+                if figure != "predictor_loss" or learner.predictor is not None:
+                    figures[f"{name}/{figure}"] = mean
+            figures[f"{name}/std"] = learner.log_std.exp().mean()
+            figures[f"{name}/entropy"] = learner.entropy()
+            figures[f"{name}/explained_variance"] = learner.explained_variance
+            figures[f"{name}/learning_rate"] = learner.learning_rate.mean()
+            learner.finish()
+        self.updates += 1
+        self._step = 0
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
         return dict(zip(figures, values, strict=True))
 
-    def learn(self, a: Agents, batch: Samples, rows: slice) -> Tensor:
-        """One optimiser step on the minibatch `rows`; returns policy loss, value loss, KL, clip fraction and predictor
-        loss, [5, G].
+    def _learn_epochs(self, learner: GroupLearner, samples: Samples) -> Tensor:
+        """All epochs of minibatches; returns the sums of FIGURES over minibatches, [5, G]."""
+        c = self.config
+        sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
+        for epoch in range(c.epochs):
+            before = sums.clone()
+            for batch, rows in learner.epoch(samples, self._generator):
+                sums += self.learn(learner, batch, rows)
+            if c.schedule == "adaptive" and not self.policy_frozen:
+                approx_kl = (sums - before)[FIGURES.index("approx_kl")] / c.minibatches
+                self._adapt_learning_rate(learner, approx_kl, last=epoch == c.epochs - 1)
+        return sums
 
-        With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A, weight w = 1/n
-        (0 for inactive agents), and each thread taking a part of the rows:
+    def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
+        """One optimiser step on the minibatch `rows`; returns FIGURES, [5, G]."""
+        size = rows.stop - rows.start
+        count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
+        parts = split(rows, len(learner.workers))
+        jobs = [(learner, w, batch, part, count) for w, part in zip(learner.workers, parts, strict=True)]
+        sums = sum(self._threads.map(self.loss_gradients, jobs))
+        assert isinstance(sums, Tensor)
+        for worker in learner.workers[1:]:
+            learner.gradients += worker.gradients
+        if not self.policy_frozen:
+            learner.workers[0].log_std -= self.config.entropy_coef  # d entropy / d log std = 1
+        learner.adam.step(learner.learning_rate)
+        if learner.predictor is not None:
+            learner.predictor.step()
+        return sums
+
+    def loss_gradients(
+        self, learner: GroupLearner, worker: Worker, batch: Samples, rows: slice, count: int | Tensor
+    ) -> Tensor:
+        """Gradients of the loss over `rows`, in the worker's memory; returns FIGURES over these rows, [5, G].
+
+        With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A and the weight of a
+        sample w = 1 / count (0 for inactive agents):
 
             policy loss  = -sum w min(ratio A, clip(ratio) A)      d/d log p = -w ratio A where that is the smaller
             d log p / d mean = z / std                             d log p / d log std = z^2 - 1
             value loss   = sum w error^2 / 2 (or Huber)            d/d value = w error (limited by Huber's delta)
-            KL(old|new) ~= sum w (ratio - 1 - log ratio)           (Schulman's low-variance estimate)
-        """
-        size = rows.stop - rows.start
-        parts = len(a.workers)
-        bounds = [rows.start + size * i // parts for i in range(parts + 1)]
-        count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
-        jobs = [(a, w, batch, slice(i, j), count) for w, i, j in zip(a.workers, bounds, bounds[1:], strict=False)]
-        others = [self._threads.submit(self._gradients, *job) for job in jobs[1:]]
-        sums = self._gradients(*jobs[0])
-        for worker, other in zip(a.workers[1:], others, strict=True):
-            sums += other.result()
-            a.gradients += worker.gradients
-        if self.iteration >= self.config.critic_warmup:
-            a.workers[0].log_std -= self.config.entropy_coef
-        a.adam.step(a.learning_rate)
-        if a.predictor is not None:
-            a.predictor.step()
-        return sums
+            approx KL(old|new) = sum w (ratio - 1 - log ratio)     Schulman's k3, joschu.net/blog/kl-approx.html
 
-    def _gradients(self, a: Agents, worker: Worker, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
-        """One thread's part of `learn`: fills the worker's gradients, returns its part of the sums."""
+        Args:
+            learner: whose weights.
+            worker: the calling thread's networks and gradients.
+            batch: shuffled samples.
+            rows: of the minibatch that are this thread's.
+            count: samples of the whole minibatch that count, [G, 1] or one number.
+        """
         c = self.config
-        worker.gradients.zero_()
-        if worker.predictor is not None:
-            worker.predictor.gradients.zero_()
-        sums = torch.zeros(5, a.sets, device=self.device)
-        inverse_std = torch.exp(-a.log_std)
-        log_std = a.log_std.sum(-1)
-        for s in batch.chunks(rows, a.chunk):
+        worker.zero_grad()
+        sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
+        inverse_std = torch.exp(-learner.log_std)
+        sum_log_std = learner.log_std.sum(-1)
+        for s in batch.chunks(rows, learner.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
             z = (s.action - worker.actor.forward(s.observation)).mul_(inverse_std)
-            squares = z.square()
-            log_ratio = squares.sum(-1).mul_(-0.5).sub_(log_std).sub_(s.log_prob).clamp_(max=20.0)
+            z_squared = z.square()
+            log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(sum_log_std).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
             ratio = log_ratio.exp()
-            free = ratio * s.advantage
-            held = ratio.clamp(1.0 - c.clip, 1.0 + c.clip).mul_(s.advantage)
-            pull = torch.where(free <= held, free, 0.0).mul_(-1.0 * w).unsqueeze(2)
-            if self.iteration < c.critic_warmup:
-                pull.zero_()
-            worker.actor.backward(z.mul_(inverse_std).mul_(pull))
-            worker.log_std += squares.sub_(1.0).mul_(pull).sum(1, keepdim=True)
+            surrogate = ratio * s.advantage
+            clipped_surrogate = ratio.clamp(1.0 - c.clip, 1.0 + c.clip).mul_(s.advantage)
+            surrogate_grad = torch.where(surrogate <= clipped_surrogate, surrogate, 0.0).mul_(-1.0 * w).unsqueeze(2)
+            if self.policy_frozen:
+                surrogate_grad.zero_()
+            worker.actor.backward(z.mul_(inverse_std).mul_(surrogate_grad))
+            worker.log_std += z_squared.sub_(1.0).mul_(surrogate_grad).sum(1, keepdim=True)
 
             value = worker.critic.forward(s.critic_input).squeeze(2)
-            value_loss, slope = self._value_loss(value, s)
-            worker.critic.backward(slope.mul_(c.value_coef * w).unsqueeze(2))
+            value_loss, value_grad = self._value_loss(value, s)
+            worker.critic.backward(value_grad.mul_(c.value_coef * w).unsqueeze(2))
 
             if worker.predictor is not None and s.privileged_targets is not None:
                 sums[4] += worker.predictor.learn(s.critic_input, s.privileged_targets, w)
 
-            sums[0] -= (torch.minimum(free, held) * w).sum(1)
+            sums[0] -= (torch.minimum(surrogate, clipped_surrogate) * w).sum(1)
             sums[1] += (value_loss * w).sum(1)
             sums[3] += (((ratio - 1.0).abs() > c.clip) * w).sum(1)
             sums[2] += ratio.sub_(1.0).sub_(log_ratio).mul_(w).sum(1)
         return sums
 
     def _value_loss(self, value: Tensor, s: Samples) -> tuple[Tensor, Tensor]:
-        """The critic's loss of each row and its derivative by the value, both [G, R]."""
+        """The value loss of each row and its derivative by the value, both [G, R]."""
         c = self.config
-        error = value - s.target
-        slope = error.clamp(-c.huber_delta, c.huber_delta) if c.value_loss == "huber" else error
-        loss = slope * (error - 0.5 * slope)
+        huber = c.value_loss == "huber"
+        error = value - s.value_target
+        grad = error.clamp(-c.huber_delta, c.huber_delta) if huber else error
+        loss = grad * (error - 0.5 * grad)
         if c.value_clip is not None:
-            move = value - s.value
-            far = s.value + move.clamp(-c.value_clip, c.value_clip) - s.target
-            far_slope = far.clamp(-c.huber_delta, c.huber_delta) if c.value_loss == "huber" else far
-            clipped = far_slope * (far - 0.5 * far_slope)
-            slope = torch.where((move.abs() > c.value_clip) & (loss < clipped), 0.0, slope)
-            loss = torch.maximum(loss, clipped)
-        return loss, slope if slope is not error else error.clone()
+            change = value - s.value
+            clipped_error = s.value + change.clamp(-c.value_clip, c.value_clip) - s.value_target
+            clipped_grad = clipped_error.clamp(-c.huber_delta, c.huber_delta) if huber else clipped_error
+            clipped_loss = clipped_grad * (clipped_error - 0.5 * clipped_grad)
+            grad = torch.where((change.abs() > c.value_clip) & (loss < clipped_loss), 0.0, grad)
+            loss = torch.maximum(loss, clipped_loss)
+        return loss, error.clone() if grad is error else grad
 
-    def _set_rate(self, a: Agents) -> None:
-        """The learning rate of an update, but for what `_adapt` does. After the critic's warm-up it rises over as many updates
-        again: fresh from its reset, Adam moves every weight by the whole rate at each step, whatever the gradient's noise."""
+    # Learning rate
+
+    @property
+    def policy_frozen(self) -> bool:
+        """Whether the critic alone learns (`critic_warmup`)."""
+        return self.updates < self.config.critic_warmup
+
+    def _schedule_learning_rate(self, learner: GroupLearner, progress: float) -> None:
+        """Set the learning rate of an update; "adaptive" changes it further in `_adapt_learning_rate`.
+
+        After the critic's warm-up it rises over as many updates again: fresh from its reset, Adam moves every weight by the
+        whole rate at each step, whatever the gradient's noise.
+        """
         c = self.config
-        since = self.iteration - c.critic_warmup
+        since = self.updates - c.critic_warmup
         rising = min(1.0, (since + 1) / (c.critic_warmup + 1)) if c.critic_warmup and since >= 0 else 1.0
         if c.schedule == "adaptive":
             if since == 0 < c.critic_warmup:
-                a.learning_rate.fill_(c.learning_rate * rising)
+                learner.learning_rate.fill_(c.learning_rate * rising)
             return
-        rate = c.learning_rate
-        if c.schedule == "linear" and self.total_steps:
-            done = (self.steps - c.steps * self.env.num_envs) / self.total_steps
-            rate *= max(0.0, 1.0 - done)
-        a.learning_rate.fill_(rate * rising)
+        decay = 1.0 - progress if c.schedule == "linear" else 1.0
+        learner.learning_rate.fill_(c.learning_rate * max(0.0, decay) * rising)
 
-    def _adapt(self, a: Agents, kl: Tensor, last: bool) -> None:
-        """Slow down after any epoch that went too far [G]; speed up only after a whole update that stayed near."""
-        c = self.config
-        rate = a.learning_rate
-        far = (kl > 2.0 * c.target_kl).unsqueeze(1)
-        near = (kl < 0.5 * c.target_kl).unsqueeze(1) & last
-        new = torch.where(far, rate / 1.5, torch.where(near, rate * 1.5, rate))
-        rate.copy_(new.clamp_(c.learning_rate_min, c.learning_rate_max))
-
-    # Running
-
-    def train(self, total_steps: int, run_dir: Path | str, progress: Progress | None = None) -> dict[str, Any]:
-        """Collect and update until `total_steps`, with logs, checkpoints and a line of progress.
+    def _adapt_learning_rate(self, learner: GroupLearner, approx_kl: Tensor, last: bool) -> None:
+        """Slow down after any epoch that went too far; speed up only after a whole update that stayed near.
 
         Args:
-            total_steps: control steps over all worlds, those before a resume included.
-            run_dir: run folder; gets checkpoints/, policy.safetensors, contract.json, progress.csv, TensorBoard files.
-            progress: called with the figures of each iteration; None shows them on the terminal.
-
-        Returns:
-            the figures of the last iteration, with "stopped": "steps" or "success".
-
-        Raises:
-            Interrupted: Ctrl-C, after the iteration was finished and a checkpoint written.
-            RookeryError: the folder cannot be written, or training diverged.
+            learner: whose rate.
+            approx_kl: mean over the epoch's minibatches [G].
+            last: whether this is the update's last epoch.
         """
-        self.total_steps = total_steps
-        run_dir = Path(run_dir)
-        row: dict[str, Any] = {}
-        stopped = "steps"
-        with RunLog(run_dir, self.steps, total_steps, progress) as log, checkpoint.Interruption() as interruption:
-            log.resume(self.steps)
-            saved = -1
-            while self.steps < total_steps:
-                row = self._iterate()
-                log.write(row)
-                if interruption.wanted:
-                    raise Interrupted(self.save(run_dir))
-                c = self.config
-                if c.target_success is not None and (self.episodes.success or 0.0) >= c.target_success:
-                    stopped = "success"
-                    break
-                if self.iteration % c.checkpoint_every == 0:
-                    self.save(run_dir)
-                    saved = self.steps
-            if saved != self.steps:
-                self.save(run_dir)
-        return {**row, "stopped": stopped}
-
-    def _iterate(self) -> dict[str, Any]:
-        """One collect and update, timed; returns the row for the logs."""
-        start = time.perf_counter()
-        self.collect()
-        middle = time.perf_counter()
-        figures = self.update()
-        end = time.perf_counter()
-        self.seconds += end - start
-        agents = sum(a.spec.count for a in self.agents.values())
-        samples = self.config.steps * self.env.num_envs * agents
-        row: dict[str, Any] = {
-            "steps": self.steps,
-            "iteration": self.iteration,
-            "seconds": self.seconds,
-            "samples_per_s": samples / (end - start),
-            "collect_s": middle - start,
-            "learn_s": end - middle,
-            **self.episodes.summarise(self.steps),
-            **figures,
-        }
-        bad = [k for k, v in figures.items() if v != v]
-        if bad:
-            raise RookeryError(
-                f"training diverged: {bad[0]} is not a number after {self.steps} steps; lower the learning rate, "
-                "or look for rewards or observations without bounds."
-            )
-        return row
-
-    def policies(self) -> dict[str, Policy]:
-        """The deterministic policies as they are now, by group (or "<group>_<i>" where agents learn separately)."""
-        return {k: p for a in self.agents.values() for k, p in a.policies().items()}
+        c = self.config
+        rate = learner.learning_rate
+        too_far = (approx_kl > 2.0 * c.target_kl).unsqueeze(1)
+        near = (approx_kl < 0.5 * c.target_kl).unsqueeze(1) & last
+        new = torch.where(too_far, rate / 1.5, torch.where(near, rate * 1.5, rate))
+        rate.copy_(new.clamp_(c.learning_rate_min, c.learning_rate_max))
 
     # Keeping
 
-    def save(self, run_dir: Path | str) -> Path:
-        """Write a checkpoint and the run's current policy; returns the checkpoint's folder.
+    def policies(self) -> dict[str, Policy]:
+        return {name: policy for learner in self.learners.values() for name, policy in learner.policies().items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that the next update depends on. Between updates the rollout is empty, and only then may it be saved.
 
         Raises:
-            RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
+            RookeryError: in the middle of a rollout.
         """
-        return checkpoint.save(self, Path(run_dir))
+        if self._step:
+            raise RookeryError(
+                f"PPO is at step {self._step} of a rollout of {self.rollout_steps}: save after update()."
+            )
+        state = {f"{name}/{k}": v for name, g in self.learners.items() for k, v in g.state_dict().items()}
+        state |= {f"context/{k}": v for k, v in self._context.items()}
+        return state | {"generator": self._generator.get_state(), "updates": torch.tensor(self.updates)}
 
-    def load(self, folder: Path | str) -> None:
-        """Continue from a checkpoint, or from the newest one of a run folder.
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        own = self.state_dict()
+        state = dict(state)
+        context = {k.removeprefix("context/"): state.pop(k) for k in list(state) if k.startswith("context/")}
+        own = {k: v for k, v in own.items() if not k.startswith("context/")}
+        for name in own.keys() ^ state.keys():
+            raise RookeryError(
+                f"the saved state {'lacks' if name in own else 'has'} {name!r}: it is of another config."
+            )
+        for name, tensor in own.items():
+            if tensor.shape != state[name].shape:
+                raise RookeryError(
+                    f"{name} has shape {tuple(state[name].shape)} in the saved state and {tuple(tensor.shape)} here: "
+                    "use the config that it was made with."
+                )
+        for name, learner in self.learners.items():
+            prefix = f"{name}/"
+            learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        self._generator.set_state(state["generator"].cpu())
+        self.updates = int(state["updates"])
+        self._context = {k: v.to(self.device) for k, v in context.items()}
 
-        Raises:
-            RookeryError: it is missing, damaged, of a newer version, or does not fit this environment and config.
-        """
-        checkpoint.load(self, Path(folder))
+    def close(self) -> None:
+        self._threads.close()

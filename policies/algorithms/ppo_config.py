@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from rookery.policies.policy import ACTIVATIONS
-from rookery.sim.errors import RookeryError, unknown
+from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.sim.errors import unknown
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class PPOConfig:
     """Settings of `PPO`. The defaults suit a thousand or more worlds on a CPU and robots that act at 50 to 100 Hz."""
 
     # Samples
-    steps: int = 32
+    rollout_steps: int = 32
     """Control steps that each world makes between two updates (T)."""
     epochs: int = 4
     """How often an update goes through the collected samples."""
@@ -94,44 +94,15 @@ class PPOConfig:
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm over all weights of a policy and its critic."""
 
-    # Run
-    seed: int = 0
-    """Seed of initial weights, exploration noise and shuffles (the environment has its own)."""
-    checkpoint_every: int = 25
-    """Iterations between checkpoints; one is always written at the end and on Ctrl-C."""
-    keep: int = 3
-    """Checkpoints that stay on disk."""
-    target_success: float | None = None
-    """Stop as soon as the mean `success` of the latest `success_window` episodes (with exploration) reaches this."""
-    success_window: int = 512
-    """Number of latest finished episodes that success is averaged over."""
-
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        choices = {
-            "critic": ("own", "central"),
-            "value_loss": ("mse", "huber"),
-            "schedule": ("fixed", "linear", "adaptive"),
-            "predictor_mode": ("off", "predict", "truth"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise unknown(name, str(getattr(self, name)), allowed)
-        for name in ("steps", "epochs", "minibatches", "checkpoint_every", "keep", "success_window"):
-            if getattr(self, name) < 1:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
-        if self.critic_warmup < 0:
-            raise RookeryError(f"critic_warmup is {self.critic_warmup}: give at least 0.")
-        if self.actor_frames is not None and self.actor_frames < 1:
-            raise RookeryError(f"actor_frames is {self.actor_frames}: give at least 1, or null for the default.")
+        check_types(self)
+        check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "predictor"), 1)
+        check_bounds(self, ("actor_frames",), 1)
+        check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef"), 0)
+        check_bounds(self, ("gamma", "lam", "value_norm_beta"), 0.0, 1.0)
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
-        for name in (*positive, "predictor_rate"):
-            if not getattr(self, name) > 0.0:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give a number above 0.")
-        for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give a number from 0 to 1.")
+        rates = ("predictor_rate", "learning_rate_min", "learning_rate_max", "value_clip")
+        check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -142,7 +113,7 @@ class PPOConfig:
         """Settings from JSON values.
 
         Raises:
-            RookeryError: a name that is no setting.
+            RookeryError: a name that is no setting, or a value of the wrong type.
         """
         known = {f.name for f in fields(cls)}
         for name in values:

@@ -18,12 +18,16 @@ from rookery.policies.nn.mlp import MLP, Adam, parameter_count
 from rookery.policies.nn.state_estimator import Part, Predictor
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
+from rookery.policies.storage.prefix import prefixed, under
 from rookery.policies.storage.rollout import Rollout, gae, moments
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
 CHUNK_ROWS = 2048
 """Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
+
+HALF_LOG_2_PI_E = 1.4189385
+"""Entropy of a standard normal distribution, nats."""
 
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
@@ -40,8 +44,8 @@ class Samples:
         action: [G, R, D].
         log_prob: of the action under the policy that took it, without the constant [G, R].
         advantage: [G, R].
-        target: what the critic shall say, in units of its output [G, R].
-        value: what it said, in the same units [G, R].
+        value_target: in units of the critic's output [G, R].
+        value: of the critic before the update, in the same units [G, R].
         active: [G, R] bool, or None when every row counts.
         privileged_targets: what a predictor shall say [G, R, M], or None.
     """
@@ -51,7 +55,7 @@ class Samples:
     action: Tensor
     log_prob: Tensor
     advantage: Tensor
-    target: Tensor
+    value_target: Tensor
     value: Tensor
     active: Tensor | None
     privileged_targets: Tensor | None = None
@@ -66,7 +70,7 @@ class Samples:
 
         observation = pick("observation")
         critic_input = observation if self.critic_input is self.observation else pick("critic_input")
-        names = ("action", "log_prob", "advantage", "target", "value", "active", "privileged_targets")
+        names = ("action", "log_prob", "advantage", "value_target", "value", "active", "privileged_targets")
         return Samples(observation, critic_input, *(pick(name) for name in names))
 
     def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
@@ -100,8 +104,14 @@ class Worker:
         self.log_std = g[:, a + c :].unsqueeze(1)
         self.predictor: Part | None = None
 
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        self.gradients.zero_()
+        if self.predictor is not None:
+            self.predictor.gradients.zero_()
 
-class Agents:
+
+class GroupLearner:
     """One group's learner.
 
     Args:
@@ -139,7 +149,7 @@ class Agents:
         act = spec.action.size
         state = state_size if config.critic == "central" else 0
         self.sets = 1 if shared else spec.count
-        rows = config.steps * worlds * spec.count // self.sets
+        rows = config.rollout_steps * worlds * spec.count // self.sets
         if rows < config.minibatches:
             raise RookeryError(
                 f"{rows} samples cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
@@ -173,7 +183,7 @@ class Agents:
         self.states = ObservationNorm(state, config.obs_clip, device) if state else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
         seen = self.sees + told if told or self.sees < obs else 0
-        self.rollout = Rollout(config.steps, worlds, spec.count, obs, act, state, device, seen, told)
+        self.rollout = Rollout(config.rollout_steps, worlds, spec.count, obs, act, state, device, seen, told)
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -259,6 +269,10 @@ class Agents:
 
     # Learning
 
+    def entropy(self) -> Tensor:
+        """Of the policy's Gaussian, nats: mean over independent sets of weights."""
+        return (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
+
     def rows(self, x: Tensor) -> Tensor:
         """[..., A, k] as rows [G, R, k]."""
         if self.sets == 1:
@@ -288,7 +302,7 @@ class Agents:
         critic_input, value = self.values(roll.observation, roll.state)
         last = self.values(self.observations.normalize(last_obs), last_state)[1]
         denormalize = self.returns.denormalize if self.returns is not None else _same
-        grid = self._grid(denormalize(value), c.steps)
+        grid = self._grid(denormalize(value), c.rollout_steps)
         last_grid = self._grid(denormalize(last), 1)[0]
         final = self._final_values(denormalize)
         terminated = roll.terminated.unsqueeze(-1)
@@ -378,33 +392,32 @@ class Agents:
             out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy
         return out
 
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        """All that must survive, in the two files "model" and "optimizer" (not copied)."""
-        model = {"parameters": self.parameters, **_prefixed("observations", self.observations)}
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimiser, normalisers, learning rate and number of threads, by name (not copied)."""
+        state = {"parameters": self.parameters, "learning_rate": self.learning_rate}
+        state |= prefixed("adam", self.adam.state_dict()) | prefixed("observations", self.observations.state_dict())
         if self.states is not None:
-            model |= _prefixed("states", self.states)
+            state |= prefixed("states", self.states.state_dict())
         if self.returns is not None:
-            model |= _prefixed("returns", self.returns)
-        optimizer = {"first": self.adam.first, "second": self.adam.second, "learning_rate": self.learning_rate}
+            state |= prefixed("returns", self.returns.state_dict())
         if self.predictor is not None:
-            more = self.predictor.state_dict()
-            model = model | more["model"]
-            optimizer = optimizer | more["optimizer"]
-        return {"model": model, "optimizer": optimizer}
+            state |= prefixed("predictor", self.predictor.state_dict())
+        return state | {"threads": torch.tensor(len(self.workers))}
 
-    def load_state_dict(self, state: dict[str, dict[str, Tensor]], steps: int) -> None:
-        """Put a saved state back, in place; `steps` counts the optimiser's steps."""
-        for part, tensors in self.state_dict().items():
-            for name, tensor in tensors.items():
-                tensor.copy_(state[part][name])
-        self.adam.steps = steps
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place."""
+        self.parameters.copy_(state["parameters"])
+        self.learning_rate.copy_(state["learning_rate"])
+        self.adam.load_state_dict(under("adam", state))
+        self.observations.load_state_dict(under("observations", state))
+        if self.states is not None:
+            self.states.load_state_dict(under("states", state))
+        if self.returns is not None:
+            self.returns.load_state_dict(under("returns", state))
         if self.predictor is not None:
-            self.predictor.adam.steps = steps  # both step on every minibatch
+            self.predictor.load_state_dict(under("predictor", state))
+        self.divide(int(state["threads"]))
 
 
 def _same(x: Tensor) -> Tensor:
     return x
-
-
-def _prefixed(prefix: str, norm: ObservationNorm | ValueNorm) -> dict[str, Tensor]:
-    return {f"{prefix}.{k}": v for k, v in norm.state_dict().items()}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,13 +23,9 @@ from torch import Tensor
 from rookery.policies.datasets.schema import Episode, Facts
 from rookery.policies.datasets.video import Filming, Shots
 from rookery.policies.datasets.writer import Writer
-from rookery.policies.training.evaluate import Act
+from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
-
-if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
-    from rookery.sim.task import Task
 
 MEMORY = 4e9
 """Most bytes that a round may hold."""
@@ -49,7 +45,7 @@ class Recorded:
 
 
 def record(
-    env: VecEnv,
+    env: Env,
     act: Act,
     writer: Writer,
     episodes: int,
@@ -102,37 +98,27 @@ def record(
     return Recorded(len(writer), attempts, successes if judged else None, frames)
 
 
-class _Tap:
-    """What a task tells its environment in a control step, before worlds that ended begin anew: raw terms, and reward
-    terms without weights. The environment gives neither to the outside."""
+class _Terms:
+    """Raw observation and reward terms of a control step, before worlds that ended begin anew."""
 
-    def __init__(self, task: Task) -> None:
-        self.terms: dict[str, Tensor] = {}
-        self.rewards: dict[str, Tensor] = {}
-        self._inner = {"observe": task.observe, "rewards": task.rewards}
-        setattr(task, "observe", lambda: self._note("observe", self.terms))  # noqa: B010 (a method, for mypy)
-        setattr(task, "rewards", lambda: self._note("rewards", self.rewards))  # noqa: B010
+    def __init__(self) -> None:
+        self.observation: dict[str, Tensor] = {}
+        self.reward: dict[str, Tensor] = {}
 
-    def clear(self) -> None:
-        """A control step begins: the first that is told of each counts."""
-        self.terms.clear()
-        self.rewards.clear()
-
-    def _note(self, what: str, into: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-        told = self._inner[what]()
-        if not into:
-            into.update({f"{g}.{name}": v.clone() for g, terms in told.items() for name, v in terms.items()})
-        return told
+    def __call__(self, kind: str, terms: dict[str, dict[str, Tensor]]) -> None:
+        into = self.observation if kind == "observation" else self.reward
+        into.update({f"{g}.{name}": v.clone() for g, named in terms.items() for name, v in named.items()})
 
 
 class _Recorder:
     """One environment and the memory of a round, [T + 1, N, ...] by column."""
 
-    def __init__(self, env: VecEnv, act: Act, filmed: bool) -> None:
+    def __init__(self, env: Env, act: Act, filmed: bool) -> None:
         self.env = env
         self.act = act
         self._fresh = env.state_dict()
-        self._tap = _Tap(env.task)
+        self._terms = _Terms()
+        env.record_terms(self._terms)
         self._memory: dict[str, Tensor] = {}
         self.shots: Shots | None = Shots(env) if filmed else None
 
@@ -143,7 +129,6 @@ class _Recorder:
         env = self.env
         n = self.env.num_envs
         env.load_state_dict(self._fresh)
-        self._tap.clear()
         obs, _ = env.reset(seed)
         self._note_state(0, obs)
         facts: dict[int, Facts] = {}
@@ -154,10 +139,9 @@ class _Recorder:
             actions = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in self.act(obs).items()}
             self._note(t, {f"action.{g}": a for g, a in actions.items()})
             self._note(t, {f"active.{g}": a for g, a in (env.active or {}).items()})
-            self._tap.clear()
             obs, reward, terminated, truncated, info = env.step(actions)
             self._note(t, {f"reward.{g}": r for g, r in reward.items()})
-            self._note(t, {f"reward_term.{name}": r for name, r in self._tap.rewards.items()})
+            self._note(t, {f"reward_term.{name}": r for name, r in self._terms.reward.items()})
             self._note(t, {"terminated": terminated, "truncated": truncated})
             self._note_state(t + 1, info.get("final_observation", obs))
             ended = (terminated | truncated) & running
@@ -170,7 +154,7 @@ class _Recorder:
 
     def _note_state(self, t: int, obs: dict[str, Tensor]) -> None:
         self._note(t, {f"observation.{g}": o for g, o in obs.items()})
-        self._note(t, {f"term.{name}": v for name, v in self._tap.terms.items()})
+        self._note(t, {f"term.{name}": v for name, v in self._terms.observation.items()})
 
     def _note(self, t: int, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
@@ -196,9 +180,9 @@ class _Recorder:
         return Episode(facts, columns)
 
 
-def _facts(env: VecEnv, ended: dict[str, Any], seed: int, wanted: Tensor) -> dict[int, Facts]:
+def _facts(env: Env, ended: dict[str, Any], seed: int, wanted: Tensor) -> dict[int, Facts]:
     """Facts of the worlds that ended and are wanted, by world."""
-    causes = ["time limit", *env.task.causes, "diverged"]
+    causes = ["time limit", *env.causes, "diverged"]
     out = {}
     for row, world in enumerate(ended["ids"].tolist()):
         if not wanted[world]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.schema import Episode, Facts
-from rookery.policies.training.evaluate import Act
+from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
-
-if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Replayed:
 
 @torch.no_grad()
 @one_thread_each
-def replay(env: VecEnv, data: Dataset, episodes: Sequence[int] | None = None) -> list[Replayed]:
+def replay(env: Env, data: Dataset, episodes: Sequence[int] | None = None) -> list[Replayed]:
     """Feed recorded actions and compare; episodes of one round are replayed together.
 
     Args:
@@ -75,7 +71,7 @@ def replay(env: VecEnv, data: Dataset, episodes: Sequence[int] | None = None) ->
     return [out[i] for i in chosen]
 
 
-def player(env: VecEnv, data: Dataset, i: int) -> Act:
+def player(env: Env, data: Dataset, i: int) -> Act:
     """The actions of episode i as a policy, for a film of its world; the other worlds are given zeros."""
     _known(data, i)
     facts = data.episodes[i]
@@ -93,7 +89,7 @@ def player(env: VecEnv, data: Dataset, i: int) -> Act:
     return act
 
 
-def _round(env: VecEnv, seed: int, members: dict[int, Episode]) -> dict[int, Replayed]:
+def _round(env: Env, seed: int, members: dict[int, Episode]) -> dict[int, Replayed]:
     obs, _ = env.reset(seed)
     error = dict.fromkeys(members, 0.0)
     first = dict[int, int | None].fromkeys(members)
@@ -134,7 +130,7 @@ def _round(env: VecEnv, seed: int, members: dict[int, Episode]) -> dict[int, Rep
     return {i: Replayed(i, error[i], first[i], same_end[i], reward_error[i]) for i in members}
 
 
-def _nothing(env: VecEnv) -> dict[str, Tensor]:
+def _nothing(env: Env) -> dict[str, Tensor]:
     return {g: torch.zeros(env.num_envs, s.count, s.action.size, device=env.device) for g, s in env.groups.items()}
 
 

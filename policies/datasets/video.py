@@ -17,7 +17,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.renderer import Camera, Renderer
 
 if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Env
 
 Picture = NDArray[np.uint8]
 
@@ -25,22 +25,22 @@ Picture = NDArray[np.uint8]
 class Shots:
     """What is needed to draw every world at every control step of a round later, when it is known which ones are kept."""
 
-    def __init__(self, env: VecEnv) -> None:
+    def __init__(self, env: Env) -> None:
         self.env = env
-        self._data = mujoco.MjData(env.world.model)
+        self._data = env.mj_data(0)
         self._seen: list[list[tuple[Any, ...]]] = [[] for _ in range(env.num_envs)]
 
     def note(self, t: int, running: Tensor) -> None:
         """The state before control step t of the worlds that still run."""
         for world in running.nonzero().flatten().tolist():
-            data = self.env.world.mj_data(world, self._data)
+            data = self.env.mj_data(world, self._data)
             del self._seen[world][t:]
             state = (data.qpos.copy(), float(data.time), data.mocap_pos.copy(), data.mocap_quat.copy())
-            self._seen[world].append((*state, self.env.task.markers(world)))
+            self._seen[world].append((*state, self.env.markers(world)))
 
     def states(self, world: int, length: int) -> Iterator[tuple[mujoco.MjData, list[dict[str, Any]]]]:
         """Data and markers at each of the first `length` control steps."""
-        data = mujoco.MjData(self.env.world.model)
+        data = self.env.mj_data(world)
         for qpos, time, mocap_pos, mocap_quat, markers in self._seen[world][:length]:
             data.qpos[:] = qpos
             data.time = time
@@ -62,16 +62,14 @@ class Filming:
         RookeryError: an unknown camera, an odd size, no renderer.
     """
 
-    def __init__(
-        self, env: VecEnv, camera: Camera, width: int = 160, height: int = 120, name: str | None = None
-    ) -> None:
+    def __init__(self, env: Env, camera: Camera, width: int = 160, height: int = 120, name: str | None = None) -> None:
         if width % 2 or height % 2:
             raise RookeryError(f"the video format needs an even width and height, got {width} x {height}.")
         self.name = name or (camera.replace("/", "_") if isinstance(camera, str) else "view")
         self.width = width
         self.height = height
         self.fps = 1.0 / env.control_dt
-        self._renderer = Renderer(env.task.scene().compile(visual=True), width=width, height=height, camera=camera)
+        self._renderer = Renderer(env.visual_model(), width=width, height=height, camera=camera)
 
     def declaration(self) -> dict[str, dict[str, Any]]:
         """What `Writer` is to know of it."""

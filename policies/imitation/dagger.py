@@ -20,11 +20,11 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Env
 
 __all__ = ["DistillConfig", "Teacher", "distill", "privileged"]
 
-Teacher = Callable[["VecEnv", Tensor], Tensor]
+Teacher = Callable[["Env", Tensor], Tensor]
 """What the teacher would do now, [N, A, D] in [-1, 1], in an environment whose student sees [N, A, O]."""
 
 
@@ -51,7 +51,7 @@ class DistillConfig(RegressionConfig):
 @torch.no_grad()
 @one_thread_each
 def distill(
-    env: VecEnv,
+    env: Env,
     teacher: Teacher,
     config: DistillConfig | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
@@ -102,7 +102,7 @@ def distill(
     return student.policy()
 
 
-def privileged(policy: Policy, seen: Callable[[VecEnv], Tensor]) -> Teacher:
+def privileged(policy: Policy, seen: Callable[[Env], Tensor]) -> Teacher:
     """A policy as a teacher.
 
     Args:
@@ -114,7 +114,7 @@ def privileged(policy: Policy, seen: Callable[[VecEnv], Tensor]) -> Teacher:
     """
     policy = policy.eval()
 
-    def act(env: VecEnv, obs: Tensor) -> Tensor:
+    def act(env: Env, obs: Tensor) -> Tensor:
         x = seen(env)
         if x.dim() != 3 or x.shape[-1] != policy.observation_size:
             raise RookeryError(
@@ -130,7 +130,7 @@ class _Student(Regression):
 
     config: DistillConfig
 
-    def __init__(self, env: VecEnv, config: DistillConfig) -> None:
+    def __init__(self, env: Env, config: DistillConfig) -> None:
         device = torch.device(env.device)
         self.name, self.spec = next(iter(env.groups.items()))
         size = self.spec.observation_size

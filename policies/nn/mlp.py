@@ -184,6 +184,16 @@ class Adam:
         self.second.zero_()
         self.steps = 0
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both moments and the number of steps (not copied)."""
+        return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place."""
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self.steps = int(state["steps"])
+
     def step(self, learning_rate: Tensor) -> None:
         """Clip, then descend; learning_rate [G, 1]."""
         self.steps += 1

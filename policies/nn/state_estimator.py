@@ -22,14 +22,16 @@ from torch import Tensor
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.mlp import MLP, Adam, parameter_count
 from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.prefix import prefixed, under
+from rookery.sim.env import Env
 from rookery.sim.specs import Group
 
 
-def told(env: Any, group: str, everything: bool = False) -> Tensor | None:
+def told(env: Env, group: str, everything: bool = False) -> Tensor | None:
     """What the agents of a group are told now [N, A, M], NaN where they must predict: the argument of Policy.forward.
 
     Args:
-        env: with `truth` and `reveal_future_mask`, see VecEnv.
+        env: the environment, see its `privileged_targets` and `reveal_future_mask`.
         group: its name.
         everything: tell the whole truth in every world, which no robot knows.
 
@@ -37,7 +39,7 @@ def told(env: Any, group: str, everything: bool = False) -> Tensor | None:
         None when nothing is told.
     """
     spec = env.groups[group]
-    given = getattr(env, "reveal_future_mask", None)
+    given = env.reveal_future_mask
     if not spec.targets or not (everything or (spec.future and given is not None)):
         return None
     truth: Tensor = env.privileged_targets[group]
@@ -132,7 +134,16 @@ class Predictor:
             self.parts[0].gradients += part.gradients
         self.adam.step(self._rate)
 
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        """All that must survive, in the two files "model" and "optimizer" (not copied)."""
-        model = {"predictor": self.parameters} | {f"predictor.{k}": v for k, v in self.scale.state_dict().items()}
-        return {"model": model, "optimizer": {"predictor.first": self.adam.first, "predictor.second": self.adam.second}}
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimiser and statistics (not copied)."""
+        return {
+            "parameters": self.parameters,
+            **prefixed("adam", self.adam.state_dict()),
+            **prefixed("scale", self.scale.state_dict()),
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place."""
+        self.parameters.copy_(state["parameters"])
+        self.adam.load_state_dict(under("adam", state))
+        self.scale.load_state_dict(under("scale", state))

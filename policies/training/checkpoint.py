@@ -1,10 +1,9 @@
 """Checkpoints that survive anything: written aside, flushed to the disk, and renamed into place in one step.
 
     runs/<task>/<time>/checkpoints/000001048576/
-        model.safetensors       weights, normalisers
-        optimizer.safetensors   Adam's moments, learning rates
+        algorithm.safetensors   weights, normalisers, optimiser, random generator
         env.safetensors         the environment's exact state
-        trainer.safetensors     current observations, random generator
+        loop.safetensors        current observations
         state.json              versions, counters, config, extra, log figures, SHA-256 of every file and of itself
 
 A folder without the leading dot is complete. Nothing is ever unpickled.
@@ -25,16 +24,15 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.policies.algorithms.ppo import PPO
+    from rookery.policies.training.loop import TrainingLoop
 
 FORMAT = "rookery-checkpoint"
-VERSION = 1
-PARTS = ("model", "optimizer", "env", "trainer")
+VERSION = 2
+PARTS = ("algorithm", "env", "loop")
 
 
 class Interrupted(Exception):
@@ -66,22 +64,22 @@ class Interruption:
         self.wanted = True
 
 
-def save(ppo: PPO, run_dir: Path) -> Path:
+def save(loop: TrainingLoop, run_dir: Path) -> Path:
     """Write the trainer's whole state to `run_dir`/checkpoints/<steps>, then the run's policy; keep the newest few."""
     folder = run_dir / "checkpoints"
-    final = folder / f"{ppo.steps:012d}"
-    temporary = folder / f".writing-{ppo.steps:012d}"
+    final = folder / f"{loop.steps:012d}"
+    temporary = folder / f".writing-{loop.steps:012d}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(".*"):
             shutil.rmtree(leftover)
         temporary.mkdir()
         files = {}
-        for part, tensors in _tensors(ppo).items():
+        for part, tensors in _tensors(loop).items():
             data = safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors.items()})
             store.write(temporary / f"{part}.safetensors", data)
             files[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
-        store.write(temporary / "state.json", _seal(_state(ppo) | {"files": files}))
+        store.write(temporary / "state.json", _seal(_state(loop) | {"files": files}))
         store.flush_folder(temporary)
         if final.exists():  # the same steps once more, after a resume from an older checkpoint
             final.rename(folder / f".old-{final.name}")
@@ -90,8 +88,8 @@ def save(ppo: PPO, run_dir: Path) -> Path:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise store.unwritable(folder, error) from error
-    store.save_policy(run_dir, ppo.policies(), ppo.extra.get("contract") or {})
-    for old in _complete(run_dir)[: -ppo.config.keep]:
+    store.save_policy(run_dir, loop.algorithm.policies(), loop.extra.get("contract") or {})
+    for old in _complete(run_dir)[: -loop.config.keep]:
         shutil.rmtree(old, ignore_errors=True)
     shutil.rmtree(folder / f".old-{final.name}", ignore_errors=True)
     return final
@@ -137,16 +135,16 @@ def read_state(folder: Path | str) -> dict[str, Any]:
     return dict(state)
 
 
-def load(ppo: PPO, folder: Path) -> None:
+def load(loop: TrainingLoop, folder: Path) -> None:
     """Put a saved state into a trainer made for the same task, worlds and config."""
     folder = _checkpoint(folder)
     state = read_state(folder)
-    if state["task_id"] != ppo.env.task_id:
+    if state["task_id"] != loop.env.task_id:
         raise RookeryError(
-            f"{folder} is of task {state['task_id']!r}, not {ppo.env.task_id!r}: "
+            f"{folder} is of task {state['task_id']!r}, not {loop.env.task_id!r}: "
             f"resume it with --task {state['task_id']}."
         )
-    mine = _shape(ppo)
+    mine = _shape(loop)
     for what, saved in state["shape"].items():
         if saved != mine[what]:
             raise RookeryError(
@@ -154,67 +152,46 @@ def load(ppo: PPO, folder: Path) -> None:
             )
     tensors = {part: _read(folder, part, state["files"]) for part in PARTS}
     try:
-        for name, agents in ppo.agents.items():
-            own = {part: _under(f"{name}/", tensors[part]) for part in ("model", "optimizer")}
-            agents.load_state_dict(own, state["optimizer_steps"][name])
-            agents.divide(state["threads"][name])
-        ppo.env.load_state_dict(tensors["env"])
+        loop.algorithm.load_state_dict(tensors["algorithm"])
+        loop.env.load_state_dict(tensors["env"])
     except (KeyError, ValueError, RuntimeError) as error:
         raise RookeryError(f"{folder} does not fit this environment and config ({error}): use its own.") from error
-    trainer = tensors["trainer"]
-    ppo._generator.set_state(trainer.pop("generator").cpu())
-    ppo._now = {k: v.to(ppo.device) for k, v in trainer.items()} or None
-    ppo.steps = state["steps"]
-    ppo.iteration = state["iteration"]
-    ppo.seconds = state["seconds"]
-    ppo.total_steps = state["total_steps"]
-    ppo.episodes.load_state_dict(state["episodes"])
-    if not ppo.extra:
-        ppo.extra = state["extra"]
+    loop.obs = {k: v.to(loop.env.device) for k, v in tensors["loop"].items()} or None
+    loop.steps = state["steps"]
+    loop.iteration = state["iteration"]
+    loop.seconds = state["seconds"]
+    loop.total_steps = state["total_steps"]
+    loop.episodes.load_state_dict(state["episodes"])
+    if not loop.extra:
+        loop.extra = state["extra"]
 
 
-def config_of(state: dict[str, Any]) -> PPOConfig:
-    """The settings in a checkpoint's state."""
-    return PPOConfig.from_dict(state["config"])
-
-
-def _tensors(ppo: PPO) -> dict[str, dict[str, Tensor]]:
+def _tensors(loop: TrainingLoop) -> dict[str, dict[str, Tensor]]:
     """Everything to be saved, by file."""
-    out: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for name, agents in ppo.agents.items():
-        for part, tensors in agents.state_dict().items():
-            out[part] |= {f"{name}/{k}": v for k, v in tensors.items()}
-    out["env"] = ppo.env.state_dict()
-    out["trainer"] = {"generator": ppo._generator.get_state(), **(ppo._now or {})}
-    return out
+    return {"algorithm": loop.algorithm.state_dict(), "env": loop.env.state_dict(), "loop": loop.obs or {}}
 
 
-def _state(ppo: PPO) -> dict[str, Any]:
+def _state(loop: TrainingLoop) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
         "torch": torch.__version__,
-        "task_id": ppo.env.task_id,
-        "steps": ppo.steps,
-        "iteration": ppo.iteration,
-        "seconds": ppo.seconds,
-        "total_steps": ppo.total_steps,
-        "threads": {name: len(a.workers) for name, a in ppo.agents.items()},
-        "optimizer_steps": {name: a.adam.steps for name, a in ppo.agents.items()},
-        "shape": _shape(ppo),
-        "config": ppo.config.to_dict(),
-        "extra": ppo.extra,
-        "episodes": ppo.episodes.state_dict(),
+        "task_id": loop.env.task_id,
+        "steps": loop.steps,
+        "iteration": loop.iteration,
+        "seconds": loop.seconds,
+        "total_steps": loop.total_steps,
+        "shape": _shape(loop),
+        "config": loop.algorithm.config.to_dict(),
+        "extra": loop.extra,
+        "episodes": loop.episodes.state_dict(),
     }
 
 
-def _shape(ppo: PPO) -> dict[str, Any]:
+def _shape(loop: TrainingLoop) -> dict[str, Any]:
     """What must be the same for a state to fit."""
-    groups = {
-        name: [g.count, g.observation_size, g.action.size, ppo.agents[name].parameters.numel()]
-        for name, g in ppo.env.groups.items()
-    }
-    return {"num_envs": ppo.env.num_envs, "steps a rollout": ppo.config.steps, "groups": groups}
+    groups = {name: [g.count, g.observation_size, g.action.size] for name, g in loop.env.groups.items()}
+    return {"num_envs": loop.env.num_envs, "steps a rollout": loop.algorithm.rollout_steps, "groups": groups}
 
 
 def _read(folder: Path, part: str, files: dict[str, str]) -> dict[str, Tensor]:

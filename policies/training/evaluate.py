@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rookery.policies.nn.state_estimator import told
 from rookery.policies.policy import Policy
+from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
-if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
 
-Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-
-
-def act_with(policies: dict[str, Policy], env: VecEnv, truth: bool = False) -> Act:
+def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
@@ -66,7 +61,7 @@ def act_with(policies: dict[str, Policy], env: VecEnv, truth: bool = False) -> A
 
 
 @one_thread_each
-def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
+def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
     """Run exactly `episodes` episodes and average over them.
 
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
@@ -113,11 +108,11 @@ def evaluate(env: VecEnv, act: Act, episodes: int, seed: int | None = 0) -> dict
     return _report(env, {k: torch.cat(v) for k, v in columns.items()}, episodes)
 
 
-def _turns(env: VecEnv, episodes: int) -> Tensor:
+def _turns(env: Env, episodes: int) -> Tensor:
     """[N] the worlds in the order in which they get an episode more: in a ConcatEnv one of each task by turns."""
-    task = getattr(env, "task_index", None)
-    if task is None:
+    if len(env.task_names) == 1:
         return torch.arange(env.num_envs)
+    task = env.task_index.cpu()
     same = task[:, None] == task
     if episodes < len(task.unique()):
         raise RookeryError(f"{env.task_id} has {len(task.unique())} tasks: evaluate at least as many episodes.")
@@ -131,7 +126,7 @@ def _columns(episode: dict[str, Any]) -> dict[str, Tensor]:
     return out | {f"metric/{k}": v for k, v in episode["metrics"].items()}
 
 
-def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
+def _report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
     def part(prefix: str) -> dict[str, Tensor]:
         return {k[len(prefix) :]: v.double() for k, v in columns.items() if k.startswith(prefix)}
 
@@ -147,7 +142,7 @@ def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str,
     returns = part("return/")
     metrics = {k: mean(v) for k, v in part("metric/").items()}
     overall = torch.stack(list(returns.values())).mean(0)
-    names = ["time limit", *getattr(env.task, "causes", ()), "diverged"]
+    names = ["time limit", *env.causes, "diverged"]
     counts = torch.bincount(columns["cause"].long(), minlength=len(names)).tolist()
     return {
         "episodes": episodes,
@@ -162,7 +157,7 @@ def _report(env: VecEnv, columns: dict[str, Tensor], episodes: int) -> dict[str,
     }
 
 
-def _by_task(env: Any, task: Tensor, returns: Tensor, columns: dict[str, Tensor]) -> dict[str, dict[str, Any]]:
+def _by_task(env: Env, task: Tensor, returns: Tensor, columns: dict[str, Tensor]) -> dict[str, dict[str, Any]]:
     """The main figures of each task of a ConcatEnv."""
     out = {}
     for i in task.unique().tolist():

@@ -33,7 +33,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
     Raises:
         RookeryError: a group, an action kind or a network of another shape.
     """
-    for name, agents in ppo.agents.items():
+    for name, agents in ppo.learners.items():
         policy = policies.get(name)
         theirs = contract["groups"].get(name)
         if policy is None or theirs is None:

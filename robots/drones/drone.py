@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +11,12 @@ from torch import Tensor
 
 from rookery.robots.drones import kernels
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
+from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
 from rookery.sim.engines.rotor.layout import type_row
 from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.errors import unknown
-from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
@@ -28,8 +30,9 @@ def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
     """The declaration of an action kind for a drone type.
 
     Raises:
-        RookeryError: no such kind.
+        RookeryError: no such kind, or the drone is too heavy to fly.
     """
+    check_flies(drone)
     if kind not in LEVELS:
         raise unknown("action kind", kind, LEVELS)
     hover = drone.mass * GRAVITY
@@ -193,14 +196,7 @@ class Drones(Buffers):
         """Physical quantities that can differ between worlds, as factors on the nominal value."""
         w = self.world
         bases = [f"{n}/base" for n in self.names]
-        mass = w.params.nominal("mass", bases)
-        inertia = w.params.nominal("inertia", bases)
-
-        def write_mass(ids: Tensor, v: Tensor) -> None:
-            w.params.set("mass", bases, mass * v[:, None], ids)
-
-        def write_inertia(ids: Tensor, v: Tensor) -> None:
-            w.params.set("inertia", bases, inertia * v[:, None, None], ids)
+        heaviest = min(3.0, math.floor(100.0 * self.drone.thrust_to_weight) / 100.0)
 
         def rotor(name: str, *columns: int):  # type: ignore[no-untyped-def]
             def write(ids: Tensor, v: Tensor) -> None:
@@ -216,8 +212,17 @@ class Drones(Buffers):
         torque = rotor("torque", kernels.TORQUE_SCALE)
         lag = rotor("lag", kernels.TAU_UP, kernels.TAU_DOWN)
         out = {
-            "mass": Parameter("mass of each drone", "1", 1.0, 0.1, 3.0, write_mass),
-            "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write_inertia),
+            "mass": Parameter(
+                "mass of each drone, up to what its rotors can carry",
+                "1",
+                1.0,
+                0.1,
+                heaviest,
+                scaled(w.params, bases, "mass"),
+            ),
+            "inertia": Parameter(
+                "principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, scaled(w.params, bases, "inertia")
+            ),
             "thrust_coefficient": Parameter("thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, thrust),
             "torque_coefficient": Parameter(
                 "reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, torque

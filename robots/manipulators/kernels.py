@@ -218,7 +218,7 @@ def impedance(  # type: ignore[no-untyped-def]
     Args:
         q, v: [N, >= 7] rad, rad/s. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
         turns, offsets, axes: the chain. home: [7] rad.
-        stiffness, damping: [6] N/m and N m/rad, N s/m and N m s/rad.
+        stiffness, damping: [N, 6] N/m and N m/rad, N s/m and N m s/rad.
         posture: (N m/rad, N m s/rad) of the pull home that the tool does not feel.
         torque: [7] N m, limits. rate: N m, largest change since `last` [N, 7], which is in and out. out: [N, >= 7].
     """
@@ -249,7 +249,7 @@ def impedance(  # type: ignore[no-untyped-def]
                 speed = 0.0
                 for n in range(JOINTS):
                     speed += jac[i, n] * v[world, n]
-                felt[i] = stiffness[i] * error[i] - damping[i] * speed - felt[i]
+                felt[i] = stiffness[world, i] * error[i] - damping[world, i] * speed - felt[i]
             for n in range(JOINTS):
                 total = pull[n]
                 for i in range(6):
@@ -279,10 +279,10 @@ def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  
 
 @few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
-def see(  # type: ignore[no-untyped-def]
+def read_arms(  # type: ignore[no-untyped-def]
     q, v, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, speeds, opening
 ):  # pragma: no cover - compiled
-    """What is read of robots after a step, by `tools` and besides.
+    """Read joints after a step and place the tools as `tools` does.
 
     Args:
         q, v: [N, 9] rad and rad/s, of the joints, and m and m/s of two fingers. turns, offsets, axes: the chain.
@@ -308,8 +308,8 @@ def see(  # type: ignore[no-untyped-def]
 
 @few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
-def turn_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Turn goals about the world's axes, but not farther from the tool than a leash allows.
+def rotate_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Rotate goals about the world's axes, but not farther from the tool than a leash allows.
 
     Args:
         spin: [N, 3] rad, rotation vector. now: [N, 3, 3] of the tool. leash: 1, cosine of the largest angle between tool and

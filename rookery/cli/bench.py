@@ -32,7 +32,7 @@ from rookery.sim.errors import unknown
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Env
     from rookery.sim.world import World
 
 EXAMPLES = """
@@ -77,7 +77,7 @@ def run(args: Args) -> int:
 
     config = task_config(args.config, args.action, args.obs)
     env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
-    result = {"task": args.task, "engine": env.world.engine} | measure(env, args.seconds)
+    result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
     env.close()
     if args.json:
         print_json(result)
@@ -86,7 +86,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def measure(env: VecEnv, seconds: float) -> dict[str, Any]:
+def measure(env: Env, seconds: float) -> dict[str, Any]:
     """Speed of an environment and of its engine.
 
     Args:
@@ -98,25 +98,29 @@ def measure(env: VecEnv, seconds: float) -> dict[str, Any]:
         efficiency; num_envs, actions (the kind, by group) and slices.
     """
     from rookery.sim.engines import make_world
+    from rookery.sim.envs.concat_env import only_task
 
-    raw = make_world(env.world.engine, env.task.scene(), env.num_envs, str(env.device))
+    inner = only_task(env)
+    k = inner.task.physics_steps
+    raw = make_world(env.engine, inner.task.scene(), env.num_envs, str(env.device))
     actions = _random_actions(env)
     env.reset()
     env.stagger()
     slice_s = min(SLICE_S, seconds / 4)
     _env_slice(env, actions, slice_s)  # compiles kernels, fills caches
-    _raw_slice(env, raw, slice_s)
+    _raw_slice(inner.world, raw, k, slice_s)
     rates: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while not rates or time.perf_counter() < end:
         pair = {}
         # Who goes first alternates too: a machine that slows down must not favour one of the two.
         for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
-            pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(env, raw, slice_s)
+            pair[which] = (
+                _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner.world, raw, k, slice_s)
+            )
         rates.append((pair["env"], pair["raw"]))
     raw.close()
     control = statistics.median(r for r, _ in rates)
-    k = env.task.physics_steps
     return {
         "num_envs": env.num_envs,
         "actions": {name: group.action.kind for name, group in env.groups.items()},
@@ -129,7 +133,7 @@ def measure(env: VecEnv, seconds: float) -> dict[str, Any]:
     }
 
 
-def _random_actions(env: VecEnv) -> list[dict[str, Tensor]]:
+def _random_actions(env: Env) -> list[dict[str, Tensor]]:
     """Some sets of uniform actions, made before the clock runs."""
     import torch
 
@@ -141,7 +145,7 @@ def _random_actions(env: VecEnv) -> list[dict[str, Tensor]]:
     ]
 
 
-def _env_slice(env: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> float:
+def _env_slice(env: Env, actions: list[dict[str, Tensor]], seconds: float) -> float:
     """Control steps per second of the environment."""
     start = time.perf_counter()
     steps = 0
@@ -153,10 +157,9 @@ def _env_slice(env: VecEnv, actions: list[dict[str, Tensor]], seconds: float) ->
             return steps / elapsed
 
 
-def _raw_slice(env: VecEnv, raw: World, seconds: float) -> float:
+def _raw_slice(world: World, raw: World, k: int, seconds: float) -> float:
     """Control steps per second of the engine alone; going back to the environment's states is not timed."""
-    snapshot = env.world.snapshot()
-    k = env.task.physics_steps
+    snapshot = world.snapshot()
     elapsed = 0.0
     steps = 0
     while elapsed < seconds:

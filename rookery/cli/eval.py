@@ -23,8 +23,7 @@ from rookery.cli.options import (
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.policies.training.evaluate import Act
-    from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.env import Act, Env
 
 EXAMPLES = """
   rookery eval runs/drone-hover/latest
@@ -89,7 +88,7 @@ def run(args: Args) -> int:
         result = measure(env, act, args.episodes, args.seed)
     finally:
         env.close()
-    result |= {"controller": args.controller, "engine": env.world.engine, "randomize": args.randomize}
+    result |= {"controller": args.controller, "engine": env.engine, "randomize": args.randomize}
     result |= {"seed": args.seed, "set": fixed}
     if args.json:
         print_json(result)
@@ -98,12 +97,12 @@ def run(args: Args) -> int:
     return 0
 
 
-def measure(env: VecEnv, act: Act, episodes: int, seed: int) -> dict[str, Any]:
+def measure(env: Env, act: Act, episodes: int, seed: int) -> dict[str, Any]:
     """What `rookery eval` tells of a policy: the figures of `evaluate` with the task's headline figure and name."""
     from rookery.policies.training.evaluate import evaluate
 
     result = {"task": env.task_id, **evaluate(env, act, episodes, seed)}
-    name = env.task.headline
+    name = env.headline
     return result | {"metric_name": name, "metric": result["metrics"].get(name)}
 
 

@@ -92,12 +92,12 @@ def run(args: Args) -> int:
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
     if args.json:
-        story = {"story": env.task.event_log(0)}
+        story = {"story": env.event_log(0)}
         print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None} | story)
         return 0
     print(f"filmed {made.seconds:.1f} s with {made.backend}: {made.path}")
     if args.sheet is not None:
         print(f"contact sheet: {args.sheet}")
-    for line in env.task.event_log(0):
+    for line in env.event_log(0):
         print(line)
     return 0

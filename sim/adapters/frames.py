@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import unknown
 
 RENDER_MODES = ("rgb_array",)
@@ -23,7 +23,7 @@ def check_mode(render_mode: str | None) -> str | None:
 class Frames:
     """Renders worlds of an environment; the renderers are made when they are first needed."""
 
-    def __init__(self, env: VecEnv) -> None:
+    def __init__(self, env: Env) -> None:
         self._env = env
         self._renderers: dict[int, Any] = {}
 
@@ -32,8 +32,8 @@ class Frames:
         if i not in self._renderers:
             from rookery.sim.rendering.renderer import Renderer
 
-            self._renderers[i] = Renderer(self._env.task.scene().compile(visual=True))
-        picture: NDArray[np.uint8] = self._renderers[i].render(self._env.world.mj_data(i), self._env.task.markers(i))
+            self._renderers[i] = Renderer(self._env.visual_model(i))
+        picture: NDArray[np.uint8] = self._renderers[i].render(self._env.mj_data(i), self._env.markers(i))
         return picture
 
     def cut(self, i: int) -> None:

@@ -1,4 +1,4 @@
-"""`gymnasium.Env` over a VecEnv of one world."""
+"""`gymnasium.Env` over a Env of one world."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rookery.sim.adapters.spaces import (
     one_number,
     only_group,
 )
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
 
@@ -39,7 +39,7 @@ class SingleEnv(gymnasium.Env):
             an unknown render mode.
     """
 
-    def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, *, joint: bool = False, render_mode: str | None = None) -> None:
         if env.num_envs != 1:
             raise RookeryError(f"gymnasium.Env holds one world, got num_envs={env.num_envs}: use VectorEnv.")
         one_number(env)
@@ -51,7 +51,7 @@ class SingleEnv(gymnasium.Env):
         self.action_space = action_space(self.group, self.group.count)
         self._frames = Frames(env)
         self._running = False
-        self._next: Array | None = None  # first observation of an episode that the VecEnv has begun by itself
+        self._next: Array | None = None  # first observation of an episode that the Env has begun by itself
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin a new episode.

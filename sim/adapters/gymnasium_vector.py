@@ -1,4 +1,4 @@
-"""`gymnasium.vector.VectorEnv` over a VecEnv: NumPy in and out, auto-reset in the same step."""
+"""`gymnasium.vector.VectorEnv` over a Env: NumPy in and out, auto-reset in the same step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rookery.sim.adapters.spaces import (
     one_number,
     only_group,
 )
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
 Flags = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         RookeryError: several groups, or several agents without `joint`, a vector reward, or an unknown render mode.
     """
 
-    def __init__(self, env: VecEnv, *, joint: bool = False, render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, *, joint: bool = False, render_mode: str | None = None) -> None:
         one_number(env)
         self.env = env
         self.num_envs = env.num_envs

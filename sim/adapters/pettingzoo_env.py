@@ -1,4 +1,4 @@
-"""PettingZoo's `ParallelEnv` over a VecEnv of one world: every agent by name."""
+"""PettingZoo's `ParallelEnv` over a Env of one world: every agent by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rookery.sim.adapters.spaces import (
     observation_space,
     reward_space,
 )
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
 ByAgent = dict[str, Any]
@@ -30,7 +30,7 @@ ByAgent = dict[str, Any]
 class ParallelEnv(pettingzoo.ParallelEnv):
     """One world of a task. Agents are called ``<group>_<i>``, such as ``drone_0``.
 
-    An episode ends for all agents together; an agent that drops out earlier (see `VecEnv.active`) is terminated then,
+    An episode ends for all agents together; an agent that drops out earlier (see `Env.active`) is terminated then,
     gets its last observation, and the task's neutral action is taken for it until the end.
 
     A vector reward stays one: each agent's is an array [M], with `reward_space` as in MOMAland's multi-objective
@@ -44,10 +44,10 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         RookeryError: more than one world, or an unknown render mode.
     """
 
-    def __init__(self, env: VecEnv, *, render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, *, render_mode: str | None = None) -> None:
         if env.num_envs != 1:
             raise RookeryError(
-                f"PettingZoo's ParallelEnv holds one world, got num_envs={env.num_envs}: use VecEnv itself."
+                f"PettingZoo's ParallelEnv holds one world, got num_envs={env.num_envs}: use Env itself."
             )
         self.env = env
         self.metadata = {

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -29,12 +29,12 @@ def action_space(group: Group, agents: int = 1) -> Box:
     return Box(-1.0, 1.0, (agents * group.action.size,), dtype=np.float32)
 
 
-def reward_space(env: VecEnv) -> Box:
+def reward_space(env: Env) -> Box:
     """[M] float32 of a vector reward, [1] of a single number; without bounds, since tasks declare none."""
     return Box(-np.inf, np.inf, (max(len(env.objectives), 1),), dtype=np.float32)
 
 
-def one_number(env: VecEnv) -> None:
+def one_number(env: Env) -> None:
     """Refuse a vector reward, for interfaces that know rewards of one number only.
 
     Raises:
@@ -47,7 +47,7 @@ def one_number(env: VecEnv) -> None:
         )
 
 
-def only_group(env: VecEnv, joint: bool) -> tuple[str, Group]:
+def only_group(env: Env, joint: bool) -> tuple[str, Group]:
     """The environment's one group, for adapters that know a single agent.
 
     Raises:
@@ -67,7 +67,7 @@ def only_group(env: VecEnv, joint: bool) -> tuple[str, Group]:
 
 
 def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, int]) -> Tensor:
-    """An action array of `shape` as the float32 tensor [N, A, D] = `agents` that VecEnv takes.
+    """An action array of `shape` as the float32 tensor [N, A, D] = `agents` that Env takes.
 
     Raises:
         RookeryError: another shape, or not numbers.
@@ -84,17 +84,17 @@ def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, i
 
 
 def array(tensor: Tensor) -> Array:
-    """A copy as float32 NumPy array, since VecEnv may reuse its tensors."""
+    """A copy as float32 NumPy array, since Env may reuse its tensors."""
     return np.array(tensor.numpy(), dtype=np.float32)
 
 
-def episode_summary(env: VecEnv, info: dict[str, Any], row: int) -> dict[str, Any]:
+def episode_summary(env: Env, info: dict[str, Any], row: int) -> dict[str, Any]:
     """What is known of the episode in row `row` of ``info["episode"]``: return (mean over agents and groups; [M] of a
     vector reward), length in control steps, cause ("time limit", one of the task's causes, or "diverged"), and the task's
     metrics."""
     episode = info["episode"]
     cause = int(episode["cause"][row])
-    causes = ("time limit", *env.task.causes, "diverged")
+    causes = ("time limit", *env.causes, "diverged")
     returns = torch.stack([r[row] for r in episode["return"].values()])
     if env.objectives:  # by group, then by objective
         total: Any = array(returns.view(len(env.groups), -1).mean(0))

@@ -17,23 +17,21 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numba
 import torch
 from torch import Tensor
 
+from rookery.sim.env import Act, Deployment, Env, StepResult, check_actions
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
-from rookery.sim.envs.concat_views import ConcatRandomization, ConcatTask, ConcatWorld
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
-    _Base = VecEnv  # a type checker takes it for what it acts as
-else:
-    _Base = object
+    import mujoco
 
 TASK = "task"
 """Name of the one-hot term."""
@@ -45,14 +43,33 @@ def part_seed(seed: int, name: str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-class ConcatEnv(_Base):
-    """Worlds of several tasks behind the interface of one VecEnv.
+def only_task(env: Env) -> VecEnv:
+    """The environment of the one task of `env`, below all wrappers, for code that needs its engine.
+
+    Raises:
+        RookeryError: it has several tasks, or none of ours.
+    """
+    inner = env.unwrapped
+    if isinstance(inner, ConcatEnv):
+        if len(inner.parts) > 1:
+            raise RookeryError(
+                f"each task of {inner.task_id} has a scene of its own: choose one with the config value tasks, such as "
+                f"--config tasks={next(iter(inner.parts))}."
+            )
+        return next(iter(inner.parts.values()))
+    if not isinstance(inner, VecEnv):
+        raise RookeryError(f"{env.task_id} has no engine of ours: choose one of the tasks of `rookery list`.")
+    return inner
+
+
+class ConcatEnv(Env):
+    """Worlds of several tasks, side by side; see Env.
 
     All parts have the same groups: as many agents, the same observation terms and action kind; noise, bias, delay and the
     neutral action may differ. ``info["episode"]`` has in addition "task" [m] int64, the index into `task_names`, and
     "task_success" {name: [m]}, the metric "success" of that task's episodes, NaN in the rows of others. What only some
-    tasks have (reward terms, metrics, parameters) is NaN in the others' rows; causes of all tasks are counted in one list,
-    ``task.causes``.
+    tasks have (reward terms, metrics, parameters) is NaN in the others' rows; `causes` has those of all tasks, each once.
+    `metrics` gives those that all tasks have, `deployment` what the first task says of the robot, which all have in common.
 
     Args:
         parts: by name, in the order of their worlds. The environment steps and closes them from now on.
@@ -62,11 +79,6 @@ class ConcatEnv(_Base):
 
     Attributes:
         parts: by name.
-        task_names: of the one-hot term, in order.
-        task_index: [N] int64, the task of each world.
-        groups, objectives, num_envs, device, control_dt, max_episode_steps (the longest), state_size: as of a VecEnv.
-        task, world: what the parts' tasks and worlds answer together; `world.failures` and `world.failed` count all.
-        randomization: its `ranges` cover those of all parts.
 
     Raises:
         RookeryError: no parts, names twice or unknown, or parts that differ in what one policy depends on.
@@ -83,7 +95,7 @@ class ConcatEnv(_Base):
         _check_names([name for name, _ in parts], names)
         self.parts = dict(parts)
         self.task_id = task_id
-        self.task_names = tuple(self.parts if names is None else names)
+        self._names = tuple(self.parts if names is None else names)
         _check_alike(self.parts)
         envs = list(self.parts.values())
         first = envs[0]
@@ -94,17 +106,14 @@ class ConcatEnv(_Base):
         self.max_episode_steps = max(e.max_episode_steps for e in envs)
         ends = torch.tensor([e.num_envs for e in envs]).cumsum(0).tolist()
         self._slices = [slice(end - e.num_envs, end) for e, end in zip(envs, ends, strict=True)]
-        self.task_index = torch.cat(
-            [torch.full((e.num_envs,), self.task_names.index(n)) for n, e in self.parts.items()]
-        )
-        self._one_hot = torch.nn.functional.one_hot(self.task_index, len(self.task_names)).float()
+        self._task_index = torch.cat([torch.full((e.num_envs,), self._names.index(n)) for n, e in self.parts.items()])
+        self._one_hot = torch.nn.functional.one_hot(self._task_index, len(self.task_names)).float()
         self._shown = one_hot
         self.groups = {g: self._declare(g, s) for g, s in first.groups.items()}
         self._widest = max(e.state_size for e in envs)
         self.state_size = self._widest + len(self.task_names)
-        self.task = cast(Any, ConcatTask(self))
-        self.world = cast(Any, ConcatWorld(self))
-        self.randomization = cast(Any, ConcatRandomization(self))
+        self.causes = tuple(dict.fromkeys(c for e in envs for c in e.causes))
+        self.engine = "+".join(dict.fromkeys(e.engine for e in envs))
         self._episodes = ConcatEpisodes(self)
 
     def _declare(self, name: str, group: Group) -> Group:
@@ -112,7 +121,9 @@ class ConcatEnv(_Base):
             return group
         if any(t.name == TASK for t in group.observation):
             raise RookeryError(f"group {name!r} has a term {TASK!r} of its own: give one_hot=False.")
-        return replace(group, observation=(*group.observation, Term(TASK, len(self.task_names))))
+        task = Term(TASK, len(self.task_names))
+        sets = {k: replace(v, terms=(*v.terms, task)) for k, v in group.observation_sets.items()}
+        return replace(group, observation=(*group.observation, task), observation_sets=sets)
 
     def locate(self, world: int) -> tuple[VecEnv, int]:
         """The part that a world belongs to, and its index there.
@@ -129,41 +140,28 @@ class ConcatEnv(_Base):
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Begin new episodes in all worlds.
-
-        Args:
-            seed: start all random streams anew, each part's from `part_seed(seed, name)`; None lets them go on.
-
-        Returns:
-            Observations by group, [N, A, O] float32, and an empty info.
-        """
+        """As `Env.reset`; each part's random streams start from `part_seed(seed, name)`."""
         with _one_kernel_thread():
             obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
         return self._observations(obs), {}
 
     def stagger(self) -> None:
-        """Spread the episode clocks of each part evenly, as `VecEnv.stagger`."""
         for e in self.parts.values():
             e.stagger()
 
     @one_thread_each
-    def step(self, actions: dict[str, Tensor] | Tensor) -> tuple[
-        dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]
-    ]:  # fmt: skip
-        """Advance all worlds by one control step; arguments, results and errors are those of `VecEnv.step`."""
-        if isinstance(actions, Tensor):
-            actions = dict.fromkeys(self.groups, actions) if len(self.groups) == 1 else {"?": actions}
-        VecEnv._check(self, actions)  # here, so that messages count worlds as the caller does
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        checked = check_actions(self, actions)  # here, so that messages count worlds as the caller does
         with _one_kernel_thread():
             steps = [
-                e.step({g: a[at] for g, a in actions.items()})
+                e.step({g: a[at] for g, a in checked.items()})
                 for e, at in zip(self.parts.values(), self._slices, strict=True)
             ]
         obs, rewards, terminated, truncated, infos = zip(*steps, strict=True)
         now = self._observations(obs)
         reward = {g: torch.cat([r[g] for r in rewards]) for g in self.groups}
         info: dict[str, Any] = {}
-        if any(infos):
+        if any("episode" in i for i in infos):
             # a part in which no episode ended gives what it has: those rows have no meaning
             last = [i.get("final_observation", o) for i, o in zip(infos, obs, strict=True)]
             info["final_observation"] = self._observations(last)
@@ -171,15 +169,16 @@ class ConcatEnv(_Base):
             info["episode"] = self._episodes.merge([i.get("episode") for i in infos])
         return now, reward, torch.cat(terminated), torch.cat(truncated), info
 
-    def _observations(self, parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-        """[N, A, O] by group. New tensors, as a VecEnv's are: callers keep them from one step to the next."""
+    def _observations(self, parts: Sequence[dict[str, Tensor]], name: str | None = None) -> dict[str, Tensor]:
+        """{group: [N, A, O]} of an observation set, None for the policy's. New tensors, which callers may keep."""
         out = {}
         for g, s in self.groups.items():
             x = torch.cat([p[g] for p in parts])
-            if self._shown and s.history == 1:
+            history = s.history if name is None else s.observation_sets[name].history
+            if self._shown and history == 1:
                 x = torch.cat((x, self._one_hot[:, None].expand(-1, s.count, -1)), dim=-1)
             elif self._shown:  # every frame has all terms
-                x = x.unflatten(2, (s.history, -1))
+                x = x.unflatten(2, (history, -1))
                 x = torch.cat((x, self._one_hot[:, None, None].expand(*x.shape[:3], -1)), dim=-1).flatten(2)
             out[g] = x
         return out
@@ -193,17 +192,24 @@ class ConcatEnv(_Base):
         out[:, self._widest :] = self._one_hot
         return out
 
-    # What trainers ask for beside the loop
+    # What trainers read beside the loop
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def task_index(self) -> Tensor:
+        return self._task_index
 
     @property
     def state(self) -> Tensor:
-        """[N, S] what a central critic sees now: the part's state, zeros up to the longest one, and the task's one-hot
-        (also without the term "task": a critic may know what the agent is not told)."""
+        """[N, S] input of a central critic now: the part's state, zeros up to the longest one, and the task's one-hot (also
+        where the observation has no term "task")."""
         return self._states([e.state for e in self.parts.values()])
 
     @property
     def active(self) -> dict[str, Tensor] | None:
-        """By group, [N, A] bool: who takes part; None when everybody always does."""
         given = [e.active for e in self.parts.values()]
         if all(a is None for a in given):
             return None
@@ -218,34 +224,85 @@ class ConcatEnv(_Base):
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
-        """By group, [N, A, M]: the truth of what its predictor shall say now; None when no group has targets."""
         given = [t for e in self.parts.values() if (t := e.privileged_targets) is not None]
         return {g: torch.cat([t[g] for t in given]) for g in given[0]} if given else None
 
     @property
     def reveal_future_mask(self) -> Tensor | None:
-        """[N] bool: where the agents are told the truth of their group's `future` targets; None when they never are."""
         given = [(e.reveal_future_mask, e.num_envs) for e in self.parts.values()]
         if all(x is None for x, _ in given):
             return None
         return torch.cat([torch.zeros(n, dtype=torch.bool) if x is None else x for x, n in given])
 
+    def observation_set(self, name: str) -> dict[str, Tensor]:
+        """As `Env.observation_set`, with the one-hot term at the end of each frame where observations have it."""
+        return self._observations([e.observation_set(name) for e in self.parts.values()], name)
+
+    # What evaluation, video and contracts read
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Those metrics that all tasks have, each [N]."""
+        parts = [e.metrics() for e in self.parts.values()]
+        return {k: torch.cat([m[k] for m in parts]) for k in parts[0] if all(k in m for m in parts)}
+
+    def controller(self) -> Act | None:
+        """Every part's classical controller in its own worlds; None where one has none."""
+        controllers = [c for e in self.parts.values() if (c := e.controller()) is not None]
+        if len(controllers) < len(self.parts):
+            return None
+        first = next(iter(self.parts.values()))
+        sizes = {g: (s.history, first.groups[g].frame_size) for g, s in self.groups.items()}
+
+        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            # without the one-hot term, which is the last of each frame
+            own = {g: x.unflatten(2, (sizes[g][0], -1))[..., : sizes[g][1]].flatten(2) for g, x in obs.items()}
+            parts = [c({g: x[at] for g, x in own.items()}) for c, at in zip(controllers, self._slices, strict=True)]
+            return {g: torch.cat([p[g] for p in parts]) for g in obs}
+
+        return act
+
+    def deployment(self) -> Deployment:
+        parts = {n: e.deployment() for n, e in self.parts.items()}
+        first = next(iter(parts.values()))
+        delays = [p.action_delay for p in parts.values()]
+        return replace(
+            first,
+            config={n: p.config for n, p in parts.items()},
+            action_delay=(min(d[0] for d in delays), max(d[1] for d in delays)),
+        )
+
+    def event_log(self, i: int) -> list[str]:
+        env, at = self.locate(i)
+        return env.event_log(at)
+
+    def visual_model(self, i: int = 0) -> mujoco.MjModel:
+        env, at = self.locate(i)
+        return env.visual_model(at)
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        env, at = self.locate(i)
+        return env.mj_data(at, data)
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        env, at = self.locate(i)
+        return env.markers(at)
+
+    @property
+    def camera(self) -> Any:
+        return next(iter(self.parts.values())).camera
+
+    # Keeping
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the next step depends on, exactly: ``<part>.<name>``."""
+        """As `Env.state_dict`, by ``<part>.<name>``."""
         return {f"{n}.{k}": v for n, e in self.parts.items() for k, v in e.state_dict().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a saved state of an environment made with the same arguments.
-
-        Raises:
-            ValueError: it is of other tasks, numbers of worlds or versions.
-        """
         for n, e in self.parts.items():
             start = n + "."
             e.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})
 
     def close(self) -> None:
-        """Free the engines."""
         for e in self.parts.values():
             e.close()
 
@@ -307,6 +364,10 @@ def _interface(env: VecEnv) -> dict[str, Any]:
         }
         out |= {f"observation term {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.observation)}
         out |= {f"target {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.targets)}
+        out |= {
+            f"the observation set {k!r} of group {g!r}": (v.history, [_meaning(t) for t in v.terms])
+            for k, v in s.observation_sets.items()
+        }
         out |= {f"the action of group {g!r}": _command(s.action), f"the future targets of group {g!r}": s.future}
     return out
 

@@ -25,13 +25,13 @@ class ConcatEpisodes:
     def __init__(self, env: ConcatEnv) -> None:
         self.env = env
         starts = [at.start for at in env._slices]
-        causes = env.task.causes
+        causes = env.causes
         # by part: where its worlds begin, its task, and the place of its causes among all (0: time limit, last: diverged)
         self._parts = [
             (
                 start,
                 env.task_names.index(name),
-                torch.tensor([0, *(causes.index(c) + 1 for c in e.task.causes), len(causes) + 1]),
+                torch.tensor([0, *(causes.index(c) + 1 for c in e.causes), len(causes) + 1]),
             )
             for start, (name, e) in zip(starts, env.parts.items(), strict=True)
         ]
@@ -68,6 +68,6 @@ def _names(envs: list[VecEnv]) -> dict[str, tuple[str, ...]]:
     out: dict[str, dict[str, None]] = {"reward_terms": {}, "metrics": {}, "parameters": {}}
     for e in envs:
         out["reward_terms"] |= dict.fromkeys(f"{g}/{term}" for g in e.groups for term in e.task.cfg.reward)
-        out["metrics"] |= dict.fromkeys(e.task.metrics())
+        out["metrics"] |= dict.fromkeys(e.metrics())
         out["parameters"] |= dict.fromkeys(e.randomization.names)
     return {what: tuple(names) for what, names in out.items()}

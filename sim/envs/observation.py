@@ -16,7 +16,7 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.envs.delays import ObservationDelay
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
-from rookery.sim.specs import Group, Term
+from rookery.sim.specs import Group, ObservationSet, Term
 
 
 class ObservationPipeline(Buffers):
@@ -41,6 +41,7 @@ class ObservationPipeline(Buffers):
     def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
         super().__init__()
         self.terms = group.observation
+        self._names = frozenset(group.terms())
         self.rng = rng
         size = group.frame_size
         self._scale, self._noise, self._bias = self._column("scale"), self._column("noise"), self._column("bias")
@@ -71,7 +72,7 @@ class ObservationPipeline(Buffers):
         self.refresh()
 
     def clean(self, terms: dict[str, Tensor]) -> Tensor:
-        """[N, A, F] scaled and clipped, without noise, bias, delay and history: what a privileged critic sees."""
+        """[N, A, F] scaled and clipped, without noise, bias, delay and history: a term of the default central state."""
         return self._finish(self._join(terms))
 
     def push(self, terms: dict[str, Tensor]) -> Tensor:
@@ -104,7 +105,8 @@ class ObservationPipeline(Buffers):
         return x
 
     def _join(self, terms: dict[str, Tensor]) -> Tensor:
-        return _side_by_side(terms, self.terms, "observes")
+        _check_names(terms, self._names, "observes")
+        return _joined(terms, self.terms)
 
     def _finish(self, x: Tensor) -> Tensor:
         if self._scaled:
@@ -114,9 +116,46 @@ class ObservationPipeline(Buffers):
         return x
 
 
+class CleanPipeline(Buffers):
+    """Scale, clip and history of one further observation set of a group, free of noise, bias and delay.
+
+    Args:
+        declared: the set.
+        num_envs: N.
+        count: A.
+    """
+
+    frames: Tensor
+
+    def __init__(self, declared: ObservationSet, num_envs: int, count: int) -> None:
+        super().__init__()
+        self.terms = declared.terms
+        self.history = declared.history
+        if self.history > 1:
+            self.buffer("frames", num_envs, count, self.history, declared.frame_size)
+
+    def push(self, terms: dict[str, Tensor]) -> None:
+        """Take raw terms [N, A, d] after a control step."""
+        if self.history > 1:
+            self.frames.copy_(torch.cat((self.frames[:, :, 1:], self._frame(terms).unsqueeze(2)), dim=2))
+
+    def restart(self, ids: Tensor, terms: dict[str, Tensor]) -> None:
+        """Take the first raw terms of new episodes in the worlds `ids`."""
+        if self.history > 1:
+            self.frames[ids] = self._frame(terms)[ids].unsqueeze(2)
+
+    def read(self, terms: dict[str, Tensor]) -> Tensor:
+        """[N, A, O] now, of the raw terms that were pushed last. A new tensor."""
+        return self.frames.flatten(2) if self.history > 1 else self._frame(terms)
+
+    def _frame(self, terms: dict[str, Tensor]) -> Tensor:
+        return torch.cat([(terms[t.name] * t.scale).clamp(-t.clip, t.clip) for t in self.terms], dim=-1)
+
+
 def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
-    """[N, A, M] the truth of a predictor's targets, scaled and clipped."""
-    x = _side_by_side(terms, declared, "has targets")
+    """[N, A, M] true values of a group's targets, scaled and clipped."""
+    _check_names(terms, frozenset(t.name for t in declared), "has targets")
+    x = _joined(terms, declared)
     start = 0
     for t in declared:
         x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
@@ -124,9 +163,12 @@ def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tenso
     return x
 
 
-def _side_by_side(terms: dict[str, Tensor], declared: tuple[Term, ...], does: str) -> Tensor:
-    if terms.keys() != {t.name for t in declared}:
-        raise RookeryError(f"the task {does} {sorted(terms)} but declares {[t.name for t in declared]}.")
+def _check_names(terms: dict[str, Tensor], declared: frozenset[str], does: str) -> None:
+    if terms.keys() != declared:
+        raise RookeryError(f"the task {does} {sorted(terms)} but declares {sorted(declared)}.")
+
+
+def _joined(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
     return torch.cat([terms[t.name] for t in declared], dim=-1)
 
 

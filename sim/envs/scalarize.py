@@ -7,26 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.env import Env, EnvWrapper, StepResult
 from rookery.sim.errors import RookeryError, unknown
 
-if TYPE_CHECKING:
-    _Base = VecEnv  # a type checker takes the wrapper for what it acts as
-else:
-    _Base = object
 
+class LinearScalarization(EnvWrapper):
+    """An Env with the reward ``sum_m weights[m] * objective[m]``, [N, A], in place of the vector [N, A, M].
 
-class LinearScalarization(_Base):
-    """A VecEnv with the reward ``sum_m weights[m] * objective[m]``, [N, A], in place of the vector [N, A, M].
-
-    Everything else is the wrapped environment's own, state and randomisation included, so the wrapper goes wherever a
-    VecEnv goes. At an episode's end ``info["episode"]["return"]`` is that of the sum, by group, and
-    ``info["episode"]["objectives"]`` has those of the objectives, {"group/objective": [m]}.
+    Everything else is the wrapped environment's. At an episode's end ``info["episode"]["return"]`` is that of the sum, by
+    group, and ``info["episode"]["objectives"]`` has those of the objectives, {"group/objective": [m]}.
 
     Args:
         env: with a vector reward.
@@ -41,7 +34,7 @@ class LinearScalarization(_Base):
         RookeryError: the environment has no vector reward, or weights that are unknown, not finite, or none but 0.
     """
 
-    def __init__(self, env: VecEnv, weights: Mapping[str, float]) -> None:
+    def __init__(self, env: Env, weights: Mapping[str, float]) -> None:
         if not env.objectives:
             raise RookeryError(f"{env.task_id!r} has a reward of one number: leave the weights of objectives out.")
         for name, value in weights.items():
@@ -49,24 +42,15 @@ class LinearScalarization(_Base):
                 raise unknown("objective", name, env.objectives)
             if isinstance(value, (str, bool)) or not math.isfinite(value):
                 raise RookeryError(f"the weight of objective {name!r} must be a finite number, got {value!r}.")
-        self.env = env
+        super().__init__(env)
         self.weights = {name: float(weights.get(name, 0.0)) for name in env.objectives}
         if not any(self.weights.values()):
             raise RookeryError(f"no objective has a weight: give at least one of {', '.join(env.objectives)}.")
         self.objectives = ()
         self._row = torch.tensor(list(self.weights.values()), device=env.device)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "env":  # not yet wrapped, such as while being copied
-                raise AttributeError(name)
-            return getattr(self.env, name)
-
-    def step(self, actions: dict[str, Tensor] | Tensor) -> tuple[
-        dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]
-    ]:  # fmt: skip
-        """As `VecEnv.step`, with rewards {group: [N, A]}."""
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        """As `Env.step`, with rewards {group: [N, A]}."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         if "episode" in info:
             episode = info["episode"]

@@ -13,16 +13,18 @@ the first of the new episode and the last of the old one is in ``info["final_obs
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.config import to_dict
+from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_actions
 from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.episodes import EpisodeLog
-from rookery.sim.envs.observation import ObservationPipeline, check_terms, target_values
-from rookery.sim.errors import RookeryError
+from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
@@ -30,11 +32,14 @@ from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
 from rookery.sim.world import World
 
+if TYPE_CHECKING:
+    import mujoco
+
 GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
 
-class VecEnv(Buffers):
-    """N worlds of one task.
+class VecEnv(Buffers, Env):
+    """N worlds of one task; see Env.
 
     Args:
         task: not yet set up.
@@ -45,9 +50,8 @@ class VecEnv(Buffers):
         task_id: registered name, for messages and records.
 
     Attributes:
-        groups: agent groups by name.
-        objectives: names of the M components of a vector reward; empty for a reward of one number.
-        num_envs, device, control_dt (s), max_episode_steps (control steps), state_size (S).
+        task: the task.
+        world: the engine.
         randomization: the values drawn for each world.
     """
 
@@ -61,18 +65,8 @@ class VecEnv(Buffers):
         self.task_id = task_id
         self.num_envs = world.num_envs
         self.device = world.device
-        self.control_dt = float(task.cfg.control_dt)
-        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
-            raise RookeryError(
-                f"an episode must last for at least one control step, got episode_s {task.cfg.episode_s} s and control_dt "
-                f"{self.control_dt} s: both must be positive and episode_s the longer one."
-            )
-        self._k = task.physics_steps
-        if abs(self._k * world.dt - self.control_dt) > 1e-9:
-            raise RookeryError(
-                f"control_dt {self.control_dt} s must be a whole number of physics steps of {world.dt} s."
-            )
-        self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
+        self.engine = world.engine
+        self._set_clock()
         self.rng = Streams(self.num_envs, seed, self.device)
         world.seed(seed)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
@@ -82,34 +76,58 @@ class VecEnv(Buffers):
         task.max_steps = self.max_episode_steps
         task.setup()
         self.groups = task.groups()
+        self.teams = task.teams()
         self.objectives = tuple(task.objectives)
-        n = self.num_envs
-        self._pipelines = {g: ObservationPipeline(s, n, self.control_dt, self.rng) for g, s in self.groups.items()}
-        self._delays = {
-            g: ActionDelay(
-                n, s.count, s.action.size, self._k, world.dt, torch.tensor(s.action.neutral, dtype=torch.float32)
-            )
-            for g, s in self.groups.items()
-        }
-        self.randomization = Randomization(self._parameters(), ranges or {}, n, self.rng, optional)
-        self._log = EpisodeLog(task, self.groups, n)
-        for name, part in {
-            "task": task,
-            "rng": self.rng,
-            "randomization": self.randomization,
-            "log": self._log,
-        }.items():
-            self.child(name, part)
-        for g in self.groups:
-            self.child(f"observation.{g}", self._pipelines[g])
-            self.child(f"action_delay.{g}", self._delays[g])
+        self.causes = tuple(task.causes)
+        self.event_names = tuple(task.event_names)
+        self.headline = task.headline
+        self._make_pipelines()
+        self.randomization = Randomization(self._parameters(), ranges or {}, self.num_envs, self.rng, optional)
+        self._log = EpisodeLog(task, self.groups, self.num_envs)
+        self.child("task", task)
+        self.child("rng", self.rng)
+        self.child("randomization", self.randomization)
+        self.child("log", self._log)
         self._ready = False
+        self._record: TermRecorder | None = None
         self._terms: dict[str, dict[str, Tensor]] = {}
-        self._all = torch.arange(n)
+        self._all = torch.arange(self.num_envs)
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
 
     steps: Tensor
+
+    def _set_clock(self) -> None:
+        task = self.task
+        self.control_dt = float(task.cfg.control_dt)
+        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
+            raise RookeryError(
+                f"an episode must last for at least one control step, got episode_s {task.cfg.episode_s} s and control_dt "
+                f"{self.control_dt} s: both must be positive and episode_s the longer one."
+            )
+        self._k = task.physics_steps
+        if abs(self._k * self.world.dt - self.control_dt) > 1e-9:
+            raise RookeryError(
+                f"control_dt {self.control_dt} s must be a whole number of physics steps of {self.world.dt} s."
+            )
+        self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
+
+    def _make_pipelines(self) -> None:
+        n = self.num_envs
+        self._pipelines: dict[str, ObservationPipeline] = {}
+        self._sets: dict[str, dict[str, CleanPipeline]] = {}
+        self._delays: dict[str, ActionDelay] = {}
+        for g, s in self.groups.items():
+            neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
+            self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self.rng)
+            self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.observation_sets.items()}
+            self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral)
+            self.child(f"observation.{g}", self._pipelines[g])
+            for name, clean in self._sets[g].items():
+                self.child(f"observation.{g}.{name}", clean)
+            self.child(f"action_delay.{g}", self._delays[g])
+        # sets with a history take every step, the others are made when they are read
+        self._clean = [(g, clean) for g, sets in self._sets.items() for clean in sets.values() if clean.history > 1]
 
     def _first(self) -> None:
         """Check the declarations against real tensors, once, before anybody trains on them."""
@@ -117,7 +135,8 @@ class VecEnv(Buffers):
         self.task.reset(self._all)
         self.world.forward()
         for g, terms in self.task.observe().items():
-            check_terms(self.task_id, terms, self.groups[g].observation, (self.num_envs, self.groups[g].count))
+            shape = (self.num_envs, self.groups[g].count)
+            check_terms(self.task_id, terms, tuple(self.groups[g].terms().values()), shape)
         targets = self.task.privileged_targets() or {}
         for g, s in self.groups.items():
             check_terms(self.task_id, targets.get(g, {}), s.targets, (self.num_envs, s.count), "target")
@@ -164,21 +183,17 @@ class VecEnv(Buffers):
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Begin new episodes in all worlds.
-
-        Args:
-            seed: start all random streams anew; None lets them go on.
-
-        Returns:
-            Observations by group, [N, A, O] float32, and an empty info.
-        """
         if seed is not None:
             self.rng.seed(seed)
             self.world.seed(seed)
             self.randomization.drawn.zero_()
         self._begin(self._all)
         self._terms = self.task.observe()
+        if self._record is not None:
+            self._record("observation", self._terms)
         self._ready = True
+        for g, clean in self._clean:
+            clean.restart(self._all, self._terms[g])
         return {g: p.restart(self._all, self._terms[g]) for g, p in self._pipelines.items()}, {}
 
     def _begin(self, ids: Tensor) -> None:
@@ -192,39 +207,21 @@ class VecEnv(Buffers):
         self._log.reset(ids)
 
     def stagger(self) -> None:
-        """Spread the worlds' episode clocks evenly, so that time limits do not fall together. For trainers: the first
-        episode of most worlds is then shorter."""
         self.steps.copy_(self._all * self.max_episode_steps // self.num_envs)
 
     @one_thread_each
-    def step(self, actions: dict[str, Tensor] | Tensor) -> tuple[
-        dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]
-    ]:  # fmt: skip
-        """Advance all worlds by one control step.
-
-        Args:
-            actions: by group, [N, A, D] float32, clipped to [-1, 1]; the tensor alone where there is one group.
-
-        Returns:
-            observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N]
-            bool, truncated [N] bool, info. When an episode ended, info has "final_observation" {group: [N, A, O]} and
-            "final_state" [N, S], with meaning in the rows that ended, and "episode" (see EpisodeLog.finish).
-
-        Raises:
-            RookeryError: `reset` was not called, or actions of wrong groups, shape, type, or with NaN.
-        """
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
         if not self._ready:
             raise RookeryError("call reset() before the first step().")
-        if isinstance(actions, Tensor):
-            actions = dict.fromkeys(self.groups, actions) if len(self.groups) == 1 else {"?": actions}
-        self._check(actions)
-        given = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in actions.items()}
+        checked = check_actions(self, actions)
+        given = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in checked.items()}
         self.task.given = given
         self.task.apply({g: self._delays[g].push(a) for g, a in given.items()})
         self.world.step(self._k)
         self.steps += 1
         self.task.advance()
-        reward = self._log.add(self.task.rewards())
+        terms = self.task.rewards()
+        reward = self._log.add(terms)
         cause = self.task.terminated()
         if len(self.world.failed):
             self._diverged(self.world.failed, reward, cause)
@@ -234,10 +231,16 @@ class VecEnv(Buffers):
         truncated = (over if cut is None else over | cut) & ~terminated
         done = terminated | truncated
         self._terms = self.task.observe()
+        if self._record is not None:
+            self._record("reward", terms)
+            self._record("observation", self._terms)
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}
-        info: dict[str, Any] = {}
+        for g, clean in self._clean:
+            clean.push(self._terms[g])
+        info: dict[str, Any] = {"events": self.task.events()} if self.event_names else {}
         if done.any():
-            obs, info = self._finish(done.nonzero().squeeze(1), obs, cause)
+            obs, ended = self._finish(done.nonzero().squeeze(1), obs, cause)
+            info |= ended
         return obs, reward, terminated, truncated, info
 
     def _finish(self, ids: Tensor, obs: dict[str, Tensor], cause: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -251,6 +254,8 @@ class VecEnv(Buffers):
         fresh = {g: o.clone() for g, o in obs.items()}
         for g, p in self._pipelines.items():
             fresh[g][ids] = p.restart(ids, self._terms[g])
+        for g, clean in self._clean:
+            clean.restart(ids, self._terms[g])
         return fresh, info
 
     def _diverged(self, ids: Tensor, reward: dict[str, Tensor], cause: Tensor) -> None:
@@ -259,71 +264,83 @@ class VecEnv(Buffers):
         for r in reward.values():
             r[ids] = 0.0
 
-    def _check(self, actions: dict[str, Tensor]) -> None:
-        if not isinstance(actions, dict) or actions.keys() != self.groups.keys():
-            got = list(actions) if isinstance(actions, dict) else type(actions).__name__
-            raise RookeryError(f"actions must be a dict of tensors for the groups {list(self.groups)}, got {got}.")
-        for g, a in actions.items():
-            want = (self.num_envs, self.groups[g].count, self.groups[g].action.size)
-            if not isinstance(a, Tensor) or not a.is_floating_point():
-                kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
-                raise RookeryError(f"actions of {g!r} must be a float tensor, got {kind}: use .float().")
-            if tuple(a.shape) != want:
-                raise RookeryError(
-                    f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
-                )
-            if not torch.isfinite(a.sum()):  # one pass; a NaN or infinity anywhere survives the sum
-                if torch.isfinite(a).all():
-                    continue
-                worlds = (~torch.isfinite(a)).flatten(1).any(1).nonzero().flatten().tolist()
-                raise RookeryError(
-                    f"actions of {g!r} contain NaN or infinity, first in world {worlds[0]}: check the policy."
-                )
-
     @property
     def state(self) -> Tensor:
-        """[N, S] what a central critic sees now: the task's own state, or all noise-free observations side by side."""
+        """[N, S] input of a central critic now: the task's own state, or all noise-free observations side by side."""
         own = self.task.state()
         if own is not None:
             return own
         parts = [self._pipelines[g].clean(terms).flatten(1) for g, terms in self._terms.items()]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
+    def observation_set(self, name: str) -> dict[str, Tensor]:
+        for g, sets in self._sets.items():
+            if name not in sets:
+                raise unknown(f"observation set of group {g!r} of {self.task_id}", name, sets)
+        return {g: sets[name].read(self._terms[g]) for g, sets in self._sets.items()}
+
     @property
     def active(self) -> dict[str, Tensor] | None:
-        """By group, [N, A] bool: who takes part; None when everybody always does."""
         return self.task.active()
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
-        """By group, [N, A, M]: the truth of what its predictor shall say now; None when no group has targets."""
-        given = self.task.privileged_targets()
-        if given is None:
+        values = self.task.privileged_targets()
+        if values is None:
             return None
-        return {g: target_values(given[g], s.targets) for g, s in self.groups.items() if s.targets}
+        return {g: target_values(values[g], s.targets) for g, s in self.groups.items() if s.targets}
 
     @property
     def reveal_future_mask(self) -> Tensor | None:
-        """[N] bool: where the agents are told the truth of their group's `future` targets; None when they never are."""
         return self.task.reveal_future_mask()
 
+    # What evaluation, video and contracts read
+
+    def metrics(self) -> dict[str, Tensor]:
+        return self.task.metrics()
+
+    def controller(self) -> Act | None:
+        return self.task.controller()
+
+    def deployment(self) -> Deployment:
+        delay = self.randomization.ranges.get("action_delay")
+        return Deployment(
+            config=to_dict(self.task.cfg),
+            physics_dt=float(self.task.cfg.dt),
+            actuators={g: tuple(names) for g, names in self.task.actuator_order.items()},
+            safety=self.task.safety_limits,
+            action_delay=(0.0, 0.0) if delay is None else (delay.low, delay.high),
+        )
+
+    def event_log(self, i: int) -> list[str]:
+        return self.task.event_log(i)
+
+    def record_terms(self, record: TermRecorder | None) -> None:
+        self._record = record
+
+    def visual_model(self, i: int = 0) -> mujoco.MjModel:
+        return self.task.scene().compile(visual=True)
+
+    def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
+        return self.world.mj_data(i, data)
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return self.task.markers(i)
+
+    @property
+    def camera(self) -> Any:
+        return self.task.camera
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the next step depends on, exactly."""
         out = super().state_dict()
         out.update({f"world.{k}": v for k, v in self.world.snapshot().items()})
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a saved state of an environment made with the same arguments.
-
-        Raises:
-            ValueError: it is of another task, number of worlds or version.
-        """
         super().load_state_dict(state)
         self.world.restore({k[len("world.") :]: v for k, v in state.items() if k.startswith("world.")})
         self._terms = self.task.observe()
         self._ready = True
 
     def close(self) -> None:
-        """Free the engine."""
         self.world.close()

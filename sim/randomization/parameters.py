@@ -60,3 +60,19 @@ def sliding(params: Params, geoms: Sequence[str]) -> Write:
         params.set("friction", geoms, values, ids)
 
     return write
+
+
+def body_mass(params: Params, bodies: Sequence[str], summary: str) -> Parameter:
+    """A factor on the mass of bodies, with their inertia: their size and shape stay."""
+    return Parameter(summary, "1", 1.0, 0.1, 10.0, scaled(params, bodies, "mass", "inertia"))
+
+
+def sliding_friction(params: Params, geoms: Sequence[str], summary: str, low: float, high: float) -> Parameter:
+    """The coefficient of sliding friction of geoms, from `low` to `high`."""
+    nominal = float(params.nominal("friction", geoms)[0, 0])
+    return Parameter(summary, "1", nominal, low, high, sliding(params, geoms))
+
+
+def joint_damping(params: Params, joints: Sequence[str], summary: str, low: float, high: float) -> Parameter:
+    """A factor from `low` to `high` on the damping of joints."""
+    return Parameter(summary, "1", 1.0, low, high, scaled(params, joints, "damping"))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.renderer import Camera, Renderer, driven_bodies
 
@@ -36,8 +37,8 @@ class Film:
 
 
 def film(
-    env: Any,
-    act: Callable[[Any], Any],
+    env: Env,
+    act: Act,
     path: str | os.PathLike[str],
     *,
     seconds: float = 10.0,
@@ -56,7 +57,7 @@ def film(
     One second of film is one second of simulation: frame k shows the state at k / fps s.
 
     Args:
-        env: a VecEnv.
+        env: the environment; it is reset with `seed`.
         act: from observations to actions, as `env.step` takes them.
         path: the film, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
         seconds: simulated time to film.
@@ -76,8 +77,8 @@ def film(
     path = _check(path, seconds, fps, width, height)
     if not 0 <= world < env.num_envs:
         raise RookeryError(f"there is no world {world} to film: this environment has 0 to {env.num_envs - 1}.")
-    model = env.task.scene().compile(visual=True)
-    camera = env.task.camera if camera is None else camera
+    model = env.visual_model(world)
+    camera = env.camera if camera is None else camera
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
     total = max(1, round(seconds * fps))
     renderer = Renderer(model, width=width, height=height, camera=camera, trails=trails, backend=backend)
@@ -92,10 +93,10 @@ def film(
                 steps += 1
                 if story.note(info):
                     renderer.cut()
-            data = env.world.mj_data(world)
-            picture = renderer.render(data, env.task.markers(world))
+            data = env.mj_data(world)
+            picture = renderer.render(data, env.markers(world))
             if overlay:
-                metrics = env.task.metrics() if steps else {}
+                metrics = env.metrics() if steps else {}
                 picture = _annotate(picture, story.lines(steps * env.control_dt, metrics))
             write(picture)
         return Film(path, total, total / fps, renderer.backend, story.episodes)

@@ -9,18 +9,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
-from rookery.robots.drones.air import AIR
-from rookery.robots.drones.cf2x import CF2X
-from rookery.robots.drones.crazyflie import CRAZYFLIE_21
+from rookery.robots.drones.controller import CascadeController
 from rookery.robots.drones.drone import Drones, action_spec
-from rookery.robots.drones.hummingbird import HUMMINGBIRD
-from rookery.robots.drones.iris import IRIS
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.model import add_drone
+from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.parameters import DroneParameters
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.sim.scene import Scene
@@ -29,15 +25,16 @@ from rookery.sim.task import Task
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 
 _UP = torch.tensor([0.0, 0.0, 1.0])
+GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
+CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
-DRONES = {d.name: d for d in (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)}
 
 
 @dataclass(frozen=True)
 class DroneConfig(VisionConfig):
     """Values that every drone task has."""
 
-    drone: str = "crazyflie21"  # one of DRONES
+    drone: str = "crazyflie21"  # one of robots.drones.table.DRONES
     num_drones: int = 1  # in each world
     effects: str = "realistic"  # of air, rotors and battery: none, volleybots, gym-pybullet-drones or realistic
     action: str = "ctbr"  # rotor_thrust, ctbr, attitude, velocity or position
@@ -62,34 +59,25 @@ class DroneTask(Task):
 
     target: Tensor
     last_action: Tensor
+    previous_action: Tensor
+    crashed: Tensor
+    crash_cause: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
-        if self.cfg.drone not in DRONES:
-            raise unknown("drone", self.cfg.drone, DRONES)
+        self.drone: DroneParameters = find_drone(self.cfg.drone)
+        check_flies(self.drone)
         if self.cfg.num_drones < 1:
             raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
         effects(self.cfg.effects)
         image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
-        self.drone: DroneParameters = DRONES[self.cfg.drone]
 
     def scene(self) -> Scene:
-        d = self.drone
         cfg = self.cfg
-        x, y, z = d.inertia
-
-        def part():  # type: ignore[no-untyped-def]
-            return quadrotor_spec(
-                mass=d.mass, inertia=(x, y, min(z, x + y)), rotor_positions=d.rotor_positions, rotor_directions=d.directions,
-                propeller_radius=d.propeller_radius, body_radius=d.body_radius, body_height=d.body_height, look=d.look,
-            )  # fmt: skip
-
         scene = Scene(ground, dt=cfg.dt, integrator="euler")
         scene.effects = effects(cfg.effects)
         for i, name in enumerate(self.names):
-            scene.add(part, name, pos=(i * cfg.spacing_m, 0.0, cfg.height_m))
-            scene.inertia[f"{name}/base"] = d.inertia
-            scene.multirotors[name] = d
+            add_drone(scene, name, self.drone, (i * cfg.spacing_m, 0.0, cfg.height_m))
         return scene
 
     @property
@@ -129,7 +117,8 @@ class DroneTask(Task):
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
         self.buffer("crashed", n, a, dtype=torch.bool)
-        self._pilots: list[Pilot] = []
+        self.buffer("crash_cause", n, a, dtype=torch.int64)
+        self._controllers: list[CascadeController] = []
         self._neutral = torch.tensor(self.action.neutral)
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
@@ -156,11 +145,9 @@ class DroneTask(Task):
         self.drones.reset(ids, state)
         self.last_action[ids] = self.previous_action[ids] = self._neutral
         self.crashed[ids] = False
-        for pilot in self._pilots:
-            pilot.reset(ids)
-
-    previous_action: Tensor
-    crashed: Tensor
+        self.crash_cause[ids] = 0
+        for controller in self._controllers:
+            controller.reset(ids)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.previous_action.copy_(self.last_action)
@@ -199,38 +186,45 @@ class DroneTask(Task):
         """[N, A] m from each drone to its target."""
         return (self.target - self.drones.bodies.pos).norm(dim=-1)
 
-    def crash(self, distance: Tensor) -> Tensor:
-        """[N, A] float32, 1 where a drone has crashed in this step; its own doing, not that of others in its world.
+    def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
+        """Set `crashed` and `crash_cause`; called once in `advance`.
+
+        Where a drone crashes in several ways at once, a collision counts first, then the ground.
 
         Args:
-            distance: [N, A] m, `distances` of this step.
+            out_of_bounds: [N, A] bool, drones that have left where they may be.
+            collision: [N, A] bool, drones that have touched another; by default those whose bodies overlap now.
         """
         pos = self.drones.bodies.pos
-        self._ground = pos[..., 2] < self.drone.body_height
-        self._astray = distance > self.cfg.bounds_m
-        torch.logical_or(self._ground, self._astray, out=self.crashed)
-        if self.cfg.num_drones > 1:
+        ground = pos[..., 2] < self.drone.body_height
+        torch.logical_or(ground, out_of_bounds, out=self.crashed)
+        if collision is None and self.cfg.num_drones > 1:
             near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
             near.diagonal(dim1=1, dim2=2).fill_(False)
-            self._hit = near.any(-1)
-            self.crashed |= self._hit
-        return self.crashed.float()
+            collision = near.any(-1)
+        if collision is not None:
+            self.crashed |= collision
+        self.crash_cause.zero_()
+        if self.crashed.any():
+            self.crash_cause[out_of_bounds] = OUT_OF_BOUNDS
+            self.crash_cause[ground] = GROUND
+            if collision is not None:
+                self.crash_cause[collision] = COLLISION
 
     def terminated(self) -> Tensor:
-        """A crash of one drone ends the episode of its world. Follows `crash` in the same step."""
+        """A crash of one drone ends the episode of its world; of several crashes in one step the causes rank as in
+        `detect_crashes`."""
         cause = torch.zeros(self.world.num_envs, dtype=torch.int64)
         if self.crashed.any():
-            cause[self._astray.any(1)] = 3
-            cause[self._ground.any(1)] = 1
-            if self.cfg.num_drones > 1:
-                cause[self._hit.any(1)] = 2
+            for code in CAUSE_RANKS:
+                cause[(self.crash_cause == code).any(1)] = code
         return cause
 
-    def pilot(self) -> Pilot:
-        """A fresh classical baseline for these drones; its memory is cleared when their episodes begin."""
-        pilot = Pilot(self.drones, self.cfg.control_dt)
-        self._pilots.append(pilot)
-        return pilot
+    def cascade_controller(self) -> CascadeController:
+        """A new PID cascade for these drones; its memory is cleared when their episodes begin."""
+        controller = CascadeController(self.drones, self.cfg.control_dt)
+        self._controllers.append(controller)
+        return controller
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [

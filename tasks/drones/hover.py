@@ -57,5 +57,5 @@ class Hover(Pursuit):
         return {"drone": {**self.closeness(), "speed": self.drones.bodies.lin_vel.norm(dim=-1)}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        pilot = self.pilot()
-        return lambda obs: {"drone": pilot.act(self.target)}
+        controller = self.cascade_controller()
+        return lambda obs: {"drone": controller.act(self.target)}

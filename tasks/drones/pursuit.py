@@ -23,6 +23,7 @@ class Pursuit(DroneTask):
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
+        self.buffer("distance", n, self.cfg.num_drones)
         self.buffer("error_sum", n, self.cfg.num_drones)
         self.buffer("error_count", n)
 
@@ -30,9 +31,11 @@ class Pursuit(DroneTask):
         super().place(ids)
         self.error_sum[ids] = 0.0
         self.error_count[ids] = 0.0
+        self.distance[ids] = self.distances()[ids]
 
     def advance(self) -> None:
-        self.distance = self.distances()
+        self.distance.copy_(self.distances())
+        self.detect_crashes(self.distance > self.cfg.bounds_m)
         counts = (self.steps > self.counted_from).float()
         self.error_sum.addcmul_(self.distance, counts[:, None])
         self.error_count += counts
@@ -51,7 +54,7 @@ class Pursuit(DroneTask):
             "spin": spin.square().sum(-1),
             "turning": spin[..., 2].abs(),
             "change": (self.last_action - self.previous_action).square().sum(-1),
-            "crash": self.crash(d),
+            "crash": self.crashed.float(),
         }
 
     def metrics(self) -> dict[str, Tensor]:

@@ -156,8 +156,8 @@ class Track(Pursuit):
         return {"drone": {**self.closeness(), "velocity": velocity}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        pilot = self.pilot()
-        return lambda obs: {"drone": pilot.act(self.target, self.velocity)}
+        controller = self.cascade_controller()
+        return lambda obs: {"drone": controller.act(self.target, self.velocity)}
 
 
 def _mean_speed(x: float, y: float, ratio: float, shift: float) -> float:

@@ -167,6 +167,7 @@ class LeggedTask(Task):
         self.buffer("next_push", n, dtype=torch.int64)
         self.buffer("next_command", n, dtype=torch.int64)
         self.buffer("contact", n, 4, dtype=torch.bool)
+        self.buffer("slip", n)
         self.height = torch.zeros(n)
         self.clearance = torch.zeros(n, 4)
         self._legs = torch.tensor(TROT)
@@ -185,6 +186,7 @@ class LeggedTask(Task):
         self._said = False
 
     contact: Tensor
+    slip: Tensor
 
     def parameters(self) -> dict[str, Parameter]:
         return self.robot.parameters()
@@ -206,6 +208,7 @@ class LeggedTask(Task):
         self.before_action[ids] = self.last_action[ids]
         self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
         self.contact[ids] = False
+        self.slip[ids] = 0.0
         self.fallen[ids] = False
         self._sample_command(ids)
         self._sample_push(ids)
@@ -260,6 +263,8 @@ class LeggedTask(Task):
         self.look()
         r.feel()
         self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
+        # before a push below changes the velocities
+        self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
         self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
         self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < c.fall_height_m))
@@ -372,7 +377,6 @@ class LeggedTask(Task):
         phase = (self.phase[:, None] + self._legs) % 1.0
         swing = (phase < 0.5) & moving  # each leg swings in the first half of its phase
         wanted = c.swing_height_m * torch.sin(2.0 * math.pi * phase).clamp_min(0.0) * swing
-        slip = (r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1)
         velocity = r.velocity
         force = r.force
         speed = r.vel
@@ -385,7 +389,7 @@ class LeggedTask(Task):
             "height": (self.height - STAND_HEIGHT).square(),
             "rhythm": (self.contact != swing).float().mean(1),
             "lift": (self._short_of(wanted).square() * swing).sum(1),
-            "slip": slip,
+            "slip": self.slip,
             "torque": force[:, :12].square().sum(1),
             "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
             "change": (self.last_action - self.before_action).square().sum(1),

@@ -24,9 +24,9 @@ class Basketball(Carried):
     drops the ball through the hoop.
     """
 
-    objects: ClassVar = ((-0.1, 0.6, BALL_RADIUS), (0.1, 0.7, BALL_RADIUS))
-    goals: ClassVar = ((-0.1, 0.85, 0.0), (0.1, 0.9, 0.0))
-    apart: ClassVar = 0.22  # from the pole; at Meta-World's 15 cm the wrist, over the ball, is under the ring
+    object_box: ClassVar = ((-0.1, 0.6, BALL_RADIUS), (0.1, 0.7, BALL_RADIUS))
+    goal_box: ClassVar = ((-0.1, 0.85, 0.0), (0.1, 0.9, 0.0))
+    separation: ClassVar = 0.22  # from the pole; at Meta-World's 15 cm the wrist, over the ball, is under the ring
     shift = (RING[0], RING[1], 0.3)
     aim = (RING[0], RING[1], 0.31)
     near = (0.006, 0.012)
@@ -40,14 +40,16 @@ class Basketball(Carried):
     def thing(self) -> mujoco.MjSpec:
         return ball()
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         opening = self.robot.opening
         thing = self.first[:, :3]
         scale = torch.tensor([1.0, 1.0, 2.0])
         off = ((thing - self.target) * scale).norm(dim=1)
         near = tolerance(off, 0.0, RADIUS, ((self.first_0 - self.target) * scale).norm(dim=1))
-        caged = cage(tool, opening, thing, self.tool_0, self.first_0, self.effort, radius=0.025, pad=0.06, beside=0.005)
+        caged = cage(
+            tool, opening, thing, self.tool_0, self.first_0, self.closing, radius=0.025, pad=0.06, beside=0.005
+        )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
         score = torch.where(held, near + 1.0 + 5.0 * near, both(caged, near))
-        return torch.where(off < RADIUS, 10.0, score), off <= RADIUS
+        return {"score": torch.where(off < RADIUS, 10.0, score)}, off <= RADIUS

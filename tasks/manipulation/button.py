@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
-from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.loose import at_rest
+from rookery.tasks.manipulation.arm_task import ToolTarget
+from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
+from rookery.tasks.manipulation.objects import at_rest
 from rookery.tasks.manipulation.shaping import both, tolerance
-from rookery.tasks.manipulation.tabletop import CARRY, DEFAULT_RANDOMIZATION, OPENING, Tabletop
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
@@ -22,42 +23,42 @@ DEEP = 0.030
 LEAD = 0.03  # m, of the expert's goal under the tool
 
 
-class ButtonPressTopdown(Tabletop):
+class ButtonPressTopdown(MetaWorldTask):
     """Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm."""
 
     default_randomization = DEFAULT_RANDOMIZATION | {"button_damping": Range(0.5, 2.0)}
     start: ClassVar = (0.0, 0.4, CARRY)
-    objects: ClassVar = ((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115))
+    object_box: ClassVar = ((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115))
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(button, "button", pos=(0.0, 0.8, 0.115))
 
     def setup(self) -> None:
         super().setup()
-        self.box = self.world.bodies(["button/base"])
+        self.block = self.world.bodies(["button/base"])
         self.slide = self.world.joints(["button/slide"])
         self.buffer("cap_0", self.world.num_envs, 3)
 
     cap_0: Tensor  # m, world, of the cap at rest
 
     def parameters(self) -> dict[str, Parameter]:
-        damp = scaled(self.world.params, self.slide.names, "damping")
-        own = Parameter("resistance of the button to motion", "1", 1.0, 0.1, 10.0, damp)
+        own = joint_damping(self.world.params, self.slide.names, "resistance of the button to motion", 0.1, 10.0)
         return super().parameters() | {"button_damping": own}
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        self.box.set_state(ids, at_rest(objects))
+    def reset_objects(self, ids: Tensor) -> None:
+        objects, _ = self.draw_places(ids)
+        self.block.set_state(ids, at_rest(objects))
         self.slide.set_state(ids, torch.zeros(len(ids), 1), torch.zeros(len(ids), 1))
         up = torch.tensor([0.0, 0.0, 1.0])
         self.target[ids] = objects + BUTTON_GOAL * up
         self.cap_0[ids] = objects + BUTTON_TOP * up
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.first[:, :3] = self.cap_0
         self.first[:, 2] += self.slide.pos[:, 0]
         self.first[:, 3] = 1.0
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cap = self.first[:, :3]
         off = (tool - cap).norm(dim=1)
@@ -65,9 +66,9 @@ class ButtonPressTopdown(Tabletop):
         reached = tolerance(off, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
         shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
         pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
-        return 5.0 * both(shut, reached) + torch.where(off <= NEAR, 5.0 * pressed, 0.0), up <= RADIUS
+        return {"score": 5.0 * both(shut, reached) + torch.where(off <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cap with the fingers closed, then down on it."""
         cap = self.first[:, :3]
         tool = self.robot.tool
@@ -75,4 +76,4 @@ class ButtonPressTopdown(Tabletop):
         place = cap.clone()
         down = torch.maximum(self.target[:, 2] + DEEP, tool[:, 2] - LEAD)
         place[:, 2] = torch.where(over, down, cap[:, 2] + 0.06)
-        return place, torch.ones_like(self.effort)
+        return {"arm": ToolTarget(place, torch.ones_like(self.closing))}

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
-from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import at_rest
-from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.objects import at_rest
 
 OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
 NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
@@ -25,14 +25,14 @@ HELD = 0.022  # m, the gripper's opening below which it holds the handle, which 
 
 
 @dataclass(frozen=True)
-class CabinetConfig(PandaConfig):
+class CabinetConfig(ArmTaskConfig):
     """Cabinet's values. The reward's weights are IsaacGym's."""
 
     episode_s: float = 6.0  # s
     reward: Weights = Weights(distance=2.0, attitude=0.5, around=0.25, open=7.5, fingers=5.0, bonus=1.0, effort=-0.01)
 
 
-class Cabinet(PandaTask):
+class Cabinet(ArmTask):
     """Success: at the end the drawer has been open by 39 cm for a quarter of a second.
 
     The hand leans forward, 30 degrees under the horizontal, and its fingers close upright, around a level handle.
@@ -47,7 +47,7 @@ class Cabinet(PandaTask):
 
     origin: Tensor
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(cabinet, "cabinet", pos=(1.05, 0.0, 0.0))
 
     def setup(self) -> None:
@@ -57,49 +57,48 @@ class Cabinet(PandaTask):
         self.base = world.bodies(["cabinet/base"])
         self.slide = world.joints(["cabinet/slide"])
         self.buffer("origin", n, 3)
-        self.handle = torch.zeros(n, 3)
-        self.out = torch.zeros(n)
-        self.speed = torch.zeros(n)
+        self.buffer("handle", n, 3)
+        self.buffer("out", n)
+        self.buffer("speed", n)
 
     def parameters(self) -> dict[str, Parameter]:
-        damp = scaled(self.world.params, self.slide.names, "damping")
-        own = Parameter("resistance of the drawer to motion", "1", 1.0, 0.1, 10.0, damp)
+        own = joint_damping(self.world.params, self.slide.names, "resistance of the drawer to motion", 0.1, 10.0)
         return super().parameters() | {"drawer_damping": own}
 
-    def place(self, ids: Tensor) -> None:
+    def reset_objects(self, ids: Tensor) -> None:
         n = len(ids)
-        self.origin[ids] = drawn(self.rng(ids), (1.03, -0.08, 0.0), (1.07, 0.08, 0.0))
+        self.origin[ids] = self.draw(ids, ((1.03, -0.08, 0.0), (1.07, 0.08, 0.0)))
         self.base.set_state(ids, at_rest(self.origin[ids]))
         self.slide.set_state(ids, torch.zeros(n, 1), torch.zeros(n, 1))
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.out.copy_(self.slide.pos[:, 0])
         self.speed.copy_(self.slide.vel[:, 0])
         self.handle.copy_(self.origin + torch.tensor(HANDLE))
         self.handle[:, 0] -= self.out
 
-    def sight(self, group: str) -> tuple[Term, ...]:
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
             Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
             Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002),
             Term("drawer_speed", 1, "m/s", noise=0.01),
         )
 
-    def seen(self, group: str) -> dict[str, Tensor]:
+    def observation(self, group: str) -> dict[str, Tensor]:
         return {
             "handle": self.handle - self.robot.tool, "drawer": self.out[:, None], "drawer_speed": self.speed[:, None],
         }  # fmt: skip
 
-    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         robot = self.robot
         handle = self.handle
         out = self.out
         way = (robot.tool - handle).norm(dim=1)
         distance = (1.0 / (1.0 + way.square())).square()
         # heading of the approach into the cabinet, and of the fingers' axis upright; which finger is above does not matter
-        into = robot.turn[:, 0, 2]
-        upright = robot.turn[:, 2, 1].abs()
-        side = 0.5 * robot.opening * robot.turn[:, 2, 1].abs()
+        into = robot.rotation[:, 0, 2]
+        upright = robot.rotation[:, 2, 1].abs()
+        side = 0.5 * robot.opening * robot.rotation[:, 2, 1].abs()
         above = robot.tool[:, 2] + side - handle[:, 2]
         below = handle[:, 2] - robot.tool[:, 2] + side
         around = 0.5 * ((above > 0.0) & (below > 0.0) & (way < 0.1)).float()
@@ -114,11 +113,11 @@ class Cabinet(PandaTask):
         }
         return terms, out > OPENED
 
-    def plan(self) -> dict[str, Wish]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """To a place before the handle, around it, close, and back. What comes next is told by where things are."""
         tool = self.robot.tool
         handle = self.handle
-        approach = self._attitude["arm"][:, 2].float()
+        approach = self.start_rotation["arm"][:, 2].float()
         off = tool - handle
         ahead = off @ approach
         aside = (off - ahead[:, None] * approach).norm(dim=1)
@@ -128,4 +127,4 @@ class Cabinet(PandaTask):
         place = handle - torch.where(on_line, 0.0, AHEAD)[:, None] * approach
         back = handle.clone()
         back[:, 0] = torch.maximum(handle[:, 0] - 0.03, self.origin[:, 0] + HANDLE[0] - 0.397)
-        return {"arm": Wish(torch.where(held[:, None], back, place), torch.where(around, 1.0, -1.0))}
+        return {"arm": ToolTarget(torch.where(held[:, None], back, place), torch.where(around, 1.0, -1.0))}

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.loose import at_rest
+from rookery.tasks.manipulation.arm_task import ToolTarget
+from rookery.tasks.manipulation.objects import at_rest
 from rookery.tasks.manipulation.puck import ABOVE, LEAD, PuckTask, gripping_table
 
 SLACK = 0.0015  # m, of the gripper's opening around what it holds
@@ -53,8 +54,8 @@ class Carried(PuckTask):
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(super().ground())
 
-    def furnish(self, scene: Scene) -> Scene:
-        scene.add(self.thing, "puck", pos=self.objects[0])
+    def add_objects(self, scene: Scene) -> Scene:
+        scene.add(self.thing, "puck", pos=self.object_box[0])
         return scene.add(self.fixture, "fixture", pos=(0.0, 0.9, 0.0))
 
     def setup(self) -> None:
@@ -62,12 +63,14 @@ class Carried(PuckTask):
         self.base = self.world.bodies(["fixture/base"])
         self.buffer("origin", self.world.num_envs, 3)
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        self.base.set_state(ids, at_rest(goals))
-        self.origin[ids] = goals
-        super().place(ids, objects, goals + torch.tensor(self.shift))
+    def reset_objects(self, ids: Tensor) -> None:
+        super().reset_objects(ids)
+        origin = self.target[ids]
+        self.base.set_state(ids, at_rest(origin))
+        self.origin[ids] = origin
+        self.target[ids] = origin + torch.tensor(self.shift)
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the thing, down, close; up, across, down to its place, open. What comes next is told by where things are."""
         thing = self.first[:, :3]
         tool = self.robot.tool
@@ -89,4 +92,4 @@ class Carried(PuckTask):
         step = torch.where(held[:, None], way, fetch - tool)
         place = tool + torch.maximum(torch.minimum(step, lead), -lead)
         put = (far < self.near[0]) & (thing[:, 2] < aim[:, 2] + self.near[1])
-        return torch.where(put[:, None], tool, place), torch.where(down & ~put, 1.0, -1.0)
+        return {"arm": ToolTarget(torch.where(put[:, None], tool, place), torch.where(down & ~put, 1.0, -1.0))}

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import LEVER
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.door_open import RADIUS, DoorOpen
+from rookery.tasks.manipulation.meta_world import CARRY, PALM
 from rookery.tasks.manipulation.shaping import tolerance
-from rookery.tasks.manipulation.tabletop import CARRY, PALM
 
 FULL, NEAR = 0.05, 0.0125  # m, of the handle and of the tool from the goal, for the full reward
 ALONG = 0.37  # m, from the hinge to where the lever is pushed
@@ -32,16 +33,16 @@ class DoorClose(DoorOpen):
     shift = (0.2, -0.2, 0.0)
     start: ClassVar = (-0.38, 0.5, CARRY)
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         handle = self.first[:, :3]
         off = (handle - self.target).norm(dim=1)
         shut = tolerance(off, 0.0, FULL, math.hypot(*self.shift), gaussian=True)
         hand_0 = self.tool_0 + torch.tensor([0.0, 0.0, PALM])
         way = (self.robot.tool - self.target).norm(dim=1)
         near = tolerance(way, 0.0, NEAR, (hand_0 - handle).norm(dim=1) + 0.1, gaussian=True)
-        return torch.where(off < FULL, 10.0, 3.0 * near + 6.0 * shut), off <= RADIUS
+        return {"score": torch.where(off < FULL, 10.0, 3.0 * near + 6.0 * shut)}, off <= RADIUS
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """To the lever's outer side with closed fingers, then along with it."""
         angle = self.opened
         along, behind = self._local(angle)
@@ -51,4 +52,4 @@ class DoorClose(DoorOpen):
         zero = torch.zeros_like(angle)
         gap = torch.where(pushing, GAP, AWAY)
         place = self._at(torch.where(pushing, (angle - AHEAD).clamp_min(0.0), angle), out, -LEVER - gap, zero)
-        return self.towards(place, pushing), torch.ones_like(angle)
+        return {"arm": ToolTarget(self.towards(place, pushing), torch.ones_like(angle))}

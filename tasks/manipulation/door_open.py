@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furnished import Furnished
 from rookery.tasks.manipulation.shaping import both, tolerance
 
@@ -32,7 +33,7 @@ class DoorOpen(Furnished):
     """Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees."""
 
     joint = "hinge"
-    objects: ClassVar = ((0.0, 0.85, 0.15), (0.1, 0.95, 0.15))
+    object_box: ClassVar = ((0.0, 0.85, 0.15), (0.1, 0.95, 0.15))
     shift = (-0.3, -0.45, 0.0)
 
     def furniture(self) -> mujoco.MjSpec:
@@ -45,7 +46,7 @@ class DoorOpen(Furnished):
         zero = torch.zeros_like(angle)
         return torch.stack((c, -s, zero), 1), torch.stack((s, c, zero), 1)
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         angle = self.opened
         along, behind = self._axes(angle)
         first = self.first
@@ -53,7 +54,7 @@ class DoorOpen(Furnished):
         first[:, 3] = (0.5 * angle).cos()
         first[:, 6] = -(0.5 * angle).sin()
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         hand = self.frame[:, :3]
         handle = self.first[:, :3]
         angle = self.opened
@@ -65,17 +66,19 @@ class DoorOpen(Furnished):
         high = torch.where(lack <= 0.0, 1.0, tolerance(lack, 0.0, 0.01, 0.5 * floor))
         near = tolerance((off - torch.tensor([0.0, 0.03, -0.01])).norm(dim=1), 0.0, 0.06, 0.5)
         wide = 0.2 * (angle > math.pi / 90.0) + 0.8 * tolerance(WIDE - angle, 0.0, 0.5, math.pi / 3.0)
-        score = 2.0 * both(both(high, near), 0.5 * (self.effort.clamp(-1.0, 1.0) + 1.0)) + 8.0 * wide
+        score = 2.0 * both(both(high, near), 0.5 * (self.closing.clamp(-1.0, 1.0) + 1.0)) + 8.0 * wide
         done = (handle[:, 0] - self.target[:, 0]).abs() <= RADIUS
-        return torch.where(done, 10.0, score), done
+        return {"score": torch.where(done, 10.0, score)}, done
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Pull at the lever between open fingers; when the door is ajar, push the leaf from behind, over its upper edge."""
         angle = self.opened
         (pull, around), (push, pushing) = self._pull(angle), self._push(angle)
         ajar = angle > AJAR
         place = torch.where(ajar[:, None], push, pull)
-        return self.towards(place, torch.where(ajar, pushing, around)), torch.where(ajar, 1.0, -1.0)
+        return {
+            "arm": ToolTarget(self.towards(place, torch.where(ajar, pushing, around)), torch.where(ajar, 1.0, -1.0))
+        }
 
     def _local(self, angle: Tensor) -> tuple[Tensor, Tensor]:
         """[N] m: where the tool is in the leaf's frame, along it and behind it."""

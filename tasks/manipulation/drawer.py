@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furnished import Furnished
 from rookery.tasks.manipulation.shaping import both, tolerance
 
@@ -27,7 +28,7 @@ class _Drawer(Furnished):
     """Base of both. What is observed is `above` m over the bar and 1 cm before its axis."""
 
     joint = "slide"
-    objects: ClassVar = ((-0.1, 0.9, 0.0), (0.1, 0.9, 0.0))
+    object_box: ClassVar = ((-0.1, 0.9, 0.0), (0.1, 0.9, 0.0))
     above: ClassVar[float] = 0.0
 
     def furniture(self) -> mujoco.MjSpec:
@@ -38,7 +39,7 @@ class _Drawer(Furnished):
         self._bar = torch.tensor(BAR)
         self._seen_at = torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         torch.add(self.origin, self._seen_at, out=self.first[:, :3])
         self.first[:, 1] -= self.opened
 
@@ -58,7 +59,7 @@ class DrawerOpen(_Drawer):
 
     shift = (0.0, -0.36, 0.09)
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         scale = torch.tensor([3.0, 3.0, 1.0])
         hand = self.frame[:, :3]
         thing = self.first[:, :3]
@@ -66,9 +67,9 @@ class DrawerOpen(_Drawer):
         bar_0 = self.origin + self._bar
         margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
         near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
-        return 5.0 * (near + tolerance(off, 0.0, 0.02, 0.2)), off <= OPEN_RADIUS
+        return {"score": 5.0 * (near + tolerance(off, 0.0, 0.02, 0.2))}, off <= OPEN_RADIUS
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Down around the bar with open fingers, then back."""
         tool = self.robot.tool
         grip = self.bar()
@@ -80,7 +81,7 @@ class DrawerOpen(_Drawer):
         place[:, 2] += torch.where(above | around, DEEP, OVER)
         out = self.origin[:, 1] + BAR[1] - PULL
         place[:, 1] = torch.where(around, out, grip[:, 1])
-        return self.towards(place, around), torch.full_like(self.effort, -1.0)
+        return {"arm": ToolTarget(self.towards(place, around), torch.full_like(self.closing, -1.0))}
 
 
 class DrawerClose(_Drawer):
@@ -90,7 +91,7 @@ class DrawerClose(_Drawer):
     shift = (0.0, -0.16, 0.09)
     above = 0.05
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         thing = self.first[:, :3]
         off = self.off_goal()
         way = (thing - self.robot.tool).norm(dim=1)
@@ -99,10 +100,10 @@ class DrawerClose(_Drawer):
         off_0 = (self.first_0 - self.target).norm(dim=1)
         shut = tolerance(off, 0.0, 0.05, (off_0 - 0.05).abs())
         done = off <= SHUT_RADIUS
-        score = 10.0 * both(both(reach, self.effort.clamp(0.0, 1.0)), shut)
-        return torch.where(done, 10.0, score), done
+        score = 10.0 * both(both(reach, self.closing.clamp(0.0, 1.0)), shut)
+        return {"score": torch.where(done, 10.0, score)}, done
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Down before the bar with the fingers closed, then forth."""
         tool = self.robot.tool
         bar = self.bar()
@@ -114,4 +115,4 @@ class DrawerClose(_Drawer):
         # bar and finger are 28.5 mm apart when they touch
         shut = self.origin[:, 1] + BAR[1] - 0.03
         place[:, 1] = torch.where(low, shut, bar[:, 1] - 0.05)
-        return self.towards(place, low), torch.ones_like(self.effort)
+        return {"arm": ToolTarget(self.towards(place, low), torch.ones_like(self.closing))}

@@ -9,11 +9,11 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.loose import at_rest
-from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
+from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
+from rookery.tasks.manipulation.objects import at_rest
 
 LEAD = 0.03
 PUSH = 0.013
@@ -21,7 +21,7 @@ PUSH = 0.013
 goal by up to 3 cm, and hits handles hard."""
 
 
-class Furnished(Tabletop):
+class Furnished(MetaWorldTask):
     """Base of tasks about a door, a drawer or a window.
 
     Attributes:
@@ -44,8 +44,8 @@ class Furnished(Tabletop):
     def furniture(self) -> mujoco.MjSpec:
         """A fresh spec, see assets.furniture."""
 
-    def furnish(self, scene: Scene) -> Scene:
-        return scene.add(self.furniture, "furniture", pos=self.objects[0])
+    def add_objects(self, scene: Scene) -> Scene:
+        return scene.add(self.furniture, "furniture", pos=self.object_box[0])
 
     def setup(self) -> None:
         super().setup()
@@ -56,12 +56,12 @@ class Furnished(Tabletop):
         self.first[:, 3] = 1.0
 
     def parameters(self) -> dict[str, Parameter]:
-        damp = scaled(self.world.params, self.handle.names, "damping")
-        own = Parameter("resistance of the handle to motion", "1", 1.0, 0.1, 10.0, damp)
+        own = joint_damping(self.world.params, self.handle.names, "resistance of the handle to motion", 0.1, 10.0)
         return super().parameters() | {"handle_damping": own}
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+    def reset_objects(self, ids: Tensor) -> None:
         n = len(ids)
+        objects, _ = self.draw_places(ids)
         self.base.set_state(ids, at_rest(objects))
         self.handle.set_state(ids, torch.full((n, 1), self.begin), torch.zeros(n, 1))
         self.origin[ids] = objects

@@ -28,8 +28,7 @@ from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.manipulation.hand_expert import HandExpert
 from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
-from rookery.tasks.manipulation.handled import DEFAULT_RANDOMIZATION, hand_parameters
-from rookery.tasks.manipulation.loose import at_rest
+from rookery.tasks.manipulation.objects import HAND_RANDOMIZATION, at_rest, hand_parameters
 
 HEIGHT = 0.3  # m, of the wrist's zero over the table
 STEPS = (0.1,) * 16 + (0.004,) * 3 + (0.03,) * 3
@@ -73,7 +72,7 @@ class HandGrasp(Task):
 
     Config = HandGraspConfig
     causes = ("lost",)
-    default_randomization = DEFAULT_RANDOMIZATION
+    default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.55, -0.5, 0.35), (0.0, 0.0, 0.12))
     cfg: HandGraspConfig
 

@@ -26,8 +26,7 @@ from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_er
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.tasks.manipulation.handled import DEFAULT_RANDOMIZATION, hand_parameters
-from rookery.tasks.manipulation.loose import at_rest
+from rookery.tasks.manipulation.objects import HAND_RANDOMIZATION, at_rest, hand_parameters
 
 HEIGHT = 0.3  # m, of the mounting face
 LEAN = math.radians(20.0)  # of the fingers below the horizontal
@@ -78,7 +77,7 @@ class HandReorient(Task):
     Config = HandReorientConfig
     causes = ("dropped",)
     headline = "successes"
-    default_randomization = DEFAULT_RANDOMIZATION
+    default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.42, -0.30, 0.62), (0.10, 0.06, 0.31))
     cfg: HandReorientConfig
 

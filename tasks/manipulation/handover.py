@@ -18,9 +18,8 @@ from rookery.assets.scenery import table
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
-from rookery.tasks.manipulation.lying import Block
-from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Stand, Wish, drawn
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmMount, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood
 GRIP = 0.065  # m, from the bar's middle to where each arm holds it: the palms, 6.6 cm wide, are 6.4 cm apart
@@ -33,7 +32,7 @@ FAR = 0.1  # m, of the giver from the bar: the receiver has it to itself
 
 
 @dataclass(frozen=True)
-class HandoverConfig(PandaConfig):
+class HandoverConfig(ArmTaskConfig):
     """Handover's values."""
 
     episode_s: float = 10.0  # s
@@ -41,7 +40,7 @@ class HandoverConfig(PandaConfig):
     reward: Weights = Weights(reach=0.5, lift=0.5, offer=1.0, take=1.0, passed=2.0, goal=4.0, done=8.0)
 
 
-class Handover(PandaTask):
+class Handover(ArmTask):
     """Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
     receiver brought it there.
 
@@ -52,7 +51,10 @@ class Handover(PandaTask):
 
     Config = HandoverConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
-    stands: ClassVar = {"giver": Stand("giver"), "receiver": Stand("receiver", (1.2, 0.0, 0.0), math.pi)}
+    mounts: ClassVar = {
+        "giver": ArmMount("giver"),
+        "receiver": ArmMount("receiver", (1.2, 0.0, 0.0), (math.cos(0.5 * math.pi), 0.0, 0.0, 1.0)),
+    }
     camera: Any = ((0.6, -1.3, 0.8), (0.6, 0.0, 0.15))
     start = (0.45, 0.0, 0.35)
     ends: ClassVar = {"giver": -GRIP, "receiver": GRIP}
@@ -66,32 +68,33 @@ class Handover(PandaTask):
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         return spec
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(lambda: block(HALF, KG, BLUE), "bar", pos=(0.45, 0.0, HALF[2]))
 
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
-        self.bar = Block(self.world, "bar")
+        self.bar = TableObject(self.world, "bar", ("block",))
+        self.child("bar", self.bar)
         self.buffer("target", n, 3)
         self.buffer("passed", n, dtype=torch.bool)
-        self.grips = {g: torch.zeros(n, 3) for g in self.robots}
+        self.grips = {g: self.buffer(f"grip_{g}", n, 3) for g in self.arms}
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.bar.parameters()
 
-    def place(self, ids: Tensor) -> None:
-        pos = drawn(self.rng(ids), (0.42, -0.15, HALF[2]), (0.52, 0.15, HALF[2]))
+    def reset_objects(self, ids: Tensor) -> None:
+        pos = self.draw(ids, ((0.42, -0.15, HALF[2]), (0.52, 0.15, HALF[2])))
         self.bar.put(ids, pos, self.cfg.bar_yaw * self.rng(ids).uniform(-1.0, 1.0))
-        self.target[ids] = drawn(self.rng(ids), (0.68, -0.15, HALF[2]), (0.78, 0.15, HALF[2]))
+        self.target[ids] = self.draw(ids, ((0.68, -0.15, HALF[2]), (0.78, 0.15, HALF[2])))
         self.passed[ids] = False
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.bar.refresh()
         for group, grip in self.grips.items():
-            grip.copy_(self.bar.pos + self.ends[group] * self.bar.turn[:, :, 0])
+            grip.copy_(self.bar.pos + self.ends[group] * self.bar.rotation[:, :, 0])
 
-    def sight(self, group: str) -> tuple[Term, ...]:
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
         both = (
             Term("bar", 3, "m", "base, from the tool to where it holds the bar", scale=4.0, noise=0.002),
             Term("bar_heading", 2, "1", "base, x and y of the direction along the bar", noise=0.01),
@@ -101,28 +104,28 @@ class Handover(PandaTask):
         goal = Term("goal", 3, "m", "base, of the bar, from the tool", scale=2.0, noise=0.002)
         return (*both, goal) if group == "receiver" else both
 
-    def seen(self, group: str) -> dict[str, Tensor]:
-        robot = self.robots[group]
-        other = self.robots["receiver" if group == "giver" else "giver"]
+    def observation(self, group: str) -> dict[str, Tensor]:
+        robot = self.arms[group]
+        other = self.arms["receiver" if group == "giver" else "giver"]
 
         def here(v: Tensor) -> Tensor:
             return self.to_base(group, v, place=False)
 
         out = {
-            "bar": here(self.grips[group] - robot.tool), "bar_heading": here(self.bar.turn[:, :, 0])[:, :2],
+            "bar": here(self.grips[group] - robot.tool), "bar_heading": here(self.bar.rotation[:, :, 0])[:, :2],
             "partner": here(other.tool - robot.tool), "partner_opening": other.opening[:, None],
         }  # fmt: skip
         return out | {"goal": here(self.target - robot.tool)} if group == "receiver" else out
 
     def off(self, group: str) -> Tensor:
         """[N] m, of an arm's tool from where it holds the bar."""
-        return (self.robots[group].tool - self.grips[group]).norm(dim=1)
+        return (self.arms[group].tool - self.grips[group]).norm(dim=1)
 
-    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         """Stages: what is behind counts in full once the bar is passed, so that nothing is gained by going back."""
         bar = self.bar.pos
-        giver = self.robots["giver"]
-        receiver = self.robots["receiver"]
+        giver = self.arms["giver"]
+        receiver = self.arms["receiver"]
         give = self.off("giver")
         take = self.off("receiver")
         height = bar[:, 2] - HALF[2]
@@ -149,16 +152,16 @@ class Handover(PandaTask):
 
     def _clear(self, group: str) -> Tensor:
         """[N] m, of a tool from the bar's axis, within its length."""
-        off = self.robots[group].tool - self.bar.pos
-        axis = self.bar.turn[:, :, 0]
+        off = self.arms[group].tool - self.bar.pos
+        axis = self.bar.rotation[:, :, 0]
         along = (off * axis).sum(1, keepdim=True).clamp(-HALF[0], HALF[0])
         return (off - along * axis).norm(dim=1)
 
-    def plan(self) -> dict[str, Wish]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Phases of both: giver over the bar, down, close, to the meeting place; receiver over it, down, close; giver opens,
         goes up and away; receiver to the goal, down, open, up."""
-        giver = self.robots["giver"]
-        receiver = self.robots["receiver"]
+        giver = self.arms["giver"]
+        receiver = self.arms["receiver"]
         g = giver.tool
         r = receiver.tool
         bar = self.bar.pos
@@ -177,7 +180,7 @@ class Handover(PandaTask):
         def at(a: Tensor, b: Tensor, m: float) -> Tensor:
             return (a - b).norm(dim=1) < m
 
-        self.go_on([
+        self.next_phase([
             at(g, over_g, 0.01), at(g, grip_g, 0.006), giver.opening < HELD, at(bar, torch.tensor(MEET), 0.01),
             at(r, over_r, 0.01), at(r, grip_r, 0.006), receiver.opening < HELD, giver.opening > OPEN,
             g[:, 2] > 0.36, at(bar[:, :2], self.target[:, :2], 0.01), bar[:, 2] < HALF[2] + 0.002,
@@ -194,8 +197,8 @@ class Handover(PandaTask):
         closed_r = (p >= 6) & (p <= 10)
         slow = torch.where(p == 10, 0.005, 0.01)
         return {
-            "giver": Wish(place_g, torch.where(closed_g, 1.0, -1.0)),
-            "receiver": Wish(place_r, torch.where(closed_r, 1.0, -1.0), step=slow),
+            "giver": ToolTarget(place_g, torch.where(closed_g, 1.0, -1.0)),
+            "receiver": ToolTarget(place_r, torch.where(closed_r, 1.0, -1.0), step=slow),
         }
 
     def markers(self, i: int) -> list[dict[str, Any]]:

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.meta_world import CARRY
 from rookery.tasks.manipulation.shaping import both, tolerance
-from rookery.tasks.manipulation.tabletop import CARRY
 
 UPRIGHT = 0.5 * math.pi  # rad
 ERROR = math.pi / 24.0  # rad
@@ -34,7 +35,7 @@ class LeverPull(Furnished):
 
     joint = "hinge"
     push = 0.024  # with 0.013 one lever in twenty waits half-way for most of an episode
-    objects: ClassVar = ((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0))
+    object_box: ClassVar = ((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0))
     shift = (LEVER_AXIS[0], LEVER_AXIS[1], LEVER_AXIS[2] + LEVER_RADIUS)
     start: ClassVar = (-0.1, 0.4, CARRY)  # Meta-World's is 10 cm to the right, where the palm may be under the lever
 
@@ -47,13 +48,13 @@ class LeverPull(Furnished):
         arm = torch.stack((zero, -angle.cos(), angle.sin()), 1)
         return self.origin + torch.tensor(LEVER_AXIS) + LEVER_RADIUS * arm
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         angle = self.opened
         self.first[:, :3] = self._end(angle)
         self.first[:, 3] = (0.5 * angle).cos()
         self.first[:, 4] = -(0.5 * angle).sin()
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         end = self.first[:, :3]
         scale = torch.tensor([4.0, 1.0, 4.0])
         grip = torch.tensor([GRIP, 0.0, 0.0])
@@ -63,9 +64,9 @@ class LeverPull(Furnished):
         off = (end - self.target).norm(dim=1)
         off_0 = (self.first_0 - self.target).norm(dim=1)
         score = 10.0 * both(ready, tolerance(off, 0.0, 0.04, off_0))
-        return score, (self.opened - UPRIGHT).abs() <= ERROR
+        return {"score": score}, (self.opened - UPRIGHT).abs() <= ERROR
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Up, over the bar, down around it, close; then along the lever's circle."""
         tool = self.robot.tool
         angle = self.opened
@@ -81,4 +82,4 @@ class LeverPull(Furnished):
         place[:, :2] = torch.where((above | around | high)[:, None], place[:, :2], tool[:, :2])
         pull = self._end((angle + AHEAD).clamp_max(UPRIGHT)) + grip
         place = torch.where(held[:, None], pull, place)
-        return self.towards(place, around), torch.where(around & (off[:, 2] < 0.01), 1.0, -1.0)
+        return {"arm": ToolTarget(self.towards(place, around), torch.where(around & (off[:, 2] < 0.01), 1.0, -1.0))}

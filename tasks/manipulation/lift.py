@@ -12,9 +12,8 @@ from rookery.assets.blocks import RED, block
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
-from rookery.tasks.manipulation.lying import Block, quarter_heading
-from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
 REACHED = (
@@ -26,14 +25,14 @@ HELD = 0.055  # m, the gripper's opening below which it holds the cube
 
 
 @dataclass(frozen=True)
-class LiftConfig(PandaConfig):
+class LiftConfig(ArmTaskConfig):
     """Lift's values. The reward's weights are those of Playground's PandaPickCube (facts 3.1)."""
 
     cube_yaw: float = 0.25  # rad, largest turn of the cube at the start: the tool's attitude is fixed in "cartesian"
     reward: Weights = Weights(reach=4.0, target=8.0, off_table=0.25, posture=0.3)
 
 
-class Lift(PandaTask):
+class Lift(ArmTask):
     """Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second."""
 
     Config = LiftConfig
@@ -42,43 +41,44 @@ class Lift(PandaTask):
     target: Tensor
     reached: Tensor
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(lambda: block((HALF, HALF, HALF), KG, RED), "cube", pos=(0.5, 0.0, HALF))
 
     def setup(self) -> None:
         super().setup()
-        self.cube = Block(self.world, "cube")
+        self.cube = TableObject(self.world, "cube", ("block",))
+        self.child("cube", self.cube)
         self.buffer("target", self.world.num_envs, 3)
         self.buffer("reached", self.world.num_envs, dtype=torch.bool)
-        self._home = torch.tensor(self.home)
+        self._home = self.robot.home.float()
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.cube.parameters()
 
-    def place(self, ids: Tensor) -> None:
-        pos = drawn(self.rng(ids), (0.4, -0.2, HALF), (0.62, 0.2, HALF))
+    def reset_objects(self, ids: Tensor) -> None:
+        pos = self.draw(ids, ((0.4, -0.2, HALF), (0.62, 0.2, HALF)))
         self.cube.put(ids, pos, self.cfg.cube_yaw * self.rng(ids).uniform(-1.0, 1.0))
-        self.target[ids] = drawn(self.rng(ids), (0.4, -0.2, 0.12), (0.6, 0.2, 0.35))
+        self.target[ids] = self.draw(ids, ((0.4, -0.2, 0.12), (0.6, 0.2, 0.35)))
         self.reached[ids] = False
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.cube.refresh()
 
-    def sight(self, group: str) -> tuple[Term, ...]:
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
             Term("cube", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
             Term("cube_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
             Term("goal", 3, "m", "base, from the cube", scale=4.0, noise=0.002),
         )
 
-    def seen(self, group: str) -> dict[str, Tensor]:
+    def observation(self, group: str) -> dict[str, Tensor]:
         cube = self.cube
         return {
-            "cube": cube.pos - self.robot.tool, "cube_heading": quarter_heading(cube.turn),
+            "cube": cube.pos - self.robot.tool, "cube_heading": quarter_heading(cube.rotation),
             "goal": self.target - cube.pos,
         }  # fmt: skip
 
-    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cube = self.cube.pos
         way = (tool - cube).norm(dim=1)
@@ -92,7 +92,7 @@ class Lift(PandaTask):
         }
         return terms, off < RADIUS
 
-    def plan(self) -> dict[str, Wish]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cube, down, close, and with it to the goal. What comes next is told by where things are."""
         tool = self.robot.tool
         cube = self.cube.pos
@@ -103,7 +103,7 @@ class Lift(PandaTask):
         place = cube.clone()
         place[:, 2] += torch.where(over, 0.0, ABOVE)
         place = torch.where(held[:, None], self.target + off, place)
-        return {"arm": Wish(place, torch.where(down, 1.0, -1.0))}
+        return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.2, 0.8, 0.3, 0.7], "trail": False}]

@@ -12,10 +12,11 @@ from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION, Loose, at_rest
+from rookery.tasks.manipulation.arm_task import ToolTarget
+from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
 from rookery.tasks.manipulation.puck import LEAD, gripping_table
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
-from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
 
 RADIUS = 0.07  # m
 GRASP = (0.03, 0.0, 0.01)
@@ -33,45 +34,47 @@ HELD = 0.0315  # m, the gripper's opening below which it holds the peg
 AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 
 
-class PegInsertSide(Tabletop):
+class PegInsertSide(MetaWorldTask):
     """Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two."""
 
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
-    objects: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))
-    goals: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
+    object_box: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))
+    goal_box: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
     """m, of the block's foot."""
-    apart: ClassVar = 0.1
+    separation: ClassVar = 0.1
 
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(super().ground())
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         scene.add(peg, "peg", pos=(0.0, 0.6, PEG_HALF[2]))
         return scene.add(block, "block", pos=(-0.3, 0.6, 0.0))
 
     def setup(self) -> None:
         super().setup()
-        self.peg = Loose(self.world, "peg")
+        self.peg = TableObject(self.world, "peg")
+        self.child("peg", self.peg)
         self.block = self.world.bodies(["block/base"])
-        self.head = torch.zeros(self.world.num_envs, 3)
+        self.buffer("head", self.world.num_envs, 3)
         self._points = torch.tensor([GRASP, HEAD])
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.peg.parameters()
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+    def reset_objects(self, ids: Tensor) -> None:
+        objects, goals = self.draw_places(ids)
         self.block.set_state(ids, at_rest(goals))
-        self.peg.place(ids, objects)
+        self.peg.put(ids, objects)
         self.target[ids] = goals + torch.tensor(GOAL)
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         pose = self.peg.pose
         points = pose[:, None, :3] + self._points @ matrix(pose[:, 3:]).view(-1, 3, 3).transpose(1, 2)
         self.first[:, :3] = points[:, 0]
         self.first[:, 3:] = pose[:, 3:]
         self.head.copy_(points[:, 1])
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         opening = self.robot.opening
         grasp = self.first[:, :3]
@@ -84,11 +87,11 @@ class PegInsertSide(Tabletop):
         # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
         held = ((tool - grasp).norm(dim=1) < NEAR) & (opening > 0.0) & (grasp[:, 2] > self.first_0[:, 2] + LIFTED)
         caged = cage(
-            tool, opening, grasp, self.tool_0, self.first_0, self.effort, radius=0.0075, pad=0.03, beside=0.005
+            tool, opening, grasp, self.tool_0, self.first_0, self.closing, radius=0.0075, pad=0.03, beside=0.005
         )
         caged = torch.where(held, 1.0, caged)
         score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
-        return torch.where(off <= RADIUS, 10.0, score), off <= RADIUS
+        return {"score": torch.where(off <= RADIUS, 10.0, score)}, off <= RADIUS
 
     def _clear(self) -> Tensor:
         """[N] in [0, 1]: less where the head is about to hit the block's front."""
@@ -101,7 +104,7 @@ class PegInsertSide(Tabletop):
             shares.append(torch.where(inside, way.prod(1), 1.0))
         return both(shares[1], shares[0])
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the peg, down, close, in front of the hole, in. What comes next is told by where things are."""
         grasp = self.first[:, :3]
         tool = self.robot.tool
@@ -116,4 +119,8 @@ class PegInsertSide(Tabletop):
         ahead = to.clone()
         ahead[:, 0] += MOUTH - GOAL[0] + (PEG_HALF[0] + HEAD[0]) + AHEAD
         way = torch.where((in_line | (ahead[:, 0] > AHEAD))[:, None], to, ahead)
-        return torch.where(held[:, None], tool + way.clamp(-LEAD, LEAD), over), torch.where(down, 1.0, -1.0)
+        return {
+            "arm": ToolTarget(
+                torch.where(held[:, None], tool + way.clamp(-LEAD, LEAD), over), torch.where(down, 1.0, -1.0)
+            )
+        }

@@ -11,9 +11,9 @@ from torch import Tensor
 from rookery.assets.tabletop import PUCK_HALF, puck
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation import loose
-from rookery.tasks.manipulation.loose import Loose
-from rookery.tasks.manipulation.tabletop import DEFAULT_RANDOMIZATION, Tabletop
+from rookery.tasks.manipulation.arm_task import ToolTarget
+from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 
 ABOVE = 0.08
 """m, of the tool over the puck on the way there: the finger tips pass 5 cm over it."""
@@ -24,37 +24,39 @@ LEAD = 0.025
 1 cm too low, since each joint takes its own time, and swings past its goal."""
 
 
-class PuckTask(Tabletop):
+class PuckTask(MetaWorldTask):
     """Base of the tasks with a puck, which is drawn at least 15 cm from the goal.
 
     Attributes:
         puck: the object.
     """
 
-    default_randomization = DEFAULT_RANDOMIZATION | loose.OBJECT_RANDOMIZATION
-    objects: ClassVar = ((-0.1, 0.6, PUCK_HALF), (0.1, 0.7, PUCK_HALF))
-    goals: ClassVar = ((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3))
-    apart: ClassVar = 0.15
+    default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
+    object_box: ClassVar = ((-0.1, 0.6, PUCK_HALF), (0.1, 0.7, PUCK_HALF))
+    goal_box: ClassVar = ((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3))
+    separation: ClassVar = 0.15
     lift: ClassVar[float] = 0.0  # m, that the expert carries the puck over its target
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(puck, "puck", pos=(0.0, 0.6, PUCK_HALF))
 
     def setup(self) -> None:
         super().setup()
-        self.puck = Loose(self.world, "puck")
+        self.puck = TableObject(self.world, "puck")
+        self.child("puck", self.puck)
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.puck.parameters()
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        self.puck.place(ids, objects)
+    def reset_objects(self, ids: Tensor) -> None:
+        objects, goals = self.draw_places(ids)
+        self.puck.put(ids, objects)
         self.target[ids] = goals
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.first.copy_(self.puck.pose)
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the puck, down, close, and with it to the target. What comes next is told by where things are."""
         thing = self.first[:, :3]
         tool = self.robot.tool
@@ -67,7 +69,7 @@ class PuckTask(Tabletop):
         way = self.target - thing
         way[:, 2] += self.lift
         place = torch.where(held[:, None], tool + way.clamp(-LEAD, LEAD), over)
-        return place, torch.where(down, 1.0, -1.0)
+        return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
 
 
 def gripping_table(spec: mujoco.MjSpec) -> mujoco.MjSpec:

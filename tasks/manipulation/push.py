@@ -24,18 +24,18 @@ class Push(PuckTask):
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(super().ground())
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
+    def reset_objects(self, ids: Tensor) -> None:
         # the goal is as high as the puck, whatever height was drawn, as in Meta-World
-        super().place(ids, objects, goals)
+        super().reset_objects(ids)
         self.target[ids, 2] = PUCK_HALF
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         opening = self.robot.opening
         puck = self.first[:, :3]
         off = (puck - self.target).norm(dim=1)
         near = tolerance(off, 0.0, RADIUS, (self.first_0 - self.target).norm(dim=1))
-        caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.effort, radius=0.015, pad=0.05, beside=0.005)
+        caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005)
         held = ((tool - puck).norm(dim=1) < NEAR) & (opening > 0.0)
         score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)
-        return torch.where(off < RADIUS, 10.0, score), off <= RADIUS
+        return {"score": torch.where(off < RADIUS, 10.0, score)}, off <= RADIUS

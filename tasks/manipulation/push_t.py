@@ -20,10 +20,9 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
-from rookery.tasks.manipulation.lying import Block
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.overlap import overlap
-from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left
 
 GOAL = (0.5, 0.0, math.pi / 4)  # m, m, rad, of the T's centroid; the angle is the published one
@@ -35,14 +34,14 @@ PATIENCE = 100  # control steps after which a push is given up
 
 
 @dataclass(frozen=True)
-class PushTConfig(PandaConfig):
+class PushTConfig(ArmTaskConfig):
     """Push-T's values."""
 
     episode_s: float = 30.0  # s, as published
     reward: Weights = Weights(coverage=1.0, pose=0.2, reach=0.05)
 
 
-class PushT(PandaTask):
+class PushT(ArmTask):
     """Success: the T covered 95 % of its goal at any time, as published."""
 
     Config = PushTConfig
@@ -56,7 +55,7 @@ class PushT(PandaTask):
     push: Tensor
     since: Tensor
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         half = 0.5 * GOAL[2]
         scene.add(tee_goal, "goal", pos=(GOAL[0], GOAL[1], 0.0), quat=(math.cos(half), 0.0, 0.0, math.sin(half)))
         return scene.add(tee, "tee", pos=(0.5, 0.2, 0.5 * T_HEIGHT))
@@ -64,34 +63,35 @@ class PushT(PandaTask):
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
-        self.tee = Block(self.world, "tee", ("bar", "stem"))
+        self.tee = TableObject(self.world, "tee", ("bar", "stem"))
+        self.child("tee", self.tee)
         self.buffer("most", n)
         self.buffer("push", n, dtype=torch.int64)  # of CANDIDATES
         self.buffer("since", n, dtype=torch.int64)
         self._rectangles = np.array(T_RECTANGLES)
         self._goal = torch.tensor(GOAL, dtype=torch.float64).repeat(n, 1)
         self._area = torch.zeros(n, dtype=torch.float64)
-        self.pose = torch.zeros(n, 3)
-        self.coverage = torch.zeros(n)
+        self.buffer("pose", n, 3)
+        self.buffer("coverage", n)
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.tee.parameters()
 
-    def place(self, ids: Tensor) -> None:
-        pos = drawn(self.rng(ids), (0.42, -0.2, 0.5 * T_HEIGHT), (0.58, 0.2, 0.5 * T_HEIGHT))
+    def reset_objects(self, ids: Tensor) -> None:
+        pos = self.draw(ids, ((0.42, -0.2, 0.5 * T_HEIGHT), (0.58, 0.2, 0.5 * T_HEIGHT)))
         self.tee.put(ids, pos, math.pi * self.rng(ids).uniform(-1.0, 1.0))
         self.most[ids] = 0.0
         self.since[ids] = 0
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         """The T's pose (x, y, yaw) and the share of the goal that it covers."""
         self.tee.refresh()
         self.pose[:, :2] = self.tee.pos[:, :2]
-        torch.atan2(self.tee.turn[:, 1, 0], self.tee.turn[:, 0, 0], out=self.pose[:, 2])
+        torch.atan2(self.tee.rotation[:, 1, 0], self.tee.rotation[:, 0, 0], out=self.pose[:, 2])
         overlap(self.pose.double().numpy(), self._goal.numpy(), self._rectangles, self._area.numpy())
         self.coverage.copy_(self._area / T_AREA)
 
-    def sight(self, group: str) -> tuple[Term, ...]:
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
             Term("tee", 2, "m", "base, from the tool", scale=4.0, noise=0.001),
             Term("tee_heading", 2, "1", "base, cosine and sine of its yaw", noise=0.005),
@@ -99,7 +99,7 @@ class PushT(PandaTask):
             Term("goal_heading", 2, "1", "cosine and sine of the goal's yaw less the T's", noise=0.005),
         )
 
-    def seen(self, group: str) -> dict[str, Tensor]:
+    def observation(self, group: str) -> dict[str, Tensor]:
         place = self.pose[:, :2]
         yaw = self.pose[:, 2]
         off = GOAL[2] - yaw
@@ -108,7 +108,7 @@ class PushT(PandaTask):
             "goal": self._goal[:, :2].float() - place, "goal_heading": torch.stack((off.cos(), off.sin()), 1),
         }  # fmt: skip
 
-    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         torch.maximum(self.most, self.coverage, out=self.most)
         off = (self.pose[:, :2] - self._goal[:, :2].float()).norm(dim=1)
         turn = (1.0 - (self.pose[:, 2] - GOAL[2]).cos()) / 2.0
@@ -120,12 +120,12 @@ class PushT(PandaTask):
         return terms, self.coverage >= COVERED
 
     def success(self) -> Tensor:
-        return self.ever
+        return self.ever_done
 
     def metrics(self) -> dict[str, Tensor]:
         return super().metrics() | {"coverage": self.most, "coverage_at_end": self.coverage}
 
-    def plan(self) -> dict[str, Wish]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """One straight push after another, each the one that a model of sliding says brings the T nearest to its goal.
 
         Phases: choose (or be content), up and over, down, push."""
@@ -158,4 +158,4 @@ class PushT(PandaTask):
         side = way * ((self.pose[:, :2] + contact - ahead) * way).sum(1, keepdim=True)  # stay on the contact's line
         ahead = ahead + 0.2 * (self.pose[:, :2] + contact - ahead - side)
         place[:, :2] = torch.where((self.phase == 3)[:, None], ahead, place[:, :2])
-        return {"arm": Wish(place, torch.ones_like(step))}
+        return {"arm": ToolTarget(place, torch.ones_like(step))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.puck import PuckTask
 from rookery.tasks.manipulation.shaping import tolerance
 
@@ -14,9 +15,9 @@ RADIUS = 0.05  # m
 class Reach(PuckTask):
     """Done: the tool is within 5 cm of the goal."""
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         off = (self.robot.tool - self.target).norm(dim=1)
-        return 10.0 * tolerance(off, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1)), off <= RADIUS
+        return {"score": 10.0 * tolerance(off, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1))}, off <= RADIUS
 
-    def plan(self) -> tuple[Tensor, Tensor]:
-        return self.target, torch.full_like(self.effort, -1.0)
+    def expert_targets(self) -> dict[str, ToolTarget]:
+        return {"arm": ToolTarget(self.target, torch.full_like(self.closing, -1.0))}

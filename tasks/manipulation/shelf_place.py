@@ -31,8 +31,8 @@ class ShelfPlace(Carried):
     palm is before the back then.
     """
 
-    objects: ClassVar = ((-0.1, 0.5, CUBE_HALF), (0.1, 0.6, CUBE_HALF))
-    goals: ClassVar = ((-0.1, 0.8, 0.0), (0.1, 0.9, 0.0))
+    object_box: ClassVar = ((-0.1, 0.5, CUBE_HALF), (0.1, 0.6, CUBE_HALF))
+    goal_box: ClassVar = ((-0.1, 0.8, 0.0), (0.1, 0.9, 0.0))
     shift = (0.0, 0.0, HEIGHT)
     aim = (0.0, -0.03, SHELF_Z + CUBE_HALF + 0.003)
     near = (0.02, 0.004)
@@ -46,7 +46,7 @@ class ShelfPlace(Carried):
     def thing(self) -> mujoco.MjSpec:
         return cube()
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         opening = self.robot.opening
         thing = self.first[:, :3]
@@ -56,11 +56,11 @@ class ShelfPlace(Carried):
         # the shelf's form of the caging counts nothing but the grip: what the dense form has over its half without one
         with_grip, without = (
             cage(tool, opening, thing, self.tool_0, self.first_0, e, radius=0.02, pad=0.05, beside=0.01)
-            for e in (self.effort, torch.zeros_like(self.effort))
+            for e in (self.closing, torch.zeros_like(self.closing))
         )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
         score = both(2.0 * (with_grip - without), near) + torch.where(held, 1.0 + 5.0 * self._clear(way, near), 0.0)
-        return torch.where(off < FULL, 10.0, score), off <= RADIUS
+        return {"score": torch.where(off < FULL, 10.0, score)}, off <= RADIUS
 
     def _clear(self, way: Tensor, near: Tensor) -> Tensor:
         """`near` [N], less before and under the board, and 0 behind its middle, where the cube would have to go up."""

@@ -11,9 +11,8 @@ from rookery.assets.blocks import GREEN, RED, block
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.loose import OBJECT_RANDOMIZATION
-from rookery.tasks.manipulation.lying import Block, quarter_heading
-from rookery.tasks.manipulation.panda_task import DEFAULT_RANDOMIZATION, PandaConfig, PandaTask, Wish, drawn
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
 
 HALF, LARGE_HALF = (
     0.025,
@@ -33,7 +32,7 @@ OPEN = 0.07  # m, above which it has let go
 
 
 @dataclass(frozen=True)
-class StackConfig(PandaConfig):
+class StackConfig(ArmTaskConfig):
     """Stack's values. The reward's weights are IsaacGym's."""
 
     action: str = "pose"  # see robots.manipulators.panda.KINDS
@@ -42,13 +41,13 @@ class StackConfig(PandaConfig):
     reward: Weights = Weights(reach=0.1, lift=1.5, align=2.0, stack=16.0)
 
 
-class Stack(PandaTask):
+class Stack(ArmTask):
     """Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second."""
 
     Config = StackConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         for name, half, rgba, x in (("small", HALF, RED, 0.4), ("large", LARGE_HALF, GREEN, 0.6)):
             kg = DENSITY * (2.0 * half) ** 3
             scene.add(lambda h=half, m=kg, c=rgba: block((h, h, h), m, c), name, pos=(x, 0.0, half))  # type: ignore[misc]
@@ -56,17 +55,19 @@ class Stack(PandaTask):
 
     def setup(self) -> None:
         super().setup()
-        self.small = Block(self.world, "small")
-        self.large = Block(self.world, "large")
+        self.small = TableObject(self.world, "small", ("block",))
+        self.child("small", self.small)
+        self.large = TableObject(self.world, "large", ("block",))
+        self.child("large", self.large)
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.small.parameters()
 
-    def place(self, ids: Tensor) -> None:
+    def reset_objects(self, ids: Tensor) -> None:
         low = (0.38, -0.2, 0.0)
         high = (0.62, 0.2, 0.0)
         n = len(ids)
-        pairs = torch.stack([drawn(self.rng(ids), low, high) for _ in range(32)], 1).view(n, 16, 2, 3)
+        pairs = torch.stack([self.draw(ids, (low, high)) for _ in range(32)], 1).view(n, 16, 2, 3)
         pick = ((pairs[:, :, 0] - pairs[:, :, 1]).norm(dim=2) >= APART).float().argmax(1)
         pair = pairs[torch.arange(n), pick]
         yaw = self.cfg.cube_yaw * self.rng(ids).uniform(-1.0, 1.0, (2,))
@@ -74,11 +75,11 @@ class Stack(PandaTask):
             pair[:, i, 2] = half
             cube.put(ids, pair[:, i], yaw[:, i])
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         self.small.refresh()
         self.large.refresh()
 
-    def sight(self, group: str) -> tuple[Term, ...]:
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
             Term("small", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
             Term("small_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
@@ -86,10 +87,10 @@ class Stack(PandaTask):
             Term("large_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
         )
 
-    def seen(self, group: str) -> dict[str, Tensor]:
+    def observation(self, group: str) -> dict[str, Tensor]:
         return {
-            "small": self.small.pos - self.robot.tool, "small_heading": quarter_heading(self.small.turn),
-            "large": self.large.pos - self.robot.tool, "large_heading": quarter_heading(self.large.turn),
+            "small": self.small.pos - self.robot.tool, "small_heading": quarter_heading(self.small.rotation),
+            "large": self.large.pos - self.robot.tool, "large_heading": quarter_heading(self.large.rotation),
         }  # fmt: skip
 
     def off(self) -> Tensor:
@@ -98,10 +99,10 @@ class Stack(PandaTask):
         off[:, 2] -= HALF + LARGE_HALF
         return off
 
-    def judge(self) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cube = self.small.pos
-        side = 0.5 * self.robot.opening[:, None] * self.robot.turn[:, :, 1]
+        side = 0.5 * self.robot.opening[:, None] * self.robot.rotation[:, :, 1]
         way = (tool - cube).norm(dim=1)
         near = (way + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
         off = self.off()
@@ -115,16 +116,16 @@ class Stack(PandaTask):
         }  # fmt: skip
         return terms, stacked & (self.small.speed < STILL)
 
-    def plan(self) -> dict[str, Wish]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         tool = self.robot.tool
         cube = self.small.pos
         off = self.off()
         grip = tool - cube
-        yaw, large_yaw, now = (_yaw(x.turn) for x in (self.small, self.large, self.robot))
+        yaw, large_yaw, now = (_yaw(x.rotation) for x in (self.small, self.large, self.robot))
         still = (self.robot.goal.float() - tool).norm(dim=1) < 0.01
         turned, turned_large = ((now - y).abs() < 0.04 for y in (yaw, large_yaw))
         carried = off[:, :2].norm(dim=1) < 0.004
-        self.go_on([
+        self.next_phase([
             (grip[:, :2].norm(dim=1) < 0.008) & turned & still, (grip[:, 2] - HIGHER).abs() < 0.005,
             self.robot.opening < HELD, tool[:, 2] > CARRY - 0.01, carried & turned_large & still, off[:, 2] < 0.001,
             self.robot.opening > OPEN,
@@ -140,7 +141,9 @@ class Stack(PandaTask):
         place = self.of_phase([over, down, down, up, onto, lower, self.robot.goal.float(), up])
         closed = (self.phase >= 2) & (self.phase <= 5)
         slow = torch.where(self.phase == 5, 0.004, 0.01)
-        return {"arm": Wish(place, torch.where(closed, 1.0, -1.0), torch.where(self.phase < 4, yaw, large_yaw), slow)}
+        return {
+            "arm": ToolTarget(place, torch.where(closed, 1.0, -1.0), torch.where(self.phase < 4, yaw, large_yaw), slow)
+        }
 
 
 def _yaw(turn: Tensor) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
+from rookery.tasks.manipulation.arm_task import ToolTarget
+from rookery.tasks.manipulation.meta_world import BOX, OPENING
 from rookery.tasks.manipulation.puck import PuckTask, gripping_table
 from rookery.tasks.manipulation.shaping import both, tolerance
-from rookery.tasks.manipulation.tabletop import BOX, OPENING
 
 RADIUS = 0.05  # m, along the table
 SIDE = 0.5  # m, along x: where sweep's goal is, beside where the cube began
@@ -24,25 +25,25 @@ DROP = 0.03  # m, from the middle of the hole, along the table, where the cube i
 class _Sweep(PuckTask):
     """Base of both: the object is a cube, which the expert grips and takes along, a finger's width over the table."""
 
-    objects: ClassVar = ((-0.1, 0.6, CUBE_HALF), (0.1, 0.7, CUBE_HALF))
+    object_box: ClassVar = ((-0.1, 0.6, CUBE_HALF), (0.1, 0.7, CUBE_HALF))
     lift: ClassVar = 0.015  # as in push
     beside: ClassVar[float]
     """m, how far off the tool may be in x and z to be around the cube."""
     slack: ClassVar[float]
     """m, between pad and cube, within which it is gripped."""
 
-    def furnish(self, scene: Scene) -> Scene:
+    def add_objects(self, scene: Scene) -> Scene:
         return scene.add(cube, "puck", pos=(0.0, 0.6, CUBE_HALF))
 
     def off(self, place: Tensor) -> Tensor:
         """[N] m, of a place [N, 3] from the target, along the table: a cube in the hole is not too low."""
         return (place - self.target)[:, :2].norm(dim=1)
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         off = self.off(self.first[:, :3])
         near = tolerance(off, 0.0, RADIUS, self.off(self.first_0))
         caged = self._cage()
-        return torch.where(off < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near)), off <= RADIUS
+        return {"score": torch.where(off < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, off <= RADIUS
 
     def _cage(self) -> Tensor:
         """How well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
@@ -68,7 +69,7 @@ class Sweep(_Sweep):
     The goal is as far away as the cube, and as high, as in Meta-World's code, where the drawn goals are not used.
     """
 
-    goals: ClassVar = ((0.49, 0.6, 0.0), (0.51, 0.7, CUBE_HALF))
+    goal_box: ClassVar = ((0.49, 0.6, 0.0), (0.51, 0.7, CUBE_HALF))
     beside = 0.005
     slack = 0.01
 
@@ -80,8 +81,9 @@ class Sweep(_Sweep):
         # the other tasks' box ends 10 cm before the goal
         self.robot.box = torch.tensor((BOX[0], (SIDE, *BOX[1][1:])), dtype=torch.float64)
 
-    def place(self, ids: Tensor, objects: Tensor, goals: Tensor) -> None:
-        super().place(ids, objects, objects)
+    def reset_objects(self, ids: Tensor) -> None:
+        super().reset_objects(ids)
+        self.target[ids] = self.puck.pose[ids, :3]
         self.target[ids, 0] = SIDE
 
 
@@ -91,14 +93,15 @@ class SweepInto(_Sweep):
     The hole is 16 cm wide and 5 cm deep; the expert lets go there, so that the cube falls in.
     """
 
-    goals: ClassVar = ((*HOLE[:2], CUBE_HALF), (*HOLE[:2], CUBE_HALF))
+    goal_box: ClassVar = ((*HOLE[:2], CUBE_HALF), (*HOLE[:2], CUBE_HALF))
     beside = 0.01
     slack = 0.005
 
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(holed_table())
 
-    def plan(self) -> tuple[Tensor, Tensor]:
-        place, effort = super().plan()
+    def expert_targets(self) -> dict[str, ToolTarget]:
+        target = super().expert_targets()["arm"]
         there = self.off(self.first[:, :3]) < DROP
-        return torch.where(there[:, None], self.robot.tool, place), torch.where(there, -1.0, effort)
+        place = torch.where(there[:, None], self.robot.tool, target.place)
+        return {"arm": ToolTarget(place, torch.where(there, -1.0, target.closing))}

@@ -102,9 +102,9 @@ class Pictures:
             self._cloud = PointCloud(self._cameras, cfg.points, box=CROP, subsample="farthest")
 
     def observe(self) -> dict[str, Tensor]:
-        """The values of `picture_terms` now, [N, 1, d]."""
-        seen = self._cameras.read() if self._cloud is None else self._cloud.read()
-        return {self._name: seen.flatten(1)[:, None].float()}
+        """The values [N, d] of `picture_terms` now."""
+        pixels = self._cameras.read() if self._cloud is None else self._cloud.read()
+        return {self._name: pixels.flatten(1).float()}
 
     def parameters(self) -> dict[str, Parameter]:
         """See VisualRandomization."""

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
+from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.meta_world import CARRY
 from rookery.tasks.manipulation.shaping import both, tolerance
-from rookery.tasks.manipulation.tabletop import CARRY
 
 RADIUS = 0.05  # m, in x
 DEEP = 0.03  # m, of the tool over the handle's middle: the palm is then 14 mm over its upper end
@@ -39,22 +40,22 @@ class _Window(Furnished):
     """m, of the joint when the expert stops."""
 
     def furniture(self) -> mujoco.MjSpec:
-        return window(self.objects[0][2])
+        return window(self.object_box[0][2])
 
-    def see(self) -> None:
+    def refresh_observation(self) -> None:
         first = self.first
         first[:, :3] = self.origin + torch.tensor((self.aside, GRIP[1], 0.0))
         first[:, 0] += self.opened
 
-    def judge(self) -> tuple[Tensor, Tensor]:
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         thing = self.first[:, :3]
         off = (self.first[:, 0] - self.target[:, 0]).abs()
         way = (thing - self.robot.tool).norm(dim=1)
         way_0 = (self.first_0 - self.tool_0).norm(dim=1)
         reach = tolerance(way, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
-        return 10.0 * both(reach, tolerance(off, 0.0, RADIUS, self.margin)), off <= RADIUS
+        return {"score": 10.0 * both(reach, tolerance(off, 0.0, RADIUS, self.margin))}, off <= RADIUS
 
-    def plan(self) -> tuple[Tensor, Tensor]:
+    def expert_targets(self) -> dict[str, ToolTarget]:
         """Down beside the handle with the fingers closed, then along."""
         tool = self.robot.tool
         side = self.side
@@ -68,13 +69,13 @@ class _Window(Furnished):
         place = grip.clone()
         place[:, 2] += torch.where(beside, DEEP, OVER)
         place[:, 0] = torch.where(low, end, grip[:, 0] - side * BESIDE)
-        return self.towards(place, low), torch.ones_like(self.effort)
+        return {"arm": ToolTarget(self.towards(place, low), torch.ones_like(self.closing))}
 
 
 class WindowOpen(_Window):
     """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 19 cm of 21."""
 
-    objects: ClassVar = ((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16))
+    object_box: ClassVar = ((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16))
     shift = (0.2, 0.0, 0.0)
     aside = -0.04
     margin = 0.15
@@ -86,7 +87,7 @@ class WindowOpen(_Window):
 class WindowClose(_Window):
     """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 4 cm at most."""
 
-    objects: ClassVar = ((0.0, 0.75, 0.2), (0.0, 0.9, 0.2))
+    object_box: ClassVar = ((0.0, 0.75, 0.2), (0.0, 0.9, 0.2))
     begin = 0.2
     shift = (0.0, 0.0, 0.0)
     aside = 0.01

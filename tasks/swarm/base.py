@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
 from rookery.tasks.drones.base import DroneConfig, DroneTask
@@ -86,7 +86,7 @@ class Flock(DroneTask):
         self.before[ids] = self.drones.bodies.pos[ids]
         self.gap[ids] = self.closest[ids] = self.cfg.sight_m
 
-    def keep_apart(self) -> None:
+    def track_gaps(self) -> None:
         """Update `gap` [N, A] (m, least distance to another drone during this control step, at most `sight_m`) and
         `closest` [N] (m, its least value in the episode). Called once in `advance`."""
         state = self.drones.bodies.state
@@ -94,38 +94,20 @@ class Flock(DroneTask):
         self.before.copy_(state[..., :3])
         torch.minimum(self.closest, self.gap.amin(1), out=self.closest)
 
-    def crash(self, distance: Tensor) -> Tensor:
-        """As in DroneTask, but no drones pass through each other between two control steps."""
-        height = self.drones.bodies.pos[..., 2]
-        self._ground = height < self.drone.body_height
-        self._astray = distance > self.cfg.bounds_m
-        self._hit = self.gap < self.diameter
-        torch.logical_or(self._ground, self._astray, out=self.crashed)
-        self.crashed |= self._hit
-        return self.crashed.float()
+    def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
+        """As in DroneTask, but no drones pass through each other between two control steps. Follows `track_gaps`."""
+        super().detect_crashes(out_of_bounds, self.gap < self.diameter if collision is None else collision)
 
-    def terminated(self) -> Tensor:
-        cause = torch.zeros(self.world.num_envs, dtype=torch.int64)
-        if self.crashed.any():
-            cause[self._astray.any(1)] = 3
-            cause[self._ground.any(1)] = 1
-            cause[self._hit.any(1)] = 2
-        return cause
-
-    def manners(self, distance: Tensor) -> dict[str, Tensor]:
-        """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0.
-
-        Args:
-            distance: [N, A] m from where each drone belongs; more than `bounds_m` is a crash.
-        """
+    def common_rewards(self) -> dict[str, Tensor]:
+        """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0."""
         spin = self.drones.bodies.ang_vel
         return {
-            "alive": torch.ones_like(distance),
+            "alive": torch.ones_like(self.gap),
             "proximity": (1.0 - self.gap / self.cfg.safe_m).clamp_min(0.0).square(),
             "spin": spin.square().sum(-1),
             "turning": spin[..., 2].abs(),
             "change": (self.last_action - self.previous_action).square().sum(-1),
-            "crash": self.crash(distance),
+            "crash": self.crashed.float(),
         }
 
     def flock_terms(self) -> tuple[Term, ...]:
@@ -147,11 +129,13 @@ class Flock(DroneTask):
         seen = self.observe_body(neighbour_offset=self._offset, neighbour_velocity=self._velocity, **world)
         return {**seen, "neighbour_closeness": self._closeness}
 
-    def fly_apart(self, pilot: Pilot, velocity: Tensor, reach: float, swirl: float = 0.0, gain: float = 0.8) -> Tensor:
+    def fly_apart(
+        self, controller: CascadeController, velocity: Tensor, reach: float, swirl: float = 0.0, gain: float = 0.8
+    ) -> Tensor:
         """Actions of a classical controller that keeps apart from others by a potential field, see kernels.avoid.
 
         Args:
-            pilot: from `self.pilot()`.
+            controller: from `self.cascade_controller()`.
             velocity: [N, A, 3] m/s, world, wanted where nobody is in the way; overwritten.
             reach: m, distance of others at which to begin to evade.
             swirl: m/s, how strongly to turn right before others.
@@ -160,7 +144,7 @@ class Flock(DroneTask):
         kernels.avoid(self.drones.bodies.state.numpy(), reach, 2.0 * self.diameter, gain, swirl, velocity.numpy())
         place = self.drones.bodies.pos + velocity / self.drone.gains.position_kp[0]
         place[..., 2].clamp_(min=0.3)
-        return pilot.act(place)
+        return controller.act(place)
 
     def towards(self, goal: Tensor, speed: float) -> Tensor:
         """[N, A, 3] m/s, world: velocities towards goals [N, A, 3] m, slower near them and at most `speed` m/s."""

@@ -71,7 +71,7 @@ class Catch(Swarm):
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """It flees from the mean, not from the nearest: all but one drone wait in the middle, towards the side that is
         opposite to it, which keeps it in a corner; the first drone goes there."""
-        pilot = self.pilot()
+        controller = self.cascade_controller()
         near = 0.7 * self.cfg.capture_m
         others = self.cfg.num_drones - 1
         angle = torch.arange(others) * (2 * math.pi / others)
@@ -84,6 +84,6 @@ class Catch(Swarm):
             wait = middle - 0.25 * (self.goal - middle)[:, None] + ring
             place = torch.cat((chase, wait), dim=1) + self.dodge()
             place[..., 2].clamp_(min=3 * self.cfg.floor_m)
-            return {"drone": pilot.act(place)}
+            return {"drone": controller.act(place)}
 
         return act

@@ -238,6 +238,7 @@ class Coverage(DroneTask):
         counts = (self.steps > self._counted_from).float()
         self.share_sum.addcmul_(self._served(), counts)
         self.count += counts
+        self.detect_crashes(self._out_of_bounds())
 
     def _serve(self, ids: Tensor) -> None:
         state = self.drones.bodies.state
@@ -256,15 +257,20 @@ class Coverage(DroneTask):
         """[N] Jain's index of rates [N, U]."""
         return rate.sum(1).square() / (rate.shape[1] * rate.square().sum(1)).clamp_min(1e-12)
 
-    def observe(self) -> dict[str, dict[str, Tensor]]:
-        c, b = self.cfg, self.drones.bodies
+    def _surroundings(self) -> dict[str, Tensor]:
+        """Users and other stations as each station observes them, [N, A, d] by term; views of one tensor."""
+        c = self.cfg
         radio.watch(
-            self._all.numpy(), b.state.numpy(), self.users.numpy(), self.rate.numpy(), self.server.numpy(),
-            self.load.numpy(), c.sight_m, c.near_users, c.neighbours, c.min_rate / _MBIT, self._seen.numpy(),
+            self._all.numpy(), self.drones.bodies.state.numpy(), self.users.numpy(), self.rate.numpy(),
+            self.server.numpy(), self.load.numpy(), c.sight_m, c.near_users, c.neighbours, c.min_rate / _MBIT,
+            self._seen.numpy(),
         )  # fmt: skip
-        watched = dict(zip(self._names, self._seen.split(self._widths, dim=-1), strict=True))
+        return dict(zip(self._names, self._seen.split(self._widths, dim=-1), strict=True))
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        b = self.drones.bodies
         own = {"place": b.pos - self._middle, "linear_velocity": b.lin_vel, "last_action": self.last_action}
-        return {"drone": {**watched, **own}}
+        return {"drone": {**self._surroundings(), **own}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         shape = self.power.shape
@@ -273,24 +279,17 @@ class Coverage(DroneTask):
                 "rate": (_MBIT * self.rate.mean(1))[:, None].expand(shape),
                 "fairness": self.fairness(self.rate)[:, None].expand(shape),
                 "energy": self.power / radio.HOVER_POWER,
-                "crash": self._crash(),
+                "crash": self.crashed.float(),
             }
         }
 
-    def _crash(self) -> Tensor:
-        """[N, A] float32, 1 where a station has hit the ground or another, or left where it may be."""
+    def _out_of_bounds(self) -> Tensor:
+        """[N, A] bool: stations outside the space where they may be."""
         c = self.cfg
         pos = self.drones.bodies.pos
         side = pos[..., :2].abs().amax(-1)
         height = pos[..., 2]
-        self._ground = height < self.drone.body_height
-        self._astray = (side > c.area_m + c.bounds_m) | (height < c.lowest_m) | (height > c.ceiling_m)
-        near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
-        near.diagonal(dim1=1, dim2=2).fill_(False)
-        self._hit = near.any(-1)
-        torch.logical_or(self._ground, self._astray, out=self.crashed)
-        self.crashed |= self._hit
-        return self.crashed.float()
+        return (side > c.area_m + c.bounds_m) | (height < c.lowest_m) | (height > c.ceiling_m)
 
     def metrics(self) -> dict[str, Tensor]:
         """Means over the episode so far: rate of a user (Mbit/s), Jain's index of the users' mean rates, rate of the worst
@@ -318,7 +317,7 @@ class Coverage(DroneTask):
         c = self.cfg
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            seen = dict(zip(self._names, self._seen.split(self._widths, dim=-1), strict=True))
+            seen = self._surroundings()
             to = torch.where(seen["own_share"] > 0, seen["own_users"], seen["poor_users"])
             velocity = 0.3 * to
             fast = velocity.norm(dim=-1, keepdim=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -118,7 +118,7 @@ class Downwash(Flock):
         self.buffer("clock", n, dtype=torch.int64)  # control steps flown: `steps` may start late (VecEnv.stagger)
         self.buffer("sums", n, a, 2)  # m, of the distances beneath and beside
         self.buffer("counts", n, a, 2)
-        self.leader: Pilot = self.pilot()
+        self.leader: CascadeController = self.cascade_controller()
         self.child("leader", self.leader)
         middle = torch.arange(a) - 0.5 * (a - 1)
         self.places = torch.stack((middle * self.cfg.spacing_m, torch.zeros(a), torch.full((a,), self.cfg.height_m)), 1)
@@ -193,7 +193,7 @@ class Downwash(Flock):
 
     def advance(self) -> None:
         self.clock += 1
-        self.keep_apart()
+        self.track_gaps()
         self._move()
         k = self.clock[:, None]
         cross = self.swing[..., 3] > 0
@@ -201,8 +201,10 @@ class Downwash(Flock):
         counts = since > self._settle
         beneath = self.side < self.cfg.beneath_m
         which = torch.stack((counts & beneath, counts & ~beneath), dim=-1).float()
-        self.sums.addcmul_(self.distances()[:, : self.pairs, None], which)
+        distance = self.distances()
+        self.sums.addcmul_(distance[:, : self.pairs, None], which)
         self.counts += which
+        self.detect_crashes(distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_flock(station_offset=self.target - self.drones.bodies.pos, station_velocity=self.velocity)
@@ -213,7 +215,7 @@ class Downwash(Flock):
         d = self.distances()
         off = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
         pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity": off}
-        return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.manners(d)).items()}}
+        return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.common_rewards()).items()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; mean distances from the station while it was beneath and while it was beside, of all agents (the present
@@ -233,5 +235,5 @@ class Downwash(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """The PID cascade, which knows nothing of wakes but what its integrals learn."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": pilot.act(self.target, self.velocity)[:, : self.pairs]}
+        controller = self.cascade_controller()
+        return lambda obs: {"drone": controller.act(self.target, self.velocity)[:, : self.pairs]}

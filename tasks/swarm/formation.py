@@ -138,12 +138,14 @@ class Formation(Flock):
         self.target.copy_(self._places.gather(1, self.own[..., None].expand(-1, -1, 3)))
 
     def advance(self) -> None:
-        self.keep_apart()
+        self.track_gaps()
         self._judge()
         counts = (self.steps > self.counted_from).float()
         self.hausdorff_sum.addcmul_(self.hausdorff, counts)
         self.astray_sum.addcmul_(self.astray, counts)
         self.counted += counts
+        away = (self.drones.bodies.pos - self.centre[:, None]).norm(dim=-1)
+        self.detect_crashes((away - self._reach).clamp_min(0.0) > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         state = self.drones.bodies.state.numpy()
@@ -162,14 +164,13 @@ class Formation(Flock):
         formation = apart / (1 + (1.6 * self.hausdorff).square())
         centre = (-self.astray).exp()
         shared = {"formation": formation, "centre": apart * centre, "placed": formation * centre}
-        away = (self.drones.bodies.pos - self.centre[:, None]).norm(dim=-1)
         return {
             "drone": {
                 **{name: value[:, None].expand_as(distance) for name, value in shared.items()},
                 "distance": distance,
                 "near": (-5.0 * distance).exp(),
                 "on_target": (-20.0 * distance).exp(),
-                **self.manners((away - self._reach).clamp_min(0.0)),
+                **self.common_rewards(),
             }
         }
 
@@ -192,8 +193,10 @@ class Formation(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies to the corner that is its own, and around those who are in its way."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": self.fly_apart(pilot, self.towards(self.target, 0.8), self.cfg.side_m, swirl=1.0)}
+        controller = self.cascade_controller()
+        return lambda obs: {
+            "drone": self.fly_apart(controller, self.towards(self.target, 0.8), self.cfg.side_m, swirl=1.0)
+        }
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         corner = {"size": 0.4 * self.drone.body_radius, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}

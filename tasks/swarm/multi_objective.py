@@ -266,7 +266,7 @@ class Swarm(DroneTask):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies to the shell and there away from the others, as charges on a sphere spread out."""
-        pilot = self.pilot()
+        controller = self.cascade_controller()
         radius = self.cfg.shell_m
         lowest = 4 * self.cfg.floor_m
 
@@ -277,7 +277,7 @@ class Swarm(DroneTask):
             aim = direction + 0.5 * push / push.norm(dim=-1, keepdim=True).clamp_min(1.0)
             place = self.goal[:, None] + radius * normalize(aim, dim=-1) + self.dodge()
             place[..., 2].clamp_(min=lowest)
-            return {"drone": pilot.act(place, self.goal_velocity[:, None].expand_as(place))}
+            return {"drone": controller.act(place, self.goal_velocity[:, None].expand_as(place))}
 
         return act
 

@@ -15,6 +15,7 @@ from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.base import GATE
 from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -182,10 +183,11 @@ class Race(Flock):
             self.before.numpy(), self.drones.bodies.state.numpy(), self._course, self.cfg.opening_m, BAR, DEPTH, self.body,
             self.following.numpy(), self.progress.numpy(), self.when.numpy(), self.hit.numpy(),
         )  # fmt: skip
-        self.keep_apart()
+        self.track_gaps()
         through = self.when >= 0
         if through.any():
             self._note(through)
+        self.detect_crashes(self.distances() > self.cfg.bounds_m)
 
     def _note(self, through: Tensor) -> None:
         """Count the gates passed in this step, and time the laps that end with them."""
@@ -199,15 +201,10 @@ class Race(Flock):
         self.passed += through
         self.target[world, drone] = self.gates[self.following[world, drone]]
 
-    def crash(self, distance: Tensor) -> Tensor:
-        super().crash(distance)
+    def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
+        super().detect_crashes(out_of_bounds, collision)
         self.crashed |= self.hit
-        return self.crashed.float()
-
-    def terminated(self) -> Tensor:
-        cause = super().terminated()
-        cause[self.hit.any(1)] = 4
-        return cause
+        self.crash_cause[self.hit] = GATE
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         if self.vision.on:
@@ -218,9 +215,9 @@ class Race(Flock):
         return {"drone": self.observe_flock(gate_offset=offset, gate_way=self.ways[ahead].flatten(-2))}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        manners = self.manners(self.distances())
-        del manners["alive"]  # waiting shall not pay
-        return {"drone": {"progress": self.progress.clone(), "passed": (self.when >= 0).float(), **manners}}
+        common = self.common_rewards()
+        del common["alive"]  # waiting must not pay
+        return {"drone": {"progress": self.progress.clone(), "passed": (self.when >= 0).float(), **common}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; the mean of the drones' fastest laps (the episode's length where none has flown any); gates passed, mean
@@ -240,7 +237,7 @@ class Race(Flock):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Everyone follows a smooth curve through the gates at 1.6 m/s, and keeps its distance."""
-        pilot = self.pilot()
+        controller = self.cascade_controller()
         speed = 1.6
         places, ways = self._racing_line()
         lead = round(0.3 * speed / float((places[:, 1:SAMPLES] - places[:, : SAMPLES - 1]).norm(dim=-1).mean()))
@@ -249,7 +246,7 @@ class Race(Flock):
             pos = self.drones.bodies.pos
             near = (places[self.following][:, :, :SAMPLES] - pos[:, :, None]).norm(dim=-1).argmin(-1)
             correction = self.drone.gains.position_kp[0] * (places[self.following, near] - pos)
-            return {"drone": self.fly_apart(pilot, correction + speed * ways[self.following, near + lead], 0.6)}
+            return {"drone": self.fly_apart(controller, correction + speed * ways[self.following, near + lead], 0.6)}
 
         return act
 

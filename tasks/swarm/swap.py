@@ -107,9 +107,10 @@ class Swap(Flock):
 
     def advance(self) -> None:
         self.path += (self.drones.bodies.pos - self.before).norm(dim=-1)
-        self.keep_apart()
+        self.track_gaps()
         self.distance.copy_(self.distances())
         self.there.add_(1).mul_(self.distance < self.cfg.arrive_m)
+        self.detect_crashes(self.distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self.observe_flock(goal_offset=self.target - self.drones.bodies.pos)}
@@ -118,7 +119,7 @@ class Swap(Flock):
         """`near` pulls over half a metre, `on_target` over the last decimetre."""
         d = self.distance
         pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp()}
-        return {"drone": {**pull, **self.manners(d)}}
+        return {"drone": {**pull, **self.common_rewards()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; `arrival_s`, when the last drone came to stay at its goal (the time flown while one has not); the
@@ -142,5 +143,7 @@ class Swap(Flock):
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies straight to its goal, retreats from those who are near, and turns right before those who come
         towards it."""
-        pilot = self.pilot()
-        return lambda obs: {"drone": self.fly_apart(pilot, self.towards(self.target, 0.8), 1.2, swirl=1.5, gain=1.5)}
+        controller = self.cascade_controller()
+        return lambda obs: {
+            "drone": self.fly_apart(controller, self.towards(self.target, 0.8), 1.2, swirl=1.5, gain=1.5)
+        }

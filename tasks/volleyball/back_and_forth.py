@@ -44,12 +44,16 @@ class VolleyBackAndForth(VolleyTask):
     targets: Tensor
     clock: Tensor
     fault: Tensor
+    distance: Tensor
+    in_row: Tensor
 
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
         for name in ("stayed", "targets", "clock", "fault"):
             self.buffer(name, n, dtype=torch.int64)
+        for name in ("distance", "in_row"):
+            self.buffer(name, n)
         self._ends = torch.tensor(self.ends)
 
     def groups(self) -> dict[str, Group]:
@@ -61,6 +65,8 @@ class VolleyBackAndForth(VolleyTask):
         for t in (self.stayed, self.targets, self.clock, self.fault):
             t[ids] = 0
         where = self.drones.bodies.pos[ids, 0]
+        self.in_row[ids] = 0.0
+        self.distance[ids] = (self.target[ids] - where).norm(dim=-1)
         self.log.note(ids, torch.zeros(len(ids)), rally.TAKE_OFF, 0, where)
 
     @property
@@ -71,10 +77,10 @@ class VolleyBackAndForth(VolleyTask):
     def advance(self) -> None:
         self.clock += 1
         pos = self.drones.bodies.pos[:, 0]
-        self.distance = (self.target - pos).norm(dim=-1)
+        self.distance.copy_((self.target - pos).norm(dim=-1))
         near = self.distance < self.cfg.near_m
         self.stayed.add_(1).mul_(near)
-        self.in_row = self.stayed.float()  # c of the reward, before the target changes
+        self.in_row.copy_(self.stayed)  # c of the reward, before the target changes
         reached = self.stayed >= self.cfg.stay_steps
         if reached.any():
             self._note(reached, rally.TARGET, pos)

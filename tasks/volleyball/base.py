@@ -20,15 +20,14 @@ import torch
 from torch import Tensor
 
 from rookery.assets.court import check_court, court
-from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ball as ball_spec
-from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import Drones, action_spec
-from rookery.robots.drones.iris import IRIS
+from rookery.robots.drones.model import add_drone
+from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
@@ -39,7 +38,6 @@ from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
 from rookery.tasks.volleyball.state import STATE, TERMS, drone_state
 
-DRONES = {d.name: d for d in (IRIS, CRAZYFLIE_21)}
 CTBR_RATE = math.radians(0.8 * 180.0)  # rad/s on all axes, of a ctbr action of 1 (facts/drones.md 1.3)
 
 
@@ -65,7 +63,7 @@ BALLS = {
 class VolleyConfig:
     """Values that every volleyball task has."""
 
-    drone: str = "iris"  # or "crazyflie21"
+    drone: str = "iris"  # one of robots.drones.table.DRONES
     racket_radius_m: float = 0.2  # m
     action: str = (
         "rotor_thrust"  # VolleyBots' PRT: linear in each rotor's thrust; or ctbr, attitude, velocity, position
@@ -118,13 +116,12 @@ class VolleyTask(Task):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
-        if c.drone not in DRONES:
-            raise unknown("drone", c.drone, DRONES)
         if c.ball not in BALLS:
             raise unknown("ball", c.ball, BALLS)
         self.ball_kind = BALLS[c.ball]
         self.air = effects(c.effects or self.ball_kind.effects)
-        self.drone: DroneParameters = replace(DRONES[c.drone], max_rate=(CTBR_RATE,) * 3)
+        self.drone: DroneParameters = replace(find_drone(c.drone), max_rate=(CTBR_RATE,) * 3)
+        check_flies(self.drone)
         try:
             check_court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, self.anchors)
         except ValueError as e:
@@ -175,18 +172,10 @@ class VolleyTask(Task):
         return Rules(0.5 * c.court_length_m, 0.5 * c.court_width_m, c.net_height_m, self.ball_kind.radius, **others)
 
     def scene(self) -> Scene:
-        c, d, b = self.cfg, self.drone, self.ball_kind
+        c, b = self.cfg, self.ball_kind
 
         def base() -> mujoco.MjSpec:
             return court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, solid_net=c.solid_net)
-
-        def drone() -> mujoco.MjSpec:
-            x, y, z = d.inertia
-            return quadrotor_spec(
-                mass=d.mass, inertia=(x, y, min(z, x + y)), rotor_positions=d.rotor_positions, rotor_directions=d.directions,
-                propeller_radius=d.propeller_radius, body_radius=d.body_radius, body_height=d.body_height, look=d.look,
-                racket_radius=c.racket_radius_m if self.has_ball else 0.0,
-            )  # fmt: skip
 
         def ball() -> mujoco.MjSpec:
             return ball_spec(b.radius, b.mass, restitution=b.restitution, friction=(b.friction, 0.0, 0.0))
@@ -194,9 +183,7 @@ class VolleyTask(Task):
         scene = Scene(base, dt=c.dt, integrator="euler")
         scene.effects = self.air
         for name, anchor in zip(self.names, self.anchors, strict=True):
-            scene.add(drone, name, pos=anchor)
-            scene.inertia[f"{name}/base"] = d.inertia
-            scene.multirotors[name] = d
+            add_drone(scene, name, self.drone, anchor, c.racket_radius_m if self.has_ball else 0.0)
         if self.has_ball:
             x, y, z = self.anchors[0]
             scene.add(ball, "ball", pos=(x, y, z + c.ball_above_m))
@@ -241,7 +228,6 @@ class VolleyTask(Task):
             self.ball = self.world.bodies(["ball/base"])
             self.touches = self.world.touches("ball/ball", self.touched)
             self._when = torch.full((n, len(self.touched)), math.inf)
-            self._ball_mass = self.world.params.nominal("mass", ["ball/base"])
             self.referee = Referee(n, self.rules(), self.sides, self.cfg.control_dt, self.cfg.dt)
             self.child("referee", self.referee)
             self.log = self.referee.log
@@ -249,11 +235,8 @@ class VolleyTask(Task):
     def parameters(self) -> dict[str, Parameter]:
         out = self.drones.parameters()
         if self.has_ball:
-
-            def write(ids: Tensor, v: Tensor) -> None:
-                self.world.params.set("mass", ["ball/base"], self._ball_mass * v[:, None], ids)
-
-            out["ball_mass"] = Parameter("mass of the ball", "1", 1.0, 0.1, 10.0, write)
+            set_ball_mass = scaled(self.world.params, ["ball/base"], "mass")
+            out["ball_mass"] = Parameter("mass of the ball", "1", 1.0, 0.1, 10.0, set_ball_mass)
         return out
 
     def servers(self, ids: Tensor) -> Tensor:

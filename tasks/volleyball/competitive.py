@@ -15,6 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rookery.sim.env import Team
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -30,6 +31,7 @@ from rookery.tasks.volleyball.competition import (
     earn,
     relations,
 )
+from rookery.tasks.volleyball.rally import DRONE_FAULTS
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
 from rookery.tasks.volleyball.state import drone_state
 from rookery.tasks.volleyball.symmetry import Place, far_places
@@ -93,6 +95,7 @@ class Match(VolleyTask):
 
     turned: ClassVar[bool] = True
     headline: ClassVar[str] = "crossings"
+    event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "crash", "point_near", "point_far")
     server: ClassVar[int] = 0
     """Which drone of a side serves."""
     terms: ClassVar[dict[str, int]]
@@ -110,14 +113,32 @@ class Match(VolleyTask):
         return slice(self.num_drones // 2, self.num_drones)
 
     @property
-    def teams(self) -> bool:
+    def in_teams(self) -> bool:
         """Whether a side has more than one drone."""
         return self.num_drones > 2
+
+    def teams(self) -> dict[str, Team]:
+        agents = tuple(range(self.num_drones))
+        return {"near": {"drone": agents[self.near]}, "far": {"drone": agents[self.far]}}
+
+    def events(self) -> dict[str, Tensor]:
+        r = self.referee
+        lost = r.loser[:, None] == torch.arange(2)
+        agents = torch.arange(self.num_drones)
+        by_drone = torch.isin(r.fault, torch.tensor(DRONE_FAULTS, dtype=r.fault.dtype))[:, None]
+        crashed = by_drone & ((r.culprit[:, None] == agents) | (r.partner[:, None] == agents))
+        return {
+            "hit": r.hit_now > 0,
+            "crossed_net": r.crossed != 0,
+            "crash": crashed,
+            "point_near": lost[:, 1],
+            "point_far": lost[:, 0],
+        }
 
     def rules(self) -> Rules:
         c = self.cfg
         return self.court_rules(
-            order=TEAMS if self.teams else ALTERNATE, bounds=ON_GROUND if self.teams else IN_THE_AIR,
+            order=TEAMS if self.in_teams else ALTERNATE, bounds=ON_GROUND if self.in_teams else IN_THE_AIR,
             ball_low=0.2, drone_low=c.drone_low_m, drone_net=PLANE, apart=c.apart_m,
         )  # fmt: skip
 
@@ -126,7 +147,7 @@ class Match(VolleyTask):
         drone = "world, turned for the far side"
         anchor, ball, velocity = self.ball_terms()
         turn = Term("turn", 2, "1")  # own, the other's
-        if self.teams:
+        if self.in_teams:
             others: tuple[Term, ...] = (
                 anchor, ball, velocity, turn,
                 Term("number", a, "1"),  # one-hot: which drone of its side this is
@@ -161,7 +182,7 @@ class Match(VolleyTask):
         drone_state(x, self.drones.rotor_speed.numpy(), self._turned.numpy(), out)
         relations(
             0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet.turn,
-            self.referee.sheet.used, self.teams, out,
+            self.referee.sheet.used, self.in_teams, out,
         )  # fmt: skip
         return {"drone": self._views}
 
@@ -169,7 +190,7 @@ class Match(VolleyTask):
         assert self.ball is not None
         x = self.drones.bodies.state.numpy()
         earn(
-            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet, self.teams, self._lines,
+            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet, self.in_teams, self._lines,
             self.cfg.drone_low_m, self.cfg.apart_m, self._earned.numpy(),
         )  # fmt: skip
         return {"drone": self._paid}

@@ -1,12 +1,11 @@
-"""A small environment in which what matters is not measured, with the interface of `sim.vec_env.VecEnv`."""
+"""A small environment in which what matters is not measured."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
+from rookery.sim.env import Env
 from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.random import Streams
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -15,7 +14,7 @@ ACTION = ActionSpec("follow", ("u",), (-1.0,), (1.0,), ("m/s",), (0.0,))
 HORIZON = 20
 
 
-class Drift:
+class Drift(Env):
     """Points drift along a line with a velocity that nobody measures; an agent earns for acting like that velocity.
 
     An episode's goal, which is not observed either, is told in the worlds of `reveal_future_mask`.
@@ -23,7 +22,6 @@ class Drift:
 
     control_dt = 0.5
     device = torch.device("cpu")
-    active = None
     task_id = "drift"
     state_size = 0
     max_episode_steps = HORIZON
@@ -39,7 +37,8 @@ class Drift:
         self.groups = {"point": spec}
         self.num_envs = num_envs
         self.told = told
-        self.task = SimpleNamespace(causes=())
+        self.fixed_state = None
+        self.taking_part = None
         self.generator = torch.Generator().manual_seed(seed)
         self.pipeline = ObservationPipeline(spec, num_envs, self.control_dt, Streams(num_envs, seed))
         self.x, self.v, self.goal = (torch.zeros(num_envs, agents, size) for size in (1, 1, 2))
@@ -75,6 +74,14 @@ class Drift:
         return {"point": obs}, {"point": reward}, never, over, info
 
     @property
+    def state(self):
+        return super().state if self.fixed_state is None else self.fixed_state
+
+    @property
+    def active(self):
+        return self.taking_part
+
+    @property
     def privileged_targets(self):
         both = torch.cat((0.5 * self.v, self.goal), -1)
         return {"point": both[..., : self.groups["point"].target_size]}
@@ -82,6 +89,9 @@ class Drift:
     @property
     def reveal_future_mask(self):
         return torch.arange(self.num_envs) % 2 == 0 if self.told else None
+
+    def close(self):
+        pass
 
     def state_dict(self):
         own = {name: getattr(self, name).clone() for name in ("x", "v", "goal", "clock")}

@@ -1,4 +1,4 @@
-"""A small vectorised environment with the interface of `sim.vec_env.VecEnv`, exact to save and restore.
+"""A small vectorised environment exact to save and restore.
 
 Each agent is a point on a line that its action pushes; the reward is minus its distance from the origin.
 Episodes are cut at `max_episode_steps`, and end when the first agent strays beyond `limit`.
@@ -6,16 +6,16 @@ Episodes are cut at `max_episode_steps`, and end when the first agent strays bey
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import torch
 from torch import Tensor
 
+from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group, Term
 
 
-class FakeEnv:
+class FakeEnv(Env):
     control_dt = 0.01
+    causes = ("strayed",)
 
     def __init__(self, num_envs=8, agents=1, obs=3, act=1, horizon=20, limit=3.0, seed=0, drop_out=False, vector=False):
         self.num_envs = num_envs
@@ -23,8 +23,6 @@ class FakeEnv:
         self.limit = limit
         self.device = torch.device("cpu")
         self.task_id = "fake"
-        self.task = SimpleNamespace(causes=("strayed",))
-        self.world = None
         names = tuple(f"a{i}" for i in range(act))
         action = ActionSpec("push", names, (-1.0,) * act, (1.0,) * act, ("1",) * act, (0.1,) * act)
         self.groups = {"point": Group(agents, (Term("state", obs),), action)}

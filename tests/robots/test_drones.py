@@ -1,4 +1,4 @@
-"""Drones in a world: every action kind of every type, flown by the classical pilot, and what their declarations promise."""
+"""Drones in a world: every action kind of every type under the classical controller, and what declarations promise."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rookery.robots.drones.drone import LEVELS, WORKSPACE, Drones, action_spec
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import MEMORY_SIZE
+from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
 from rookery.sim.engines.rotor import layout
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.world import World
-from rookery.tasks.drones.base import DRONES
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
 every_drone = pytest.mark.parametrize("drone", DRONES)
@@ -45,10 +45,10 @@ def level(env: VecEnv, height: float = 2.0) -> torch.Tensor:
 
 def fly(env: VecEnv) -> dict[str, torch.Tensor]:
     """One whole episode of every world by the baseline; gives its record."""
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset()
     for _ in range(env.max_episode_steps):
-        obs, _, _, _, info = env.step(pilot(obs))
+        obs, _, _, _, info = env.step(controller(obs))
     return info.get("episode", {"ids": torch.zeros(0)})
 
 

@@ -12,21 +12,15 @@ from torch import Tensor
 
 from rookery.assets.panda import JOINTS, LOWER, TORQUE, UPPER
 from rookery.assets.scenery import box, table
+from rookery.robots.manipulators.action_kinds import action_kinds, find_action
 from rookery.robots.manipulators.kernels import WORLDS_EACH, track_pose
-from rookery.robots.manipulators.panda import (
-    KINDS,
-    SPEED,
-    STEP,
-    STIFFNESS,
-    TORQUE_RATE,
-    TURN,
-    Panda,
-    add_panda,
-)
+from rookery.robots.manipulators.manipulator import Manipulator, add_manipulator
+from rookery.robots.manipulators.panda import PANDA
+from rookery.robots.manipulators.tool_actions import ROTATION_STEP, STEP, STIFFNESS
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation import tabletop
+from rookery.tasks.manipulation import meta_world
 
 DT, K = 0.0025, 5
 PLACE = {"pos": (0.1, -0.2, 0.3), "quat": (math.cos(0.4), 0.0, 0.0, math.sin(0.4))}
@@ -35,19 +29,19 @@ HOME = torch.tensor((0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4), dtype=torch.fl
 
 def bench(
     n: int, action: str = "cartesian", *, thing: bool = False, integrator: str = "implicitfast", **options
-) -> Panda:
+) -> Manipulator:
     """Pandas at home over a table, on a base that is neither at the origin nor straight."""
     scene = Scene(lambda: table(visual=False), dt=DT, integrator=integrator)
-    add_panda(scene, action=action, **PLACE)
+    add_manipulator(scene, PANDA, find_action(action), **PLACE)
     if thing:
         scene.add(lambda: box([0.04] * 3, 0.1), "cube", pos=(0.5, 0.0, 0.02))
-    robot = Panda(MujocoWorld(scene, n, threads=1), action=action, control_dt=K * DT, **options)
+    robot = Manipulator(MujocoWorld(scene, n, threads=1), PANDA, find_action(action), control_dt=K * DT, **options)
     robot.reset(torch.arange(n), HOME.expand(n, 7))
     robot.refresh()
     return robot
 
 
-def go(robot: Panda, action: Tensor, steps: int = 1) -> None:
+def go(robot: Manipulator, action: Tensor, steps: int = 1) -> None:
     """Give [D] or [N, D] actions; the gripper stays open."""
     n = robot.world.num_envs
     full = torch.cat((action.float().expand(n, -1), torch.full((n, 1), -1.0)), 1)
@@ -79,7 +73,7 @@ def test_the_tool_is_where_mujoco_has_it() -> None:
     for i in range(16):
         site = robot.world.mj_data(i).site("panda/tcp")
         assert np.abs(robot.tool[i].numpy() - site.xpos).max() < 1e-6
-        assert np.abs(robot.turn[i].numpy() - site.xmat.reshape(3, 3)).max() < 1e-6
+        assert np.abs(robot.rotation[i].numpy() - site.xmat.reshape(3, 3)).max() < 1e-6
     assert torch.allclose(robot.opening, torch.full((16,), 0.08))
     assert torch.allclose(robot.goal.float(), robot.tool, atol=1e-6)
 
@@ -89,10 +83,10 @@ def test_joints_for_random_poses() -> None:
     other = bench(200)
     other.reset(torch.arange(200), some_joints(200, 1))
     goal = other.goal.clone()
-    turn = other.goal_turn.clone()
+    turn = other.goal_rotation.clone()
     q = robot.joints_for(goal, turn)
     other.reset(torch.arange(200), q)
-    assert (other.goal - goal).norm(dim=1).max() < 1e-4 and angle(other.goal_turn, turn).max() < 1e-3
+    assert (other.goal - goal).norm(dim=1).max() < 1e-4 and angle(other.goal_rotation, turn).max() < 1e-3
     assert (q >= torch.tensor(LOWER)).all() and (q <= torch.tensor(UPPER)).all()
     with pytest.raises(RookeryError, match=r"\(2\.000, 0\.000, 0\.500\)"):
         robot.joints_for(torch.tensor([[2.0, 0.0, 0.5]]))
@@ -128,7 +122,7 @@ def test_track_pose_is_damped_least_squares() -> None:
         # min |J dq - e|^2 + d^2 |dq - pull|^2, as one system of equations
         system = np.concatenate((jac, 0.03 * np.eye(7)))
         want = q[0] + np.linalg.lstsq(system, np.concatenate((error, 0.03 * pull)), rcond=None)[0]
-        track_pose(q, goal[None], wish[None], *robot._chain, low, high, home, 0.03, 0.02, 10.0, 1)
+        track_pose(q, goal[None], wish[None], *robot.chain, low, high, home, 0.03, 0.02, 10.0, 1)
         assert np.abs(q[0] - np.clip(want, low, high)).max() < 1e-9
 
 
@@ -136,7 +130,7 @@ def test_results_do_not_depend_on_the_number_of_worlds() -> None:
     n = 3 * WORLDS_EACH + 1
     robot = bench(n, thing=False)
     q = some_joints(n, 3).numpy()
-    arguments = (robot.goal.numpy(), robot.goal_turn.numpy(), *robot._chain, robot._lower, robot._upper, HOME.numpy())
+    arguments = (robot.goal.numpy(), robot.goal_rotation.numpy(), *robot.chain, robot.lower, robot.upper, HOME.numpy())
     one = q[-5:].copy()
     track_pose(q, *arguments, 0.02, 0.02, 0.2, 3)
     track_pose(one, arguments[0][-5:], arguments[1][-5:], *arguments[2:], 0.02, 0.02, 0.2, 3)
@@ -145,8 +139,9 @@ def test_results_do_not_depend_on_the_number_of_worlds() -> None:
 
 def test_all_places_of_the_table_top_tasks_are_within_reach() -> None:
     """Corners of the ranges of facts 4.1, of the ten tasks, and of all goals in the air."""
-    scene = add_panda(Scene(lambda: table(visual=False), dt=DT), pos=tabletop.BASE, quat=tabletop.FACING)
-    robot = Panda(MujocoWorld(scene, 1, threads=1), home=tabletop.HOME)
+    scene = Scene(lambda: table(visual=False), dt=DT)
+    add_manipulator(scene, PANDA, find_action("cartesian"), pos=meta_world.BASE, quat=meta_world.FACING)
+    robot = Manipulator(MujocoWorld(scene, 1, threads=1), PANDA, find_action("cartesian"), home=meta_world.HOME)
     x, low = (-0.1, 0.1), 0.02  # m, the middle of what lies on the table
     places = [(a, b, c) for a in x for b in (0.6, 0.7, 0.8, 0.9) for c in (low, 0.05, 0.15, 0.3)]
     places += [(a, 0.9 - out, 0.09) for a in x for out in (0.0, 0.16, 0.2)]  # drawers
@@ -160,7 +155,7 @@ def test_all_places_of_the_table_top_tasks_are_within_reach() -> None:
     one = torch.arange(1)
     for i in range(len(places)):
         robot.reset(one, q[i : i + 1])
-        assert robot.goal_turn[0, 2, 2] < -0.99
+        assert robot.goal_rotation[0, 2, 2] < -0.99
 
 
 # limits
@@ -177,8 +172,8 @@ def test_torques_and_their_rates_hold_exactly(kind: str) -> None:
         go(robot, action)
     torques = torch.stack(seen)
     assert (torques.abs() <= torch.tensor(TORQUE, dtype=torch.float32)).all()
-    assert torques.diff(dim=0).abs().max() <= TORQUE_RATE * DT * (1 + 1e-5)
-    assert torques.diff(dim=0).abs().max() > 0.99 * TORQUE_RATE * DT
+    assert torques.diff(dim=0).abs().max() <= PANDA.torque_rate * DT * (1 + 1e-5)
+    assert torques.diff(dim=0).abs().max() > 0.99 * PANDA.torque_rate * DT
 
 
 def test_the_tool_is_slower_than_the_robot_allows() -> None:
@@ -212,7 +207,7 @@ def test_gravity_compensation_holds_still() -> None:
 def test_the_tool_goes_where_told(kind: str) -> None:
     robot = bench(6, kind)
     start = robot.tool.clone()
-    turn = robot.turn.clone()
+    turn = robot.rotation.clone()
     d = robot.spec.size - 1
     ways = torch.eye(6)[:, :d] if d == 6 else torch.cat((torch.eye(3), -torch.eye(3)))
     go(robot, 0.4 * ways, 16)
@@ -220,7 +215,7 @@ def test_the_tool_goes_where_told(kind: str) -> None:
     move = 16 * 0.4 * STEP * ways[:, :3]
     near = 1e-3 if kind != "impedance" else 2e-3
     assert (robot.tool - start - move).norm(dim=1).max() < near
-    spin = 16 * 0.4 * TURN
+    spin = 16 * 0.4 * ROTATION_STEP
     for i in range(6):
         want = turn[i]
         if d == 6 and i >= 3:
@@ -231,7 +226,7 @@ def test_the_tool_goes_where_told(kind: str) -> None:
             about[j, k] = -s
             about[k, j] = s
             want = about @ want
-        assert angle(robot.turn[i : i + 1], want[None]) < (0.005 if kind != "impedance" else 0.02)
+        assert angle(robot.rotation[i : i + 1], want[None]) < (0.005 if kind != "impedance" else 0.02)
 
 
 def test_joint_position() -> None:
@@ -250,7 +245,7 @@ def test_joint_velocity_is_reached_and_ends_before_the_limits() -> None:
     robot.reset(torch.arange(14), torch.tensor((0.0, 0, 0, -1.6, 0, 1.8, 0)).expand(14, 7))
     share = torch.tensor([0.3, -0.3])[:, None, None] * torch.eye(7)
     go(robot, share.reshape(14, 7), 24)
-    want = share.reshape(14, 7) * torch.tensor(SPEED)
+    want = share.reshape(14, 7) * torch.tensor(PANDA.speed)
     moving = want != 0
     assert (robot.vel[moving] / want[moving] - 1).abs().max() < 0.02
     assert robot.vel[~moving].abs().max() < 0.01
@@ -292,8 +287,8 @@ def test_impedance_is_a_spring() -> None:
 
 def test_unknown_kinds() -> None:
     with pytest.raises(RookeryError, match="cartesian"):
-        add_panda(Scene(), action="cartesain")
-    assert all(bench(1, kind).spec.kind == kind for kind in KINDS)
+        find_action("cartesain")
+    assert all(bench(1, kind).spec.kind == kind for kind in action_kinds())
 
 
 # long runs
@@ -348,9 +343,9 @@ def test_a_grasped_cube_does_not_slip() -> None:
     assert float((cube.pos[:, 0] - robot.tool - held).norm()) < 1e-3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", action_kinds())
 def test_a_resumed_run_is_the_same(kind: str) -> None:
-    def act(robot: Panda, seed: int) -> None:
+    def act(robot: Manipulator, seed: int) -> None:
         g = torch.Generator().manual_seed(seed)
         for _ in range(12):
             robot.apply(torch.rand(3, robot.spec.size, generator=g) * 2 - 1)

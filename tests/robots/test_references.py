@@ -11,46 +11,39 @@ import torch
 from torch import Tensor
 
 from rookery.assets.panda import ARMATURE, LOWER, UPPER
-from rookery.robots.manipulators.panda import (
-    ACCELERATION,
-    HOME,
-    INERTIAL,
-    JERK,
-    LEAD,
-    RATE_SHARE,
-    SPEED,
-    STEP,
-    TORQUE_RATE,
-    Panda,
-    add_panda,
-)
+from rookery.robots.manipulators.action_kinds import find_action
+from rookery.robots.manipulators.manipulator import RATE_SHARE, Manipulator, add_manipulator
+from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.references import follow
+from rookery.robots.manipulators.tool_actions import LEAD, STEP
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.scene import Scene
 
 DT, K = 0.0025, 5
-LIMITS = np.array((SPEED, ACCELERATION, JERK))
+LIMITS = np.array((PANDA.speed, PANDA.acceleration, PANDA.jerk))
 LOW = np.array(LOWER) + 0.05
 HIGH = np.array(UPPER) - 0.05
 
 
-def arms(n: int, action: str = "cartesian", dt: float = DT) -> Panda:
+def arms(n: int, action: str = "cartesian", dt: float = DT) -> Manipulator:
     """Pandas at home, with nothing to touch."""
-    scene = add_panda(Scene(mujoco.MjSpec, dt=dt, integrator="discrete"), action=action)
-    robot = Panda(MujocoWorld(scene, n, threads=1), action=action, control_dt=K * DT)
-    robot.reset(torch.arange(n), torch.tensor(HOME).expand(n, 7))
+    scene = Scene(mujoco.MjSpec, dt=dt, integrator="discrete")
+    add_manipulator(scene, PANDA, find_action(action))
+    robot = Manipulator(MujocoWorld(scene, n, threads=1), PANDA, find_action(action), control_dt=K * DT)
+    robot.reset(torch.arange(n), torch.tensor(PANDA.home).expand(n, 7))
     robot.refresh()
     return robot
 
 
-def advance(robot: Panda, goal: np.ndarray, reference: np.ndarray, together: bool = True, dt: float = DT) -> None:
+def advance(robot: Manipulator, goal: np.ndarray, reference: np.ndarray, together: bool = True, dt: float = DT) -> None:
     """One physics step of bare references [n, 3, 7]."""
     n = len(goal)
     rows = np.zeros((n, 1, 8), np.float32)
     grip = np.zeros(n, np.float32)
-    rate = RATE_SHARE * TORQUE_RATE
+    rate = RATE_SHARE * PANDA.torque_rate
     follow(
-        goal, reference, together, np.array((LOW, HIGH, *LIMITS, INERTIAL)), rate, *robot._chain, robot._links, ARMATURE,
+        goal, reference, together, np.array((LOW, HIGH, *LIMITS, PANDA.inertial_torque)), rate, *robot.chain, robot._links,
+        ARMATURE,
         np.zeros(7), dt, grip, rows,
     )  # fmt: skip
 
@@ -97,9 +90,9 @@ def test_a_velocity_keeps_its_direction_while_it_is_reached() -> None:
     n = 32
     rng = np.random.default_rng(1)
     robot = arms(1)
-    wish = 0.4 * np.array(SPEED) * rng.uniform(-1, 1, (n, 7))
+    wish = 0.4 * np.array(PANDA.speed) * rng.uniform(-1, 1, (n, 7))
     reference = np.zeros((n, 3, 7))
-    reference[:, 0] = HOME
+    reference[:, 0] = PANDA.home
     for _ in range(60):
         advance(robot, wish, reference, together=False)
         v = reference[:, 1]
@@ -131,7 +124,7 @@ def test_straight_moves_at_full_speed_are_straight(kind: str) -> None:
         robot.refresh()
         moved = robot.tool.double().numpy() - start
         aside = np.maximum(aside, np.linalg.norm(moved - (moved * line).sum(1)[:, None] * line, axis=1))
-        ahead = robot.goal.numpy() - robot._place(robot.reference[:, 0])[0].numpy()
+        ahead = robot.goal.numpy() - robot.tool_at(robot.reference[:, 0])[0].numpy()
         assert np.abs(ahead).max() < LEAD + 1e-9
     short = (robot.goal - robot.tool).norm(dim=1)
     print("aside mm", 1e3 * np.median(aside), 1e3 * aside.max(), "short mm", 1e3 * short.max())
@@ -154,7 +147,7 @@ def test_the_mass_matrix_is_mujocos() -> None:
         rows = np.zeros((1, 1, 8), np.float32)
         reference[0, 0] = q
         follow(
-            goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot._chain, robot._links, ARMATURE,
+            goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot.chain, robot._links, ARMATURE,
             np.zeros(7), DT, np.zeros(1, np.float32), rows,
         )  # fmt: skip
         change = mass_matrix(robot.world.model, q) @ reference[0, 2]
@@ -167,7 +160,7 @@ def test_references_keep_all_limits_whatever_is_asked_for(together: bool) -> Non
     n = 48
     rng = np.random.default_rng(4)
     robot = arms(1)
-    low, high = (LOW, HIGH) if together else (-np.array(SPEED), np.array(SPEED))
+    low, high = (LOW, HIGH) if together else (-np.array(PANDA.speed), np.array(PANDA.speed))
     reference = np.zeros((n, 3, 7))
     goal = np.zeros((n, 7))
     reference[:, 0] = 0.5 * (LOW + HIGH)
@@ -193,7 +186,7 @@ def test_references_keep_all_limits_whatever_is_asked_for(together: bool) -> Non
     assert beyond < 0.04  # of 0.05, the margin to the limits of position
 
 
-def torques(robot: Panda, act: list[Tensor]) -> np.ndarray:
+def torques(robot: Manipulator, act: list[Tensor]) -> np.ndarray:
     """[K T, N, 7] N m that moved the joints in each physics step, by inverse dynamics, without gravity's.
 
     Not the servos' own figure: that is of the step's beginning, and what an implicit integrator applies is that of its end.
@@ -235,5 +228,5 @@ def test_torques_rate_in_free_motion(kind: str, held: int) -> None:
         act.append(action)
     rates = np.abs(np.diff(torques(robot, act), axis=0)).max(2) / robot.world.dt
     print("N m/s, median, 99 %, 99.9 %, most", np.quantile(rates, (0.5, 0.99, 0.999, 1.0)).round())
-    assert np.quantile(rates, 0.999) < TORQUE_RATE
+    assert np.quantile(rates, 0.999) < PANDA.torque_rate
     assert np.quantile(rates, 0.5) > 50.0  # it moved

@@ -13,7 +13,7 @@ import pytest
 
 from rookery.cli.main import COMMANDS, main
 
-SMALL = ["--num-envs", "8", "--ppo", "steps=16", "--ppo", "minibatches=1", "--ppo", "epochs=1"]
+SMALL = ["--num-envs", "8", "--ppo", "rollout_steps=16", "--ppo", "minibatches=1", "--ppo", "epochs=1"]
 
 
 def rookery(*words: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
@@ -105,7 +105,9 @@ def test_process_exit_codes():
         ("bench env drone-hover --seconds long", "--seconds needs a number, got 'long'"),
         ("train drone-hover --steps -5", "--steps must be above 0"),
         ("train drone-hover --ppo learning_rat=1", "did you mean 'learning_rate'?"),
-        ("train drone-hover --ppo steps=soon", "wrong kind"),
+        ("train drone-hover --ppo rollout_steps=soon", "rollout_steps is 'soon': give a whole number"),
+        ("train drone-hover --ppo hidden=64", "hidden is 64: give a list"),
+        ("train drone-hover --ppo epochs=2.5", "epochs is 2.5: give a whole number"),
         ("train drone-hover --set mass", "--set takes name=value, got 'mass'"),
         ("train drone-hover --set mass=heavy", "--set mass needs a number, got 'heavy'"),
         ("train drone-hover --set mas=1.2", "did you mean 'mass'?"),

@@ -67,7 +67,19 @@ def test_a_clone_is_a_run(demos, capsys, tmp_path):
     assert answer(capsys, "eval", out, "--episodes", 2)["episodes"] == 2
     again = answer(capsys, "demos", "record", out, "--episodes", 1, "--out", tmp_path / "again")
     assert (again["episodes"], again["frames"]) == (1, 20)
-    words = ["train", "drone-hover", "--init", out, "--steps", 128, "--num-envs", 8, "--ppo", "steps=16", "--out"]
+    words = [
+        "train",
+        "drone-hover",
+        "--init",
+        out,
+        "--steps",
+        128,
+        "--num-envs",
+        8,
+        "--ppo",
+        "rollout_steps=16",
+        "--out",
+    ]
     answer(capsys, *words, tmp_path / "ppo", "--ppo", "hidden=[8]", *config)
 
 

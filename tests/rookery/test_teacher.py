@@ -97,7 +97,7 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "student"
-    small = ["--num-envs", "8", "--steps", "1024", "--ppo", "hidden=[16]", "--ppo", "steps=16"]
+    small = ["--num-envs", "8", "--steps", "1024", "--ppo", "hidden=[16]", "--ppo", "rollout_steps=16"]
     wanted = ["--algorithm", "imitate", "--teacher", "go2-velocity", "--config", "history=2", "--out", str(out)]
     assert main(["train", "go2-velocity", *wanted, "--json", *small]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == str(out)

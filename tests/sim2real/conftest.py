@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from rookery.policies.policy import Policy
+from rookery.sim.config import to_dict
+from rookery.sim.env import Deployment, Env
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim2real.contract import build_contract
 from rookery.sim2real.export.bundle import export_bundle
@@ -43,9 +44,38 @@ def make_group(count: int = 1) -> Group:
     return Group(count, terms, action)
 
 
-def make_env(**groups: Group) -> Any:
-    task = SimpleNamespace(cfg=Config())
-    return SimpleNamespace(groups=groups or {"drone": make_group()}, control_dt=0.01, task_id="drone-hover", task=task)
+class DeclaredEnv(Env):
+    """The declarations of a task, without worlds."""
+
+    control_dt = 0.01
+    task_id = "drone-hover"
+
+    def __init__(self, groups: dict[str, Group], deployment: Deployment) -> None:
+        self.groups = groups
+        self._deployment = deployment
+
+    def deployment(self) -> Deployment:
+        return self._deployment
+
+    def reset(self, seed=None):
+        raise NotImplementedError
+
+    def step(self, actions):
+        raise NotImplementedError
+
+    def close(self):
+        pass
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def make_env(deployment: Deployment | None = None, **groups: Group) -> DeclaredEnv:
+    deployment = deployment or Deployment(config=to_dict(Config()), physics_dt=0.002)
+    return DeclaredEnv(groups or {"drone": make_group()}, deployment)
 
 
 def make_policy(

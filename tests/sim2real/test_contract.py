@@ -7,11 +7,11 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.contract import (
@@ -72,11 +72,12 @@ def test_contract_says_what_the_declarations_say(contract: Contract) -> None:
 
 
 def test_task_may_give_safety_limits_and_actuator_order() -> None:
-    env = make_env()
-    env.task = SimpleNamespace(
-        cfg=env.task.cfg,
-        safety_limits={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
-        actuator_order={"drone": ("m1", "m2", "m3", "m4")},
+    env = make_env(
+        Deployment(
+            physics_dt=0.002,
+            safety={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
+            actuators={"drone": ("m1", "m2", "m3", "m4")},
+        )
     )
     group = build_contract(env, assumed_delay=(0.0, 0.02))["groups"]["drone"]
     assert group["safety"] == {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}

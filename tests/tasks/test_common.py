@@ -257,9 +257,9 @@ def test_the_baseline_beats_random_actions(task):
     score = {}
     for who in ("baseline", "random"):
         env = make(task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") else {})
-        pilot = env.task.controller()
+        controller = env.task.controller()
         rng = torch.Generator().manual_seed(0)
-        if pilot is None:
+        if controller is None:
             assert task in UNSCRIPTED
             return
         obs, _ = env.reset()
@@ -268,7 +268,7 @@ def test_the_baseline_beats_random_actions(task):
         headline = torch.zeros(16)
         hits = torch.zeros(16)
         for _ in range(env.max_episode_steps):
-            actions = pilot(obs) if who == "baseline" else random_actions(env, rng)
+            actions = controller(obs) if who == "baseline" else random_actions(env, rng)
             obs, reward, terminated, _, info = env.step(actions)
             total += sum(r.reshape(16, env.groups[g].count, -1).sum(-1).mean(1) for g, r in reward.items()) * ~ended
             if info:

@@ -210,10 +210,10 @@ def test_velocity_counts_against_the_references_velocity():
 
 def test_the_pilot_follows_the_eight():
     env = rookery.make("drone-track", 16, config={"episode_s": 8.0})
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset()
     for _ in range(env.max_episode_steps):
-        obs, *_, info = env.step(pilot(obs))
+        obs, *_, info = env.step(controller(obs))
     assert len(info["episode"]["ids"]) == 16
     assert info["episode"]["metrics"]["error_m"].mean() < 0.2
 

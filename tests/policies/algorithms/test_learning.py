@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from policies_drive import Drive
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training.evaluate import evaluate
-from rookery.sim.adapters.gymnasium_source import GROUP, GymVecEnv
+from rookery.policies.training.evaluate import act_with, evaluate
+from rookery.sim.adapters.gymnasium_source import GROUP, make_gymnasium
 from rookery.sim.errors import RookeryError
 
 WORLDS = 16
 ITERATIONS = 20
 CONFIG = PPOConfig(
-    steps=128,
+    rollout_steps=128,
     epochs=10,
     minibatches=16,
     gamma=0.9,
@@ -28,12 +29,10 @@ CONFIG = PPOConfig(
 
 
 def ours(seed: int) -> float:
-    env = GymVecEnv("Pendulum-v1", WORLDS, seed)
-    ppo = PPO(env, CONFIG.__class__.from_dict(CONFIG.to_dict() | {"seed": seed}))
-    for _ in range(ITERATIONS):
-        ppo.collect()
-        ppo.update()
-    return evaluate(env, ppo.act, 64)["return_mean"]
+    env = make_gymnasium("Pendulum-v1", WORLDS, seed)
+    ppo = PPO(env, CONFIG, seed)
+    Drive(ppo).iterate(ITERATIONS)
+    return evaluate(env, act_with(ppo.policies(), env), 64)["return_mean"]
 
 
 def theirs(seed: int) -> float:
@@ -43,21 +42,21 @@ def theirs(seed: int) -> float:
     model = sb3.PPO(
         "MlpPolicy",
         make_vec_env("Pendulum-v1", WORLDS, seed=seed),
-        n_steps=CONFIG.steps,
-        batch_size=CONFIG.steps * WORLDS // CONFIG.minibatches,
+        n_steps=CONFIG.rollout_steps,
+        batch_size=CONFIG.rollout_steps * WORLDS // CONFIG.minibatches,
         n_epochs=CONFIG.epochs,
         gamma=CONFIG.gamma,
         learning_rate=CONFIG.learning_rate,
         seed=seed,
         device="cpu",
     )
-    model.learn(CONFIG.steps * WORLDS * ITERATIONS)
+    model.learn(CONFIG.rollout_steps * WORLDS * ITERATIONS)
 
     def act(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         torque = model.predict(obs[GROUP][:, 0].numpy(), deterministic=True)[0]
         return {GROUP: torch.from_numpy(torque / 2.0).unsqueeze(1)}
 
-    return evaluate(GymVecEnv("Pendulum-v1", WORLDS, seed), act, 64)["return_mean"]
+    return evaluate(make_gymnasium("Pendulum-v1", WORLDS, seed), act, 64)["return_mean"]
 
 
 def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
@@ -70,7 +69,7 @@ def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
 
 
 def test_the_adapter_tells_truncation_and_its_last_observation():
-    env = GymVecEnv("Pendulum-v1", 3, seed=1)
+    env = make_gymnasium("Pendulum-v1", 3, seed=1)
     obs, _ = env.reset()
     zero = {GROUP: torch.zeros(3, 1, 1)}
     for t in range(200):
@@ -85,4 +84,4 @@ def test_the_adapter_tells_truncation_and_its_last_observation():
     assert info["episode"]["length"].tolist() == [200] * 3
     env.close()
     with pytest.raises(RookeryError, match="vectors of numbers"):
-        GymVecEnv("CartPole-v1", 2)
+        make_gymnasium("CartPole-v1", 2)

@@ -7,13 +7,17 @@ import dataclasses
 
 import pytest
 import torch
+from policies_drive import Drive, mean_actions
 from policies_fake import FakeEnv
 from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.sim.errors import RookeryError
 
-BASE = PPOConfig(steps=12, epochs=2, minibatches=3, hidden=(16, 8), schedule="fixed", entropy_coef=0.01, gamma=0.97)
+BASE = PPOConfig(
+    rollout_steps=12, epochs=2, minibatches=3, hidden=(16, 8), schedule="fixed", entropy_coef=0.01, gamma=0.97
+)
 
 
 def sequential(mlp) -> nn.Sequential:
@@ -30,12 +34,12 @@ def flat(net: nn.Sequential) -> torch.Tensor:
     return torch.cat([t.flatten() for m in net if isinstance(m, nn.Linear) for t in (m.weight.T, m.bias)])
 
 
-def plain_update(ppo: PPO) -> torch.Tensor:
+def plain_update(ppo: PPO, last_obs: dict[str, torch.Tensor]) -> torch.Tensor:
     """PPO's update as one would write it down, on copies; returns the new parameters.
 
     Takes only the collected rollout and the initial weights from the trainer.
     """
-    c, a = ppo.config, ppo.agents["point"]
+    c, a = ppo.config, ppo.learners["point"]
     actor = sequential(a.actor)
     critic = sequential(a.critic)
     log_std = nn.Parameter(a.log_std[0, 0].clone())
@@ -43,12 +47,12 @@ def plain_update(ppo: PPO) -> torch.Tensor:
     generator = torch.Generator()
     generator.set_state(ppo._generator.get_state())
     r = a.rollout
-    now = ppo._now
+    env = ppo.env
     see = lambda x: ((x - a.observations.mean) / a.observations.std).clamp(-c.obs_clip, c.obs_clip)  # noqa: E731
     obs = r.observation
-    last = see(now["obs.point"])
+    last = see(last_obs["point"])
     state = r.state
-    last_state = now.get("state")
+    last_state = env.state
     steps, worlds, count, _ = obs.shape
     critic_in = obs
     critic_last = last
@@ -57,7 +61,7 @@ def plain_update(ppo: PPO) -> torch.Tensor:
         critic_in = look(state, obs)
         critic_last = look(last_state, last)
     active = torch.ones(steps, worlds, count, dtype=torch.bool) if r.active is None else r.active
-    last_active = now.get("active.point", torch.ones(worlds, count, dtype=torch.bool))
+    last_active = (env.active or {"point": torch.ones(worlds, count, dtype=torch.bool)})["point"]
     with torch.no_grad():
         value = critic(critic_in).squeeze(-1)
         last_value = critic(critic_last).squeeze(-1)
@@ -131,15 +135,16 @@ CASES = {
 def test_update_equals_a_plain_implementation(case, drop_out):
     config = dataclasses.replace(BASE, **CASES[case])
     ppo = PPO(FakeEnv(10, agents=2, act=2, horizon=9, limit=1.5, drop_out=drop_out), config)
-    ppo.agents["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
-    ppo.agents["point"].divide(2)
-    ppo.collect()
-    roll = ppo.agents["point"].rollout
+    ppo.learners["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
+    ppo.learners["point"].divide(2)
+    drive = Drive(ppo)
+    drive.collect()
+    roll = ppo.learners["point"].rollout
     assert roll.truncated.any() and roll.terminated.any() and (roll.active is not None) == drop_out
-    want = plain_update(ppo)
-    before = ppo.agents["point"].parameters[0].clone()
-    ppo.update()
-    got = ppo.agents["point"].parameters[0]
+    want = plain_update(ppo, drive.obs)
+    before = ppo.learners["point"].parameters[0].clone()
+    ppo.update(0.0)
+    got = ppo.learners["point"].parameters[0]
     assert (want - before).abs().max() > 1e-3
     torch.testing.assert_close(got, want, rtol=0.0, atol=1e-5)
 
@@ -148,15 +153,15 @@ def test_what_inactive_agents_see_and_earn_changes_nothing():
     results = []
     for garbage in (False, True):
         ppo = PPO(FakeEnv(10, agents=3, horizon=9, drop_out=True), BASE)
-        ppo.collect()
-        roll = ppo.agents["point"].rollout
+        Drive(ppo).collect()
+        roll = ppo.learners["point"].rollout
         assert roll.active is not None and not roll.active.all()
         if garbage:
             off = ~roll.active
             for x in (roll.observation, roll.action, roll.noise, roll.reward):
                 x[off] = 7.0
-        figures = ppo.update()
-        results.append((ppo.agents["point"].parameters.clone(), figures))
+        figures = ppo.update(0.0)
+        results.append((ppo.learners["point"].parameters.clone(), figures))
     (a, first), (b, second) = results
     torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
     for key, value in first.items():
@@ -166,19 +171,20 @@ def test_what_inactive_agents_see_and_earn_changes_nothing():
 def test_separate_weights_learn_as_single_learners_would():
     config = dataclasses.replace(BASE, share=False)
     ppo = PPO(FakeEnv(10, agents=3, horizon=9), config)
-    ppo.collect()
-    a = ppo.agents["point"]
+    drive = Drive(ppo)
+    drive.collect()
+    a = ppo.learners["point"]
     a.parameters += 0.1 * torch.randn(a.parameters.shape, generator=torch.Generator().manual_seed(0))
-    samples = a.samples(ppo._now["obs.point"], None, None)
+    samples = a.samples(drive.obs["point"], None, None)
     singles = []
     for g in range(3):
         single = PPO(FakeEnv(10, agents=1, horizon=9), BASE)
-        single.agents["point"].parameters.copy_(a.parameters[g : g + 1])
+        single.learners["point"].parameters.copy_(a.parameters[g : g + 1])
         mine = copy.copy(samples)
         for name, x in vars(samples).items():
             setattr(mine, name, None if x is None else x[g : g + 1].clone())
-        figures = torch.stack([single.learn(single.agents["point"], mine, slice(0, 60)) for _ in range(3)])
-        singles.append((single.agents["point"].parameters, figures))
+        figures = torch.stack([single.learn(single.learners["point"], mine, slice(0, 60)) for _ in range(3)])
+        singles.append((single.learners["point"].parameters, figures))
     figures = torch.stack([ppo.learn(a, samples, slice(0, 60)) for _ in range(3)])
     torch.testing.assert_close(a.parameters, torch.cat([p for p, _ in singles]), rtol=0.0, atol=1e-5)
     torch.testing.assert_close(figures, torch.cat([f for _, f in singles], -1), rtol=1e-4, atol=1e-5)
@@ -186,7 +192,7 @@ def test_separate_weights_learn_as_single_learners_would():
 
 def test_separate_advantages_and_rows_belong_to_their_agents():
     ppo = PPO(FakeEnv(6, agents=3, horizon=5), dataclasses.replace(BASE, share=False))
-    a = ppo.agents["point"]
+    a = ppo.learners["point"]
     x = torch.arange(12 * 6 * 3).view(12, 6, 3).float()
     rows = a.rows(x.unsqueeze(-1)).squeeze(2)
     for g in range(3):
@@ -202,39 +208,39 @@ def test_training_starts_at_the_neutral_action_and_policies_travel():
     env = FakeEnv(16, agents=2, act=3)
     ppo = PPO(env, BASE)
     obs, _ = env.reset()
-    assert (ppo.act(obs)["point"] - 0.1).abs().max() < 0.1
-    for _ in range(3):
-        ppo.collect()
-        ppo.update()
+    assert (mean_actions(ppo, obs)["point"] - 0.1).abs().max() < 0.1
+    Drive(ppo).iterate(3)
     obs, _ = env.reset()
-    torch.testing.assert_close(ppo.policies()["point"](obs["point"]), ppo.act(obs)["point"], rtol=1e-5, atol=1e-6)
+    learner = ppo.learners["point"]
+    mean = learner.mean_action(learner.observations.normalize(obs["point"])).clamp(-1.0, 1.0)
+    torch.testing.assert_close(ppo.policies()["point"](obs["point"]), mean, rtol=1e-5, atol=1e-6)
 
 
 def test_adaptive_rate_falls_and_rises_by_half():
     ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="adaptive", target_kl=0.01, learning_rate=1e-3))
-    a = ppo.agents["point"]
+    a = ppo.learners["point"]
     rates = []
     for kl, last in ((0.03, False), (0.001, False), (0.001, True), (0.01, True), (0.03, True)):
-        ppo._adapt(a, torch.tensor([kl]), last)
+        ppo._adapt_learning_rate(a, torch.tensor([kl]), last)
         rates.append(a.learning_rate.item())
     want = [1e-3 / 1.5, 1e-3 / 1.5, 1e-3, 1e-3, 1e-3 / 1.5]
     assert rates == pytest.approx(want, rel=1e-5)
     for _ in range(40):
-        ppo._adapt(a, torch.tensor([1.0]), True)
+        ppo._adapt_learning_rate(a, torch.tensor([1.0]), True)
     assert a.learning_rate.item() == pytest.approx(ppo.config.learning_rate_min)
 
 
-def test_linear_rate_reaches_zero_at_the_end(tmp_path):
-    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="linear", learning_rate=1e-3))
-    rates = []
-    ppo.train(4 * 12 * 8, tmp_path, lambda row: rates.append(row["point/learning_rate"]))
+def test_linear_rate_reaches_zero_at_the_end():
+    drive = Drive(PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="linear", learning_rate=1e-3)))
+    rates = [drive.iterate(progress=k / 4)["point/learning_rate"] for k in range(4)]
     assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
 
 
 def test_it_learns(tmp_path):
-    ppo = PPO(FakeEnv(32), PPOConfig(gamma=0.95, hidden=(16,), target_success=0.9, success_window=100))
-    result = ppo.train(32 * 32 * 100, tmp_path, lambda row: None)
-    assert result["stopped"] == "success" and ppo.episodes.success >= 0.9
+    ppo = PPO(FakeEnv(32), PPOConfig(gamma=0.95, hidden=(16,)))
+    loop = TrainingLoop(ppo, LoopConfig(target_success=0.9, success_window=100))
+    result = loop.train(32 * 32 * 100, tmp_path, lambda row: None)
+    assert result["stopped"] == "success" and loop.episodes.success >= 0.9
 
 
 @pytest.mark.parametrize(
@@ -245,6 +251,17 @@ def test_it_learns(tmp_path):
         ({"gamma": 1.5}, "from 0 to 1"),
         ({"epochs": 0}, "at least 1"),
         ({"learning_rate": 0.0}, "above 0"),
+        ({"hidden": 64}, r"hidden is 64: give a list of whole numbers"),
+        ({"hidden": (-4,)}, r"hidden is \(-4,\).*at least 1"),
+        ({"hidden": (6.5,)}, "give a list of whole numbers"),
+        ({"epochs": 2.5}, "epochs is 2.5: give a whole number"),
+        ({"epochs": True}, "epochs is True: give a whole number"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast': give a number"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan: give a number"),
+        ({"normalize_values": 1}, "normalize_values is 1: give true or false"),
+        ({"schedule": 3}, "schedule is 3: give fixed or linear or adaptive"),
+        ({"separate": ("a", 1)}, "give a list of names"),
+        ({"critic_hidden": "wide"}, "give a list of whole numbers.* or null"),
     ],
 )
 def test_bad_settings_are_refused(settings, words):
@@ -261,13 +278,13 @@ def test_settings_travel_as_json():
 
 def test_environments_that_do_not_fit_are_refused():
     with pytest.raises(RookeryError, match="minibatches"):
-        PPO(FakeEnv(1), dataclasses.replace(BASE, steps=1, minibatches=4))
+        PPO(FakeEnv(1), dataclasses.replace(BASE, rollout_steps=1, minibatches=4))
     with pytest.raises(RookeryError, match="separate names group"):
         PPO(FakeEnv(4), dataclasses.replace(BASE, separate=("nobody",)))
     with pytest.raises(RookeryError, match="vector reward"):
-        PPO(FakeEnv(4, vector=True), BASE).collect()
-    with pytest.raises(RookeryError, match="collect"):
-        PPO(FakeEnv(4), BASE).update()
+        Drive(PPO(FakeEnv(4, vector=True), BASE)).collect()
+    with pytest.raises(RookeryError, match="act and observe"):
+        PPO(FakeEnv(4), BASE).update(0.0)
 
 
 def test_diverged_training_is_a_sentence():
@@ -277,4 +294,4 @@ def test_diverged_training_is_a_sentence():
         *step(actions)
     )
     with pytest.raises(RookeryError, match="diverged"):
-        ppo._iterate()
+        TrainingLoop(ppo).iterate()

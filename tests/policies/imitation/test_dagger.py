@@ -71,7 +71,7 @@ def test_agents_that_take_no_part_teach_nothing():
     students = []
     for garbage in (False, True):
         env = Drift(16, agents=2)
-        env.active = {"point": torch.arange(2).expand(16, 2) == 0}
+        env.taking_part = {"point": torch.arange(2).expand(16, 2) == 0}
 
         def seen(env: Drift, garbage: bool = garbage) -> torch.Tensor:
             x = velocity(env).clone()

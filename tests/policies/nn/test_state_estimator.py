@@ -7,25 +7,24 @@ import dataclasses
 import pytest
 import torch
 from policies_drift import HORIZON, Drift
+from policies_drive import Drive, mean_actions
 from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training import checkpoint
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.policies.training.warm_start import warm_start
 from rookery.sim.errors import RookeryError
 
 BASE = PPOConfig(
-    steps=16, epochs=2, minibatches=2, hidden=(16,), predictor=(16, 8), predictor_mode="predict", schedule="fixed", gamma=0.5
+    rollout_steps=16, epochs=2, minibatches=2, hidden=(16,), predictor=(16, 8), predictor_mode="predict",
+    schedule="fixed", gamma=0.5,
 )  # fmt: skip
 
 
 def trained(env: Drift, config: PPOConfig, iterations: int = 2) -> PPO:
-    ppo = PPO(env, config, {"contract": {"groups": {"point": {}}}})
-    for _ in range(iterations):
-        ppo.collect()
-        ppo.update()
+    ppo = PPO(env, config)
+    Drive(ppo).iterate(iterations)
     return ppo
 
 
@@ -35,11 +34,11 @@ def test_a_policy_without_a_predictor_is_taken_over_and_told_things_begin_withou
     old = trained(Drift(8, history=1), dataclasses.replace(config, predictor_mode="off"))
     terms = [{"name": "position", "slice": [0, 1], "scale": 1.0, "history": 1}]
     contract = {"groups": {"point": {"observation": terms, "action": {"kind": "follow"}}}}
-    new = PPO(Drift(8, history=3), dataclasses.replace(config, predictor_mode=mode, actor_frames=1, seed=5))
+    new = PPO(Drift(8, history=3), dataclasses.replace(config, predictor_mode=mode, actor_frames=1), 5)
     warm_start(new, old.policies(), contract)
     obs, _ = new.env.reset()
     want = old.policies()["point"](obs["point"][..., -1:])
-    torch.testing.assert_close(new.act(obs)["point"], want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mean_actions(new, obs, mode == "truth")["point"], want, rtol=1e-4, atol=1e-5)
     blind = PPO(Drift(8, history=3), dataclasses.replace(config, predictor_mode="off"))
     with pytest.raises(RookeryError, match="actor_frames=1"):
         warm_start(blind, old.policies(), contract)
@@ -49,17 +48,19 @@ def test_a_policy_without_a_predictor_is_taken_over_and_told_things_begin_withou
 @pytest.mark.parametrize("critic", ["own", "central"])
 def test_gradient_equals_autograd_and_the_policy_has_no_part_in_it(masked, critic):
     env = Drift(40, agents=2)
-    env.state = torch.zeros(40, 3)
+    env.fixed_state = torch.zeros(40, 3)
     env.state_size = 3
     if masked:
-        env.active = {"point": torch.rand(40, 2, generator=torch.Generator().manual_seed(1)) < 0.7}
+        env.taking_part = {"point": torch.rand(40, 2, generator=torch.Generator().manual_seed(1)) < 0.7}
     ppo = PPO(env, dataclasses.replace(BASE, critic=critic, max_grad_norm=1e9, predictor_rate=1e-9))
-    a = ppo.agents["point"]
+    a = ppo.learners["point"]
     a.chunk = 100
     a.divide(3)
     env.step = lambda actions, step=env.step: (lambda *out: (*out[:4], {}))(*step(actions))  # no final_state to tell
-    ppo.collect()
-    samples = a.samples(ppo._now["obs.point"], ppo._now.get("state"), ppo._now.get("active.point"))
+    drive = Drive(ppo)
+    drive.collect()
+    active = None if env.active is None else env.active["point"]
+    samples = a.samples(drive.obs["point"], env.state if critic == "central" else None, active)
     size = samples.advantage.shape[1]
     sums = ppo.learn(a, samples, slice(0, size))
     mlp = a.predictor.network
@@ -83,8 +84,8 @@ def test_what_the_actor_is_told():
     env = Drift(8, history=3, told=True)
     for mode in ("predict", "truth"):
         ppo = PPO(env, dataclasses.replace(BASE, predictor_mode=mode, normalize_observations=False))
-        ppo.collect()
-        a = ppo.agents["point"]
+        Drive(ppo).collect()
+        a = ppo.learners["point"]
         seen = a.rollout.seen
         truth = a.rollout.privileged_targets
         obs = a.rollout.observation
@@ -96,13 +97,15 @@ def test_what_the_actor_is_told():
             torch.testing.assert_close(seen[..., 1], said[..., 0])  # the velocity is never told
             assert torch.equal(seen[:, ::2, :, 2:], truth[:, ::2, :, 1:])
             torch.testing.assert_close(seen[:, 1::2, :, 2:], said[:, 1::2, :, 1:])
-    both = PPO(env, dataclasses.replace(BASE, actor_frames=2)).agents["point"]
+    both = PPO(env, dataclasses.replace(BASE, actor_frames=2)).learners["point"]
     assert both.sees == 2 and both.actor.sizes[0] == 2 + 3
     alone = PPO(env, dataclasses.replace(BASE, predictor_mode="off"))
-    assert alone.agents["point"].sees == 3 and alone.agents["point"].rollout.seen is None
+    assert alone.learners["point"].sees == 3 and alone.learners["point"].rollout.seen is None
     short = trained(env, dataclasses.replace(BASE, predictor_mode="off", actor_frames=1))
     obs, _ = env.reset()
-    torch.testing.assert_close(short.policies()["point"](obs["point"]), short.act(obs)["point"], rtol=1e-4, atol=1e-5)
+    a = short.learners["point"]
+    mean = a.mean_action(a.see(a.observations.normalize(obs["point"]), None, None)).clamp(-1.0, 1.0)
+    torch.testing.assert_close(short.policies()["point"](obs["point"]), mean, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -110,10 +113,13 @@ def test_what_the_actor_is_told():
 def test_stored_policies_act_as_the_trainer_does(tmp_path, share, told):
     env = Drift(8, agents=2, told=told)
     ppo = trained(env, dataclasses.replace(BASE, share=share))
-    save_policy(tmp_path, ppo.policies(), ppo.extra["contract"])
+    save_policy(tmp_path, ppo.policies(), {"groups": {"point": {}}})
     policies, _ = load_policy(tmp_path)
     obs, _ = env.reset()
-    want = ppo.act(obs)["point"].clone()
+    a = ppo.learners["point"]
+    truth = a.predictor.scale.normalize(env.privileged_targets["point"])
+    seen = a.see(a.observations.normalize(obs["point"]), truth, env.reveal_future_mask)
+    want = a.mean_action(seen).clamp(-1.0, 1.0)
     torch.testing.assert_close(act_with(policies, env)(obs)["point"], want, rtol=1e-4, atol=1e-5)
     env.told = not told
     assert not torch.allclose(act_with(policies, env)(obs)["point"], want, atol=1e-3)  # the test can fail
@@ -124,36 +130,36 @@ def test_stored_policies_act_as_the_trainer_does(tmp_path, share, told):
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_a_resumed_run_is_bit_equal(tmp_path, share):
+def test_a_resumed_run_is_bit_equal(share):
     config = dataclasses.replace(BASE, share=share)
-    straight = trained(Drift(8, 3, 2, True), config, 5)
-    first = trained(Drift(8, 3, 2, True), config, 3)
-    first.save(tmp_path)
-    second = PPO(Drift(8, 3, 2, True), config)
-    second.load(tmp_path)
-    for _ in range(2):
-        second.collect()
-        second.update()
-    one = checkpoint._tensors(straight)
-    two = checkpoint._tensors(second)
-    assert any("predictor.second" in k for k in one["optimizer"]) and "privileged_targets.point" in one["trainer"]
-    for part, tensors in one.items():
-        for name, x in tensors.items():
-            assert torch.equal(x, two[part][name]), name
+    straight = trained(Drift(8, 3, 2, True), config, 5).state_dict()
+    first = Drive(PPO(Drift(8, 3, 2, True), config))
+    first.iterate(3)
+    second = Drive(PPO(Drift(8, 3, 2, True), config, seed=9))
+    second.algorithm.load_state_dict({k: v.clone() for k, v in first.algorithm.state_dict().items()})
+    second.env.load_state_dict(first.env.state_dict())
+    second.obs = first.obs
+    second.iterate(2)
+    resumed = second.algorithm.state_dict()
+    assert "point/predictor.adam.second" in straight and "context/privileged_targets.point" in straight
+    assert straight.keys() == resumed.keys()
+    for name, x in straight.items():
+        assert torch.equal(x, resumed[name]), name
 
 
 def reward(mode: str, **settings) -> float:
     """Mean reward of the deterministic policy after training."""
     config = dataclasses.replace(
-        BASE, steps=32, epochs=4, minibatches=4, hidden=(32,), predictor=(32,), predictor_mode=mode, learning_rate=3e-3,
+        BASE, rollout_steps=32, epochs=4, minibatches=4, hidden=(32,), predictor=(32,), predictor_mode=mode, learning_rate=3e-3,
         predictor_rate=1e-2, **settings,
     )  # fmt: skip
     env = Drift(64, goal=False)
     ppo = trained(env, config, 36)
     obs, _ = env.reset()
+    act = act_with(ppo.policies(), env, mode == "truth")
     total = 0.0
     for _ in range(3 * HORIZON):
-        obs, r, *_ = env.step(ppo.act(obs))
+        obs, r, *_ = env.step(act(obs))
         total += r["point"].mean().item()
     return total / (3 * HORIZON)
 

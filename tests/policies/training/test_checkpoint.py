@@ -18,30 +18,32 @@ import pytest
 import torch
 from policies_fake import FakeEnv
 
-from rookery.policies.algorithms.ppo import PPO, Interrupted, PPOConfig
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
+from rookery.policies.training.checkpoint import Interrupted
+from rookery.policies.training.loop import LoopConfig, TrainingLoop
 from rookery.sim.errors import RookeryError
 
-CONFIG = PPOConfig(steps=8, epochs=2, minibatches=2, hidden=(8,), checkpoint_every=1)
+CONFIG = PPOConfig(rollout_steps=8, epochs=2, minibatches=2, hidden=(8,))
+LOOP = LoopConfig(checkpoint_every=1)
 WORLDS = 6
-ITERATION = CONFIG.steps * WORLDS
+ITERATION = CONFIG.rollout_steps * WORLDS
 
 
-def trainer(config: PPOConfig = CONFIG, worlds: int = WORLDS) -> PPO:
-    return PPO(
-        FakeEnv(worlds, agents=2, horizon=7, drop_out=True), config, {"contract": {"groups": {}}, "note": "kept"}
-    )
+def trainer(config: PPOConfig = CONFIG, worlds: int = WORLDS, loop: LoopConfig = LOOP) -> TrainingLoop:
+    ppo = PPO(FakeEnv(worlds, agents=2, horizon=7, drop_out=True), config)
+    return TrainingLoop(ppo, loop, {"contract": {"groups": {}}, "note": "kept"})
 
 
 def quiet(row: dict) -> None:
     pass
 
 
-def everything(ppo: PPO) -> dict[str, torch.Tensor]:
+def everything(ppo: TrainingLoop) -> dict[str, torch.Tensor]:
     return {f"{part}/{k}": v.clone() for part, d in checkpoint._tensors(ppo).items() for k, v in d.items()}
 
 
-def assert_same(a: PPO, b: PPO) -> None:
+def assert_same(a: TrainingLoop, b: TrainingLoop) -> None:
     one = everything(a)
     two = everything(b)
     assert one.keys() == two.keys()
@@ -51,7 +53,7 @@ def assert_same(a: PPO, b: PPO) -> None:
 
 
 @pytest.fixture
-def uninterrupted(tmp_path: Path) -> PPO:
+def uninterrupted(tmp_path: Path) -> TrainingLoop:
     ppo = trainer()
     ppo.train(6 * ITERATION, tmp_path / "straight", quiet)
     return ppo
@@ -67,7 +69,7 @@ def test_a_resumed_run_is_bit_equal(tmp_path, critic, share):
     straight.train(5 * ITERATION, tmp_path / "a", quiet)
     first.total_steps = 5 * ITERATION
     for _ in range(3):
-        first._iterate()
+        first.iterate()
     first.save(tmp_path / "b")
     second.load(tmp_path / "b")
     second.train(5 * ITERATION, tmp_path / "b", quiet)
@@ -79,14 +81,14 @@ def test_the_number_of_threads_travels_so_that_results_do_not_depend_on_the_mach
     torch.set_num_threads(3)  # put back by the fixture
     straight = trainer(config, 130)
     first = trainer(config, 130)
-    assert len(straight.agents["point"].workers) == 3
+    assert len(straight.algorithm.learners["point"].workers) == 3
     straight.train(3 * 8 * 130, tmp_path / "a", quiet)
     assert torch.get_num_threads() == 3
-    first._iterate()
+    first.iterate()
     first.save(tmp_path / "b")
     torch.set_num_threads(1)
     second = trainer(config, 130)
-    assert len(second.agents["point"].workers) == 1
+    assert len(second.algorithm.learners["point"].workers) == 1
     second.load(tmp_path / "b")
     second.train(3 * 8 * 130, tmp_path / "b", quiet)
     straight.total_steps = second.total_steps
@@ -174,12 +176,12 @@ def test_only_the_newest_are_kept_and_the_policy_is_current(tmp_path, uninterrup
     names = [f.name for f in sorted((run / "checkpoints").iterdir())]
     assert names == [f"{k * ITERATION:012d}" for k in (4, 5, 6)]
     policies, contract = store.load_policy(run)
-    mine = uninterrupted.policies()["point"]
+    mine = uninterrupted.algorithm.policies()["point"]
     assert contract["groups"]["point"]["network"] == mine.network()
     for name, tensor in mine.state_dict().items():
         assert torch.equal(policies["point"].state_dict()[name], tensor)
     state = checkpoint.read_state(run)
-    assert state["extra"]["note"] == "kept" and checkpoint.config_of(state) == CONFIG
+    assert state["extra"]["note"] == "kept" and PPOConfig.from_dict(state["config"]) == CONFIG
     assert list(tmp_path.glob("**/*.pt")) == list(tmp_path.glob("**/*.pkl")) == []
 
 
@@ -194,10 +196,13 @@ def reseal(file: Path, **changes) -> None:
 
 
 DAMAGE = {
-    "truncated weights": (lambda f: os.truncate(f / "model.safetensors", 200), "model.safetensors is cut short"),
-    "edited optimiser": (
-        lambda f: flip(f / "optimizer.safetensors"),
-        "optimizer.safetensors is cut short or was edited",
+    "truncated weights": (
+        lambda f: os.truncate(f / "algorithm.safetensors", 200),
+        "algorithm.safetensors is cut short",
+    ),
+    "edited observations": (
+        lambda f: flip(f / "loop.safetensors"),
+        "loop.safetensors is cut short or was edited",
     ),
     "no environment": (lambda f: (f / "env.safetensors").unlink(), "env.safetensors cannot be read"),
     "truncated state": (lambda f: os.truncate(f / "state.json", 100), "state.json is cut short"),
@@ -234,7 +239,7 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
     trainer().train(ITERATION, tmp_path, quiet)
     with pytest.raises(RookeryError, match="num_envs 6, not 7"):
         trainer(worlds=7).load(tmp_path)
-    with pytest.raises(RookeryError, match="groups"):
+    with pytest.raises(RookeryError, match=r"point/.* has shape .*config"):
         trainer(dataclasses.replace(CONFIG, hidden=(9,))).load(tmp_path)
     with pytest.raises(RookeryError, match="holds no checkpoint"):
         trainer().load(tmp_path / "nowhere")
@@ -244,7 +249,7 @@ def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatc
     ppo = trainer()
     ppo.train(ITERATION, tmp_path, quiet)
     before = checkpoint.newest(tmp_path)
-    ppo._iterate()
+    ppo.iterate()
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -262,7 +267,7 @@ def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatc
 def test_a_write_cut_short_by_the_system_leaves_nothing_behind(tmp_path):
     ppo = trainer()
     ppo.save(tmp_path)
-    ppo._iterate()
+    ppo.iterate()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # real, partial writes
     try:
@@ -289,12 +294,12 @@ def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
         if row["iteration"] == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    slow = dataclasses.replace(CONFIG, checkpoint_every=100)
+    slow = LoopConfig(checkpoint_every=100)
     with pytest.raises(Interrupted) as stop:
-        trainer(slow).train(6 * ITERATION, run, press)
+        trainer(loop=slow).train(6 * ITERATION, run, press)
     assert stop.value.folder == checkpoint.newest(run) and stop.value.folder.name == f"{3 * ITERATION:012d}"
     assert signal.getsignal(signal.SIGINT) is before
-    resumed = trainer(slow)
+    resumed = trainer(loop=slow)
     resumed.load(run)
     resumed.train(6 * ITERATION, run, quiet)
     assert_same(uninterrupted, resumed)

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+from policies_drive import Drive
 from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO
@@ -13,19 +14,17 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.warm_start import warm_start
 from rookery.sim.errors import RookeryError
 
-BASE = PPOConfig(steps=12, hidden=(16,), minibatches=2, epochs=2, schedule="fixed")
+BASE = PPOConfig(rollout_steps=12, hidden=(16,), minibatches=2, epochs=2, schedule="fixed")
 
 
 def trained(config: PPOConfig) -> PPO:
     ppo = PPO(FakeEnv(8), config)
-    for _ in range(3):
-        ppo.collect()
-        ppo.update()
+    Drive(ppo).iterate(3)
     return ppo
 
 
 def contract_of(ppo: PPO) -> dict:
-    spec = ppo.agents["point"].spec
+    spec = ppo.learners["point"].spec
     terms = [
         {"name": t.name, "slice": [at.start, at.stop], "scale": t.scale, "history": 1}
         for t, at in zip(spec.observation, spec.slices().values(), strict=True)
@@ -37,26 +36,24 @@ def contract_of(ppo: PPO) -> dict:
 def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
     old = trained(dataclasses.replace(BASE, normalize_observations=True))
     policies = old.policies()
-    new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100, seed=5))
+    new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100), 5)
     warm_start(new, policies, contract_of(old))
     obs, _ = new.env.reset()
     want = policies["point"](obs["point"])
     torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
-    for _ in range(3):  # the normaliser learns on, but slowly
-        new.collect()
-        new.update()
+    Drive(new).iterate(3)  # the normaliser learns on, but slowly
     torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-2, atol=1e-2)
 
 
 def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
     ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=2, entropy_coef=0.01, normalize_observations=False))
-    a = ppo.agents["point"]
+    a = ppo.learners["point"]
+    drive = Drive(ppo)
     moved = []
     for _ in range(3):
         actor = [w.clone() for w in (*a.actor.weights, a.log_std)]
         critic = [w.clone() for w in a.critic.weights]
-        ppo.collect()
-        ppo.update()
+        drive.iterate()
         moved.append(
             tuple(
                 any(not torch.equal(x, y) for x, y in zip(old, new, strict=True))
@@ -72,16 +69,26 @@ def test_after_the_warmup_the_learning_rate_rises(schedule):
     ppo = PPO(
         FakeEnv(8), dataclasses.replace(BASE, critic_warmup=3, schedule=schedule, learning_rate=1e-3, target_kl=1e-9)
     )
+    drive = Drive(ppo)
     rates = []
     for _ in range(8):
-        ppo.collect()
-        ppo._set_rate(ppo.agents["point"])
-        rates.append(ppo.agents["point"].learning_rate.item())
-        ppo.update()
+        drive.collect()
+        ppo._schedule_learning_rate(ppo.learners["point"], 0.0)
+        rates.append(ppo.learners["point"].learning_rate.item())
+        ppo.update(0.0)
     if schedule == "fixed":
         assert rates == pytest.approx([1e-3] * 3 + [0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
     else:
         assert rates[3] == pytest.approx(0.25e-3) and max(rates[4:]) < 0.25e-3
+
+
+def test_the_adaptive_rate_stays_while_the_policy_is_frozen():
+    """A policy that does not move has no divergence: the rate would climb by half at every update of the warm-up."""
+    config = dataclasses.replace(BASE, critic_warmup=8, schedule="adaptive", learning_rate=4e-4, target_kl=0.01)
+    drive = Drive(PPO(FakeEnv(8), config))
+    rates = [drive.iterate()["point/learning_rate"] for _ in range(8)]
+    assert rates == pytest.approx([4e-4] * 8)
+    assert drive.iterate()["point/learning_rate"] < 2e-4  # rises from a ninth, at most by half
 
 
 def test_the_first_steps_after_the_warmup_are_no_larger_than_those_of_a_fresh_start():
@@ -89,12 +96,12 @@ def test_the_first_steps_after_the_warmup_are_no_larger_than_those_of_a_fresh_st
     moves = []
     for warmup in (0, 30):
         ppo = PPO(FakeEnv(8), dataclasses.replace(config, critic_warmup=warmup))
-        a = ppo.agents["point"]
+        a = ppo.learners["point"]
+        drive = Drive(ppo)
         for _ in range(warmup + 1):
-            if ppo.iteration == warmup:
+            if ppo.updates == warmup:
                 before = [w.clone() for w in a.actor.weights]
-            ppo.collect()
-            ppo.update()
+            drive.iterate()
         moves.append(max((new - old).abs().max().item() for old, new in zip(before, a.actor.weights, strict=True)))
     assert moves[1] < 1.5 * moves[0]
 

@@ -18,11 +18,11 @@ from rookery.assets.scenery import ball, box, ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.iris import IRIS
+from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
 from rookery.sim.engines.air import Air, air_of
 from rookery.sim.engines.rotor.effects import PRESETS, Effects
 from rookery.sim.scene import Scene
-from rookery.tasks.drones.base import DRONES
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
 NONE = PRESETS["none"]
@@ -47,16 +47,17 @@ def rows(*states: list[float]) -> Tensor:
 
 
 def fly(engine: str, effects: str, drone: str, kind: str, start: Tensor, target: Tensor, speed: float = 0.0) -> Tensor:
-    """[T, A, 13]: states at every control step of 2 s, flown by the pilot from `start` [1, A, 13] to `target` [1, A, 3]."""
+    """[T, A, 13]: states at every control step of 2 s, flown by the PID cascade from `start` [1, A, 13] to
+    `target` [1, A, 3]."""
     config = {"drone": drone, "action": kind, "num_drones": start.shape[1], "effects": effects}
     env = rookery.make("drone-hover", 1, engine=engine, config=config)
     drones = env.task.drones
-    pilot = env.task.pilot()
+    controller = env.task.cascade_controller()
     drones.reset(torch.arange(1), start)
     states = []
     velocity = torch.tensor([speed, 0.0, 0.0]).expand_as(target)
     for _ in range(200):
-        drones.apply(pilot.act(target, velocity))
+        drones.apply(controller.act(target, velocity))
         env.world.step(5)
         states.append(drones.bodies.state[0].clone())
     return torch.stack(states)

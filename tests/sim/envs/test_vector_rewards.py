@@ -16,6 +16,7 @@ import torch
 from rookery.cli.main import main
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training.loop import TrainingLoop
 from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
@@ -271,18 +272,28 @@ def test_gymnasium_takes_one_number_only() -> None:
 
 
 def test_ppo_wants_one_number_and_learns_from_it() -> None:
-    config = PPOConfig(steps=4, hidden=(8,), epochs=1, minibatches=1)
+    config = PPOConfig(rollout_steps=4, hidden=(8,), epochs=1, minibatches=1)
     with pytest.raises(RookeryError, match=r"vector of far, lazy: wrap the environment in .*LinearScalarization"):
         PPO(cart(kind=OneGroup), config)
     ppo = PPO(LinearScalarization(cart(kind=OneGroup), {"far": 1.0, "lazy": 2.0}), config)
-    ppo.collect()
-    figures = ppo.update()
+    figures = TrainingLoop(ppo).iterate()
     assert all(math.isfinite(v) for v in figures.values())
 
 
 # the command line
 
-SMALL = ("--num-envs", "8", "--steps", "128", "--ppo", "steps=8", "--ppo", "hidden=[8]", "--ppo", "minibatches=1")
+SMALL = (
+    "--num-envs",
+    "8",
+    "--steps",
+    "128",
+    "--ppo",
+    "rollout_steps=8",
+    "--ppo",
+    "hidden=[8]",
+    "--ppo",
+    "minibatches=1",
+)
 
 
 def test_training_takes_the_weights_and_keeps_them(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import imageio_ffmpeg
 import mujoco
@@ -16,6 +15,7 @@ from PIL import Image
 
 from rookery.assets import scenery
 from rookery.assets.drones import quadrotor_spec
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import opengl
 from rookery.sim.rendering.renderer import Renderer
@@ -56,8 +56,8 @@ def backend(request):
     return request.param
 
 
-class FlyingCircle:
-    """Stands in for a VecEnv: a drone led around a circle, one episode a second."""
+class FlyingCircle(Env):
+    """A drone led around a circle, one episode a second."""
 
     num_envs = 2
     control_dt = 0.01
@@ -66,8 +66,6 @@ class FlyingCircle:
     def __init__(self):
         self.model = scene().compile()
         self.steps = 0
-        self.task = SimpleNamespace(camera="chase", scene=scene, markers=self.markers, metrics=self.metrics)
-        self.world = SimpleNamespace(mj_data=self.mj_data)
 
     def reset(self, seed=None):
         self.steps = 0
@@ -81,7 +79,19 @@ class FlyingCircle:
             info["episode"] = {"ids": torch.tensor([0]), "metrics": {"success": torch.ones(1)}}
         return {}, {}, None, None, info
 
-    def mj_data(self, i):
+    def close(self):
+        pass
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+    def visual_model(self, i=0):
+        return scene().compile(visual=True)
+
+    def mj_data(self, i, data=None):
         data = mujoco.MjData(self.model)
         angle = 2 * math.pi * 0.01 * self.steps
         data.qpos[:3] = [0.4 * math.cos(angle), 0.4 * math.sin(angle), 1 + 0.2 * i]

@@ -31,13 +31,13 @@ def judged(env, opened, tool=None, effort=0.0):
     """Score and success of world 0 with its furniture opened so far and the tool somewhere."""
     t = env.task
     t.handle.set_state(None, torch.full((env.num_envs, 1), opened), torch.zeros(env.num_envs, 1))
-    t.look()
+    t.refresh()
     if tool is not None:
         t.robot.tool[0] = tool(t)
         t.frame[0, :3] = t.robot.tool[0] + torch.tensor([0.0, 0.0, 0.045])
-    t.effort.fill_(effort)
-    score, done = t.judge()
-    return float(score[0]), bool(done[0])
+    t.closing.fill_(effort)
+    terms, done = t.evaluate()
+    return float(terms["score"][0]), bool(done[0])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_expert_does_it_and_forces_nothing(name):
     for _ in range(STEPS[name]):
         obs, *_ = env.step(act(obs))
         contacts.look()
-    assert env.task.ever.float().mean() >= 0.95
+    assert env.task.ever_done.float().mean() >= 0.95
     assert env.task.done.float().mean() >= 0.95  # and it stays done
     low, high = env.world.model.joint(env.task.handle.names[0]).range
     assert env.task.opened.min() > low - 2e-3

@@ -16,7 +16,7 @@ from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.tasks.manipulation.hand_grasp import LEASHES, STEPS, HandGrasp, HandGraspConfig
 from rookery.tasks.manipulation.hand_poses import BACK, SAMPLERS, grasp_list
 from rookery.tasks.manipulation.hand_reorient import FALLEN, MIDDLE, HandReorient, HandReorientConfig, cube_turns
-from rookery.tasks.manipulation.loose import at_rest
+from rookery.tasks.manipulation.objects import at_rest
 
 
 def make(task: HandGrasp | HandReorient, n: int = 4, seed: int = 0) -> VecEnv:

@@ -14,7 +14,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.cabinet import OPENED, Cabinet
 from rookery.tasks.manipulation.handover import Handover
 from rookery.tasks.manipulation.lift import Lift
-from rookery.tasks.manipulation.lying import quarter_heading
+from rookery.tasks.manipulation.objects import quarter_heading
 from rookery.tasks.manipulation.overlap import overlap
 from rookery.tasks.manipulation.push_t import GOAL, PushT
 from rookery.tasks.manipulation.pusher import CANDIDATES, foresee
@@ -116,8 +116,8 @@ def test_rewards_of_a_stack():
     task.small.put(ids, on, zero)
     task.large.put(ids, under, zero)
     env.world.forward()
-    task.look()
-    terms, done = task.judge()
+    task.refresh()
+    terms, done = task.evaluate()
     assert done.tolist() == [True, False, False]
     assert [float(terms[k][0]) for k in ("reach", "lift", "align", "stack")] == [0.0, 0.0, 0.0, 1.0]
     assert float(terms["align"][1]) == pytest.approx(1 - math.tanh(0.3), abs=1e-5)
@@ -132,8 +132,8 @@ def test_rewards_of_a_drawer():
     task.slide.set_state(torch.arange(2), out, torch.zeros(2, 1))
     env.world.forward()
     task.given = {"arm": torch.full((2, 1, 4), 0.5)}
-    task.look()
-    terms, done = task.judge()
+    task.refresh()
+    terms, done = task.evaluate()
     assert done.tolist() == [False, True]
     assert torch.allclose(task.handle[:, 0], task.origin[:, 0] + HANDLE[0] - out[:, 0])
     assert torch.allclose(terms["open"], out[:, 0])  # nothing is around the handle
@@ -150,8 +150,8 @@ def test_a_t_on_its_goal_is_covered():
     at = torch.tensor([[GOAL[0], GOAL[1], 0.015], [GOAL[0] + T_UNIT, GOAL[1], 0.015]])
     task.tee.put(torch.arange(2), at, torch.tensor([GOAL[2], GOAL[2]]))
     env.world.forward()
-    task.look()
-    terms, done = task.judge()
+    task.refresh()
+    terms, done = task.evaluate()
     assert done.tolist() == [True, False]
     assert task.coverage[0] == pytest.approx(1.0, abs=1e-5)
     assert terms["coverage"][0] == 1.0
@@ -180,7 +180,7 @@ def test_both_arms_see_the_same_from_opposite_sides():
     env = make(Handover)
     env.reset()
     task = env.task
-    own = {g: task.to_base(g, r.tool) for g, r in task.robots.items()}
+    own = {g: task.to_base(g, r.tool) for g, r in task.arms.items()}
     assert all((v[:, 0] > 0.3).all() and (v[:, 0] < 0.6).all() for v in own.values())
     for group in own:
-        assert torch.allclose(task.to_world(group, own[group]), task.robots[group].tool, atol=1e-5)
+        assert torch.allclose(task.to_world(group, own[group]), task.arms[group].tool, atol=1e-5)

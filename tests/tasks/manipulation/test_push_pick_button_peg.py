@@ -8,29 +8,29 @@ import torch
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.manipulation.button import ButtonPressTopdown
+from rookery.tasks.manipulation.meta_world import PALM, MetaWorldTask
 from rookery.tasks.manipulation.peg_insert import GOAL, PegInsertSide
 from rookery.tasks.manipulation.pick_place import PickPlace
 from rookery.tasks.manipulation.push import Push
 from rookery.tasks.manipulation.reach import Reach
-from rookery.tasks.manipulation.tabletop import PALM, Tabletop
 
 TASKS = {"push": Push, "pick": PickPlace, "button": ButtonPressTopdown, "peg": PegInsertSide}
 STEPS = {"push": 140, "pick": 125, "button": 180, "peg": 190}
 """Control steps that the experts get here, of 500."""
 
 
-def make(cls: type[Tabletop], n: int, seed: int = 0) -> tuple[VecEnv, Tabletop]:
+def make(cls: type[MetaWorldTask], n: int, seed: int = 0) -> tuple[VecEnv, MetaWorldTask]:
     task = cls()
     env = VecEnv(task, make_world("mujoco", task.scene(), n), seed=seed)
     env.reset()
     return env, task
 
 
-def still(task: Tabletop) -> None:
-    """The state of the first step, at which judge may be called with values put in by hand."""
-    task.look()
+def still(task: MetaWorldTask) -> None:
+    """The state of the first step, at which evaluate may be called with values put in by hand."""
+    task.refresh()
     task.first_0.copy_(task.first[:, :3])
-    task.effort.zero_()
+    task.closing.zero_()
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -40,7 +40,7 @@ def test_the_expert_does_it(name):
     obs, _ = env.reset()
     for _ in range(STEPS[name]):
         obs, *_ = env.step(act(obs))
-    assert task.ever.float().mean() >= 0.95
+    assert task.ever_done.float().mean() >= 0.95
     assert env.world.failures == 0
 
 
@@ -75,16 +75,16 @@ def test_starts_are_within_their_ranges_and_apart(cls):
     if cls is ButtonPressTopdown:
         thing[:, 2] -= 0.193
         goal = thing
-    boxes = [(thing, cls.objects), (goal, cls.goals or cls.objects)]
+    boxes = [(thing, cls.object_box), (goal, cls.goal_box or cls.object_box)]
     if cls is Push:
         assert (goal[:, 2] == 0.02).all()
-        boxes[1] = (goal[:, :2], [corner[:2] for corner in cls.goals])
+        boxes[1] = (goal[:, :2], [corner[:2] for corner in cls.goal_box])
     for values, (low, high) in boxes:
         assert (values >= torch.tensor(low) - 1e-5).all()
         assert (values <= torch.tensor(high) + 1e-5).all()
         wide = torch.tensor(high) - torch.tensor(low)
         assert (values.std(0) >= 0.2 * wide).all()  # a uniform spread has 0.29 of it
-    assert ((thing - goal)[:, :2].norm(dim=1) >= cls.apart).all()
+    assert ((thing - goal)[:, :2].norm(dim=1) >= cls.separation).all()
 
 
 @pytest.mark.parametrize(("cls", "radius", "full"), [(Push, 0.05, 0.05), (PickPlace, 0.07, 0.05)])
@@ -94,9 +94,9 @@ def test_the_puck_at_its_goal_is_worth_ten_and_success_ends_at_its_radius(cls, r
     for off, done, ten in ((0.0, True, True), (full - 1e-3, True, True), (full + 1e-3, radius > full, False),
                            (radius - 1e-3, True, radius <= full), (radius + 1e-3, False, False)):  # fmt: skip
         task.first[:, :3] = task.target + torch.tensor([off, 0.0, 0.0])
-        score, success = task.judge()
+        terms, success = task.evaluate()
         assert success.all() == done
-        assert (score == 10.0).all() == ten
+        assert (terms["score"] == 10.0).all() == ten
 
 
 def test_a_puck_in_the_hand_half_way_is_worth_what_the_formula_says():
@@ -109,7 +109,7 @@ def test_a_puck_in_the_hand_half_way_is_worth_what_the_formula_says():
         task.first[:, :3] = task.target + way * (0.5 + 0.05 / way.norm())
         task.robot.tool.copy_(task.first[:, :3])
         task.robot.opening.fill_(0.044)
-        task.effort.fill_(1.0)
+        task.closing.fill_(1.0)
         if cls is PickPlace:
             task.first_0[:, 2] = task.first[:, 2] - 0.02  # lifted by 2 cm
             far = (task.first[:, :3] - task.target).norm() - 0.05
@@ -117,24 +117,24 @@ def test_a_puck_in_the_hand_half_way_is_worth_what_the_formula_says():
             expected = near + 1.0 + 5.0 * near  # both(1, near) = near
         else:
             expected = torch.tensor(4.0 + 1.0 + 5.0 / (1.0 + 9.0 / 4.0))
-        assert task.judge()[0].item() == pytest.approx(float(expected), abs=1e-4)
+        assert task.evaluate()[0]["score"].item() == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_a_pressed_button_with_closed_fingers_on_it_is_worth_ten():
     _, task = make(ButtonPressTopdown, 1)
     for q, done in ((-0.068, False), (-0.070, True)):
         task.slide.set_state(None, torch.full((1, 1), q))
-        task.look()
-        assert task.judge()[1].item() is done
+        task.refresh()
+        assert task.evaluate()[1].item() is done
     task.first[:, :3] = task.target
     task.robot.tool.copy_(task.target)
     task.robot.opening.zero_()
-    assert task.judge()[0].item() == pytest.approx(10.0)
+    assert task.evaluate()[0]["score"].item() == pytest.approx(10.0)
     # an open gripper gets nothing for being there, and without the tool a pressed button gets nothing
     task.robot.opening.fill_(0.08)
-    assert task.judge()[0].item() == pytest.approx(5.0)
+    assert task.evaluate()[0]["score"].item() == pytest.approx(5.0)
     task.robot.tool[:, 2] += 0.031
-    assert task.judge()[0].item() == pytest.approx(0.0, abs=1e-6)
+    assert task.evaluate()[0]["score"].item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_peg_counts_when_its_head_is_in_the_hole():
@@ -143,9 +143,9 @@ def test_the_peg_counts_when_its_head_is_in_the_hole():
     for off, done in (((0.069, 0.0, 0.0), True), ((0.071, 0.0, 0.0), False), ((0.0, 0.034, 0.0), True),
                       ((0.0, 0.036, 0.0), False)):  # fmt: skip
         task.head.copy_(task.target + torch.tensor(off))
-        score, success = task.judge()
+        terms, success = task.evaluate()
         assert success.item() is done
-        assert (score.item() == 10.0) is done
+        assert (terms["score"].item() == 10.0) is done
 
 
 def test_a_peg_about_to_hit_the_block_is_worth_less():

@@ -86,11 +86,11 @@ def test_caught_is_within_the_capture_distance_of_one_drone() -> None:
 @pytest.mark.parametrize(("engine", "number"), [("mujoco", 4), ("rotor", 4), ("rotor", 2)])
 def test_the_baseline_catches(engine: str, number: int) -> None:
     env = make(12, engine=engine, num_drones=number)
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     ended = torch.zeros(12, dtype=torch.bool)
     for _ in range(env.max_episode_steps):
-        obs, _, terminated, _, info = env.step(pilot(obs))
+        obs, _, terminated, _, info = env.step(controller(obs))
         ended |= terminated
     assert ended.float().mean() <= 0.1
     assert info["episode"]["metrics"]["success"].mean() >= 0.7

@@ -235,11 +235,11 @@ def test_what_a_station_sees_has_one_size_for_any_number(stations: int, users: i
 @pytest.mark.parametrize("engine", ["mujoco", "rotor"])
 def test_the_baseline_covers(engine: str) -> None:
     env = make(6, engine=engine, episode_s=30.0)
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     start = env.task.metrics()
     for _ in range(env.max_episode_steps):
-        obs, _, terminated, _, info = env.step(pilot(obs))
+        obs, _, terminated, _, info = env.step(controller(obs))
         assert not terminated.any()
     metrics = info["episode"]["metrics"]
     assert metrics["served"].mean() > 0.95

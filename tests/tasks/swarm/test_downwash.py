@@ -20,11 +20,11 @@ def make(n: int = 4, engine: str = "mujoco", randomize: str = "none", **config: 
 
 def fly(env: VecEnv, steps: int) -> dict[str, torch.Tensor]:
     """The baseline for some steps; metrics of the episodes that ended last, or of now."""
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     metrics = {}
     for _ in range(steps):
-        obs, *_, info = env.step(pilot(obs))
+        obs, *_, info = env.step(controller(obs))
         metrics = info["episode"]["metrics"] if info else metrics
     return metrics or env.task.metrics()
 

@@ -86,10 +86,10 @@ def test_closeness_is_measured_from_where_the_target_was() -> None:
 @pytest.mark.parametrize("engine", ["mujoco", "rotor"])
 def test_the_baseline_escorts(engine: str) -> None:
     env = make(8, engine=engine, episode_s=7.0)
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
-        obs, _, terminated, _, info = env.step(pilot(obs))
+        obs, _, terminated, _, info = env.step(controller(obs))
         assert not terminated.any()
     assert info["episode"]["metrics"]["success"].mean() >= 0.85
 

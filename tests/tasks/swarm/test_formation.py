@@ -187,10 +187,10 @@ def test_far_from_the_middle_is_out_of_bounds():
 @pytest.mark.parametrize("drones", [3, 7])
 def test_the_baseline_gets_there(drones):
     env = rookery.make("drone-formation", 16, engine="rotor", config={"num_drones": drones, "episode_s": 8.0})
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
-        obs, *_, info = env.step(pilot(obs))
+        obs, *_, info = env.step(controller(obs))
     assert info["episode"]["metrics"]["success"].mean() >= 0.9
 
 

@@ -197,10 +197,10 @@ def test_no_start_is_a_crash_or_behind_its_gate(course, drones, start):
 @pytest.mark.parametrize("course", COURSES)
 def test_the_baseline_flies_laps(course):
     env = rookery.make("drone-race", 4, engine="rotor", config={"course": course, "num_drones": 2})
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(1500):
-        obs, *_ = env.step(pilot(obs))
+        obs, *_ = env.step(controller(obs))
     m = env.task.metrics()
     assert m["success"].tolist() == [1] * 4
     assert (m["lap_s"] > 5).all()

@@ -194,10 +194,10 @@ def test_what_counts_as_surrounded(places: torch.Tensor, met: bool) -> None:
 )  # fmt: skip
 def test_the_baseline_surrounds(number: int, action: str, engine: str) -> None:
     env = make(8, engine=engine, num_drones=number, action=action, episode_s=6.0)
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
-        obs, _, terminated, _, info = env.step(pilot(obs))
+        obs, _, terminated, _, info = env.step(controller(obs))
         assert not terminated.any()
     metrics = info["episode"]["metrics"]
     assert metrics["success"].mean() == 1.0

@@ -134,10 +134,10 @@ def test_neighbours_out_of_sight_are_not_seen():
 @pytest.mark.parametrize("exchange", ["antipodal", "permutation"])
 def test_the_baseline_gets_there(exchange):
     env = rookery.make("drone-swap", 16, engine="rotor", config={"exchange": exchange, "num_drones": 4})
-    pilot = env.task.controller()
+    controller = env.task.controller()
     obs, _ = env.reset(seed=1)
     for _ in range(env.max_episode_steps):
-        obs, *_, info = env.step(pilot(obs))
+        obs, *_, info = env.step(controller(obs))
     assert info["episode"]["metrics"]["success"].mean() >= 0.9
 
 

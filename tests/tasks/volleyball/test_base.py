@@ -8,7 +8,7 @@ import pytest
 import torch
 from volley_table import STILL, make
 
-from rookery.robots.drones.pilot import Pilot
+from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.tasks.volleyball.base import BALLS, VolleyConfig, VolleyTask, from_euler
@@ -23,9 +23,9 @@ G = 9.81
 
 def hover(env):
     """One control step of flight at the drones' places."""
-    if not hasattr(env, "test_pilot"):
-        env.test_pilot = Pilot(env.task.drones, env.control_dt)
-    return env.step({"drone": env.test_pilot.act(env.task.places.expand(env.num_envs, -1, -1))})
+    if not hasattr(env, "test_controller"):
+        env.test_controller = CascadeController(env.task.drones, env.control_dt)
+    return env.step({"drone": env.test_controller.act(env.task.places.expand(env.num_envs, -1, -1))})
 
 
 def random_drones(n: int, a: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

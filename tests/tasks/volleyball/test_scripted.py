@@ -148,12 +148,12 @@ def test_other_action_kinds_are_refused():
 def first_episodes(task: str, n: int, metric: str, **config: float) -> torch.Tensor:
     """[n] a metric of each world's first episode, flown by the script."""
     env = rookery.make(task, n, seed=5, config=config)
-    pilot = env.task.controller()
+    controller = env.task.controller()
     values = torch.zeros(n)
     open_ = torch.ones(n, dtype=torch.bool)
     obs, _ = env.reset()
     while open_.any():
-        obs, *_, info = env.step(pilot(obs))
+        obs, *_, info = env.step(controller(obs))
         if info:
             ids = info["episode"]["ids"]
             values[ids] = torch.where(open_[ids], info["episode"]["metrics"][metric], values[ids])

@@ -1,4 +1,4 @@
-"""The classical baseline: the PID cascade as a policy, for every action kind."""
+"""The classical controller of drones: the PID cascade as a policy, for every action kind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rookery.robots.drones.kernels import MEMORY_SIZE, MOTORS, POSITION, VELOCIT
 from rookery.sim.buffers import Buffers
 
 
-class Pilot(Buffers):
+class CascadeController(Buffers):
     """Flies drones to target positions by the PID cascade, at the control rate, commanding the drones' action kind.
 
     It knows the true state and the nominal constants. What lies below the action kind runs onboard, in `Drones`.
 
     Args:
-        drones: what is flown.
+        drones: the drones to control.
         control_dt: s between calls.
     """
 
@@ -31,7 +31,7 @@ class Pilot(Buffers):
         self.buffer("memory", n, a, MEMORY_SIZE)
 
     def reset(self, ids: Tensor) -> None:
-        """Forget integrals in the worlds `ids`."""
+        """Clear the integrals in the worlds `ids`."""
         self.memory[ids] = 0.0
 
     def act(self, position: Tensor, velocity: Tensor | None = None, yaw: Tensor | None = None) -> Tensor:
@@ -39,7 +39,7 @@ class Pilot(Buffers):
 
         Args:
             position: [N, A, 3] m, world, target.
-            velocity: [N, A, 3] m/s, world, of the moving target; fed forward where the action kind lets it be.
+            velocity: [N, A, 3] m/s, world, of the moving target; fed forward where the action kind allows it.
             yaw: [N, A] rad, wanted heading; 0 if None.
         """
         d = self.drones

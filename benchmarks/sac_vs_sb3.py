@@ -1,0 +1,200 @@
+"""Returns of our SAC and of Stable-Baselines3's on Pendulum-v1, with the same settings.
+
+    python benchmarks/sac_vs_sb3.py [--steps 20000] [--seeds 5] [--out benchmarks/results/sac_vs_sb3.json]
+
+Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100 random
+steps on. Every `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result
+says whether our mean return at the end is within the spread of theirs over the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import stable_baselines3
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.sim.env import Env, StepResult
+from rookery.sim.specs import ActionSpec, Group, Term
+
+TASK = "Pendulum-v1"
+EPISODES = 20
+FIRST_EVALUATION_SEED = 10_000
+SETTINGS: dict[str, Any] = {
+    "learning_rate": 3e-4,
+    "buffer_size": 1_000_000,
+    "learning_starts": 100,
+    "gamma": 0.99,
+    "tau": 0.005,
+}
+
+
+class GymnasiumEnv(Env):
+    """One gymnasium environment with a Box of actions as an Env of one world."""
+
+    teams: dict[str, Any]
+    state_size = 0
+    objectives = ()
+    causes = ("terminated",)
+    headline = ""
+    engine = ""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.task_id = name
+        self.teams = {}
+        self.num_envs = 1
+        self.device = torch.device("cpu")
+        self.control_dt = 0.05
+        self.env = gymnasium.make(name)
+        self.max_episode_steps = int(self.env.spec.max_episode_steps)
+        self.seed = seed
+        low = self.env.action_space.low
+        high = self.env.action_space.high
+        self.middle = (high + low) / 2.0
+        self.half = (high - low) / 2.0
+        d = len(low)
+        action = ActionSpec("torque", tuple(map(str, range(d))), tuple(low), tuple(high), ("1",) * d, (0.0,) * d)
+        self.groups = {"agent": Group(1, (Term("observation", self.env.observation_space.shape[0]),), action)}
+
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self._obs(self.env.reset(seed=self.seed if seed is None else seed)[0]), {}
+
+    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        action = actions["agent"][0, 0].clamp(-1.0, 1.0).numpy()
+        obs, reward, terminated, truncated, _ = self.env.step(self.middle + self.half * action)
+        info = {}
+        if terminated or truncated:
+            info["final_observation"] = self._obs(obs)
+            obs = self.env.reset()[0]
+        rewards = {"agent": torch.tensor([[float(reward)]])}
+        return self._obs(obs), rewards, torch.tensor([bool(terminated)]), torch.tensor([bool(truncated)]), info
+
+    def _obs(self, obs: np.ndarray) -> dict[str, Tensor]:
+        return {"agent": torch.from_numpy(obs.astype(np.float32))[None, None]}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        raise NotImplementedError("a gymnasium environment cannot be saved")
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        raise NotImplementedError("a gymnasium environment cannot be saved")
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def evaluate(act: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Mean return of a deterministic policy over the evaluation episodes."""
+    env = gymnasium.make(TASK)
+    total = 0.0
+    for i in range(EPISODES):
+        obs, _ = env.reset(seed=FIRST_EVALUATION_SEED + i)
+        over = False
+        while not over:
+            obs, reward, terminated, truncated, _ = env.step(act(obs))
+            total += float(reward) / EPISODES
+            over = terminated or truncated
+    env.close()
+    return total
+
+
+def ours(seed: int, steps: int, every: int) -> dict[str, Any]:
+    """Train our SAC; evaluations and seconds of training."""
+    env = GymnasiumEnv(TASK, seed)
+    config = SACConfig(rollout_steps=1, updates_per_step=1.0, batch=256, normalize_observations=False, **SETTINGS)
+    sac = SAC(env, config, seed)
+    returns = []
+    seconds = 0.0
+    obs, _ = env.reset(seed)
+    for step in range(1, steps + 1):
+        start = time.perf_counter()
+        actions = sac.act(obs)
+        result = env.step(actions)
+        sac.observe(obs, actions, result)
+        obs = result[0]
+        sac.update(step / steps)
+        seconds += time.perf_counter() - start
+        if step % every == 0:
+            policy = sac.policies()["agent"]
+
+            @torch.no_grad()
+            def act(x: np.ndarray, policy: Any = policy) -> np.ndarray:
+                return env.middle + env.half * policy(torch.from_numpy(x.astype(np.float32))).numpy()
+
+            returns.append(evaluate(act))
+    return {"returns": returns, "seconds": seconds}
+
+
+def theirs(seed: int, steps: int, every: int) -> dict[str, Any]:
+    """Train Stable-Baselines3's SAC; evaluations and seconds of training."""
+    model = stable_baselines3.SAC(
+        "MlpPolicy",
+        gymnasium.make(TASK),
+        seed=seed,
+        batch_size=256,
+        train_freq=1,
+        gradient_steps=1,
+        device="cpu",
+        **SETTINGS,
+    )
+    returns = []
+    seconds = 0.0
+    for _ in range(steps // every):
+        start = time.perf_counter()
+        model.learn(every, reset_num_timesteps=False)
+        seconds += time.perf_counter() - start
+        returns.append(evaluate(lambda x: model.predict(x, deterministic=True)[0]))
+    return {"returns": returns, "seconds": seconds}
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation over the seeds of the last returns."""
+    last = [run["returns"][-1] for run in runs]
+    spread = statistics.stdev(last) if len(last) > 1 else 0.0
+    return {"mean": statistics.mean(last), "std": spread, "low": min(last), "high": max(last)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--every", type=int, default=2_500)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sac_vs_sb3.json")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    runs: dict[str, list[dict[str, Any]]] = {"rookery": [], "stable_baselines3": []}
+    for seed in range(args.seeds):
+        for name, train in (("rookery", ours), ("stable_baselines3", theirs)):
+            run = train(seed, args.steps, args.every)
+            runs[name].append({"seed": seed, **run})
+            print(f"{name:18} seed {seed}: {[round(r, 1) for r in run['returns']]}, {run['seconds']:.0f} s", flush=True)
+        figures = {name: summary(done) for name, done in runs.items()}
+        mine = figures["rookery"]
+        other = figures["stable_baselines3"]
+        result = {
+            "task": TASK,
+            "steps": args.steps,
+            "every": args.every,
+            "episodes": EPISODES,
+            "settings": SETTINGS,
+            "versions": {"torch": torch.__version__, "stable_baselines3": stable_baselines3.__version__},
+            "runs": runs,
+            "summary": figures,
+            "within_spread": abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"]),
+        }
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

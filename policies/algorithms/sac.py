@@ -1,0 +1,398 @@
+"""Soft actor-critic with automatic temperature (Haarnoja et al. 2018, arXiv 1812.05905) for one or many worlds and agents.
+
+Reading order, as in the paper's algorithm 1: `SAC.act` and `SAC.observe` collect transitions in a replay memory;
+`SAC.update` makes gradient steps, each one `Learner.learn`: critics (equation 5), policy (equation 9), temperature
+(equation 18), targets. All agents of a group share one policy and one pair of critics.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.policy import ACTIVATIONS, Policy
+from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.replay import Replay, Transitions
+from rookery.sim.env import Env, StepResult
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group
+
+__all__ = ["SAC", "SACConfig", "squashed_sample"]
+
+LOG_STD_MIN = -20.0
+LOG_STD_MAX = 2.0
+"""Limits of the policy's log standard deviation, as in the authors' code (github.com/rail-berkeley/softlearning)."""
+
+
+@dataclass(frozen=True)
+class SACConfig:
+    """Settings of `SAC`. The defaults are those of the paper's table 1, with rollouts for many worlds."""
+
+    rollout_steps: int = 64
+    """Control steps that every world makes between two updates."""
+    updates_per_step: float = 1.0
+    """Gradient steps for each control step of all worlds together; may be below 1."""
+    learning_starts: int = 1000
+    """Control steps over all worlds in which actions are uniformly random and nothing is learnt."""
+    batch: int = 256
+    """Transitions of one gradient step."""
+    buffer_size: int = 1_000_000
+    """Control steps over all worlds that the replay memory holds."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    tau: float = 0.005
+    """Share of the critics that their targets take over at each gradient step."""
+    learning_rate: float = 3e-4
+    """Learning rate of Adam for policy, critics and temperature."""
+    initial_temperature: float = 1.0
+    """Weight of the entropy against the reward at the start."""
+    target_entropy: float | None = None
+    """Entropy that the temperature aims at; none takes minus the number of action components."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of the policy and the critics."""
+    activation: Literal["tanh", "elu", "relu"] = "relu"
+    """Activation after every hidden layer."""
+    normalize_observations: bool = True
+    """Bring observations to mean 0 and standard deviation 1 with running statistics, which are a part of the policy."""
+    obs_clip: float = 10.0
+    """Limit of the normalised observations."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        for name in ("rollout_steps", "batch", "buffer_size"):
+            if getattr(self, name) < 1:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        for name in ("updates_per_step", "tau", "learning_rate", "initial_temperature", "obs_clip"):
+            if not getattr(self, name) > 0.0:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give a number above 0.")
+        for name in ("gamma", "tau"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise RookeryError(f"{name} is {getattr(self, name)}: give a number from 0 to 1.")
+        if self.learning_starts < 0:
+            raise RookeryError(f"learning_starts is {self.learning_starts}: give at least 0.")
+
+
+class SAC(Algorithm):
+    """Learns one policy for each group of an environment.
+
+    Args:
+        env: the environment; learning happens on its device.
+        config: settings.
+        seed: of initial weights, exploration and minibatches.
+        inputs: not used.
+
+    Attributes:
+        learners: by group.
+        steps: control steps that every world has made.
+
+    Raises:
+        RookeryError: a vector reward, or a replay memory shorter than a rollout.
+    """
+
+    Config: ClassVar[type] = SACConfig
+
+    def __init__(
+        self, env: Env, config: SACConfig | None = None, seed: int = 0, inputs: dict[str, Any] | None = None
+    ) -> None:
+        self.env = env
+        self.config = config or SACConfig()
+        if env.objectives:
+            raise RookeryError(
+                f"SAC learns from a reward of one number, this one is a vector of {', '.join(env.objectives)}: give "
+                f"weights (--weights {env.objectives[0]}=1)."
+            )
+        self.rollout_steps = self.config.rollout_steps
+        kept = self.config.buffer_size // env.num_envs
+        if kept < self.rollout_steps:
+            raise RookeryError(
+                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
+                f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * env.num_envs}."
+            )
+        self.steps = 0
+        self._generator = torch.Generator(env.device).manual_seed(seed)
+        initial = torch.Generator().manual_seed(seed)
+        self.learners = {
+            name: Learner(group, env.num_envs, kept, self.config, initial, env.device)
+            for name, group in env.groups.items()
+        }
+        self._active: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]}."""
+        self._active = {name: mask.clone() for name, mask in (self.env.active or {}).items()}
+        random = self.steps * self.env.num_envs < self.config.learning_starts
+        return {name: learner.act(obs[name], self._generator, random) for name, learner in self.learners.items()}
+
+    @torch.no_grad()
+    def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
+        """Store one control step, see `Algorithm.observe`."""
+        next_obs, reward, terminated, truncated, info = result
+        next_active = self.env.active or {}
+        for name, learner in self.learners.items():
+            if self.config.normalize_observations:
+                learner.norm.record(obs[name], self._active.get(name))
+            final = info["final_observation"][name] if "final_observation" in info else None
+            learner.replay.add(
+                obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
+                self._active.get(name), next_active.get(name),
+            )  # fmt: skip
+        self.steps += 1
+
+    def update(self, progress: float) -> dict[str, float]:
+        """The gradient steps that are due for the latest rollout.
+
+        Args:
+            progress: not used.
+
+        Returns:
+            figures by "<group>/<name>", means over the gradient steps; empty where there was none.
+        """
+        ratio = self.config.updates_per_step
+        due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
+        for learner in self.learners.values():
+            learner.norm.commit()
+        if due == 0 or self.steps * self.env.num_envs <= self.config.learning_starts:
+            return {}
+        figures: dict[str, Tensor] = {}
+        for name, learner in self.learners.items():
+            sums = torch.zeros(5, device=self.env.device)
+            for _ in range(due):
+                sums += learner.learn(learner.replay.sample(self.config.batch, self._generator), self._generator)
+            names = ("critic_loss", "policy_loss", "entropy", "value", "temperature")
+            figures |= {f"{name}/{key}": mean for key, mean in zip(names, sums / due, strict=True)}
+        values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
+        return dict(zip(figures, values, strict=True))
+
+    def policies(self) -> dict[str, Policy]:
+        """The deterministic policies by group: ``tanh(mean)``."""
+        return {name: learner.policy() for name, learner in self.learners.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimisers, normalisers, replay memories, the generator and the step counter."""
+        out = {"steps": torch.tensor(self.steps), "generator": self._generator.get_state()}
+        for name, learner in self.learners.items():
+            out |= {f"{name}/{key}": value for key, value in learner.state_dict().items()}
+        return out
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state, see `Algorithm.load_state_dict`."""
+        own = {name: _below(f"{name}/", state) for name in self.learners}
+        for name, learner in self.learners.items():
+            learner.check_state(own[name])
+        for name, learner in self.learners.items():
+            learner.load_state_dict(own[name])
+        self.steps = int(state["steps"])
+        self._generator.set_state(state["generator"].cpu())
+
+
+class Learner:
+    """Policy, critics, temperature and replay memory of one group.
+
+    Args:
+        group: its declaration.
+        worlds: N.
+        steps: T, control steps in the replay memory.
+        config: settings.
+        initial: source of the initial weights, on the CPU.
+        device: where everything lives.
+    """
+
+    def __init__(
+        self, group: Group, worlds: int, steps: int, config: SACConfig, initial: torch.Generator, device: torch.device
+    ) -> None:
+        self.config = config
+        obs = group.observation_size
+        act = group.action.size
+        self.target_entropy = -float(act) if config.target_entropy is None else config.target_entropy
+        self.actor = MLP(1, (obs, *config.hidden, 2 * act), config.activation, initial).to(device)
+        # The policy begins around the neutral action: tanh(atanh(neutral)) = neutral.
+        neutral = torch.tensor(group.action.neutral, device=device).clamp(-0.99, 0.99)
+        self.actor.biases[-1].data[0, 0, :act] += neutral.atanh()
+        sizes = (obs + act, *config.hidden, 1)
+        self.critics = MLP(2, sizes, config.activation, initial).to(device)
+        self.targets = MLP(2, sizes, config.activation, initial).to(device).requires_grad_(False)
+        self.targets.load_state_dict(self.critics.state_dict())
+        self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
+        self.optimizers = {
+            "actor": torch.optim.Adam(self.actor.parameters(), config.learning_rate, fused=True),
+            "critics": torch.optim.Adam(self.critics.parameters(), config.learning_rate, fused=True),
+            "temperature": torch.optim.Adam([self.log_temperature], config.learning_rate),
+        }
+        self.norm = ObservationNorm(obs, config.obs_clip, device)
+        self.replay = Replay(steps, worlds, group.count, obs, act, device)
+        self.action_size = act
+
+    def act(self, obs: Tensor, generator: torch.Generator, random: bool) -> Tensor:
+        """Actions with exploration [N, A, D] for observations [N, A, O]; uniformly random ones on request."""
+        if random:
+            draw = torch.rand(*obs.shape[:-1], self.action_size, generator=generator, device=obs.device)
+            return 2.0 * draw - 1.0
+        return self.sample(self.norm.normalize(obs).flatten(0, 1), generator)[0].view(*obs.shape[:-1], -1)
+
+    def sample(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Actions [B, D] of the policy, and their log-probabilities [B], for normalised observations [B, O]."""
+        mean, log_std = self.actor(obs)[0].chunk(2, -1)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        return squashed_sample(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), noise)
+
+    def q_values(self, critics: MLP, obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values [2, B] of normalised observations [B, O] and actions [B, D]."""
+        out: Tensor = critics(torch.cat((obs, action), -1)).squeeze(-1)
+        return out
+
+    @torch.no_grad()
+    def target_values(self, batch: Transitions, generator: torch.Generator) -> Tensor:
+        """Value targets [B]: reward + gamma (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the paper.
+
+        A terminated episode has no next value; a truncated one has that of its last observation.
+        """
+        next_obs = self.norm.normalize(batch.next_observation)
+        next_action, next_log_prob = self.sample(next_obs, generator)
+        next_q = self.q_values(self.targets, next_obs, next_action).amin(0)
+        soft_value = next_q - self.log_temperature.exp() * next_log_prob
+        return batch.reward + self.config.gamma * torch.where(batch.terminated, 0.0, soft_value)
+
+    @torch.enable_grad()
+    def learn(self, batch: Transitions, generator: torch.Generator) -> Tensor:
+        """One gradient step; returns critic loss, policy loss, entropy, mean value and temperature, [5]."""
+        obs = self.norm.normalize(batch.observation)
+        weight = batch.active / batch.active.sum().clamp(min=1)
+        target = self.target_values(batch, generator)
+
+        q = self.q_values(self.critics, obs, batch.action)
+        critic_loss = 0.5 * ((q - target).square() * weight).sum()
+        _descend(self.optimizers["critics"], critic_loss)
+
+        action, log_prob = self.sample(obs, generator)
+        temperature = self.log_temperature.detach().exp()
+        value = self.q_values(self.critics, obs, action).amin(0)
+        policy_loss = ((temperature * log_prob - value) * weight).sum()
+        _descend(self.optimizers["actor"], policy_loss)
+
+        entropy = -(log_prob.detach() * weight).sum()
+        _descend(self.optimizers["temperature"], self.log_temperature.exp() * (entropy - self.target_entropy))
+
+        with torch.no_grad():
+            for slow, fast in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
+                slow.lerp_(fast, self.config.tau)
+            return torch.stack((critic_loss, policy_loss, entropy, (value * weight).sum(), temperature))
+
+    def policy(self) -> Policy:
+        """What has been learnt so far."""
+        c = self.config
+        sizes = self.actor.sizes
+        out = Policy(sizes[0], self.action_size, c.hidden, c.activation, c.obs_clip, squash="tanh")
+        out.mean.copy_(self.norm.mean)
+        out.std.copy_(self.norm.std)
+        for layer, weight, bias in zip(out.layers, self.actor.weights, self.actor.biases, strict=True):
+            assert isinstance(layer, nn.Linear)
+            layer.weight.data.copy_(weight[0, :, : layer.out_features].T)  # of the last layer, the means alone
+            layer.bias.data.copy_(bias[0, 0, : layer.out_features])
+        return out.eval()
+
+    def _parts(self) -> dict[str, Tensor]:
+        """All tensors that keep their shape, by name."""
+        out = {"log_temperature": self.log_temperature.detach()}
+        out |= {f"norm/{key}": value for key, value in self.norm.state_dict().items()}
+        for part in ("actor", "critics", "targets"):
+            out |= {f"{part}/{key}": value for key, value in getattr(self, part).state_dict().items()}
+        for part, optimizer in self.optimizers.items():
+            for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
+                slots = optimizer.state[parameter]
+                if not slots:  # Adam makes them in its first step
+                    slots["step"] = torch.zeros((), device=parameter.device if optimizer.defaults["fused"] else "cpu")
+                    slots["exp_avg"] = torch.zeros_like(parameter)
+                    slots["exp_avg_sq"] = torch.zeros_like(parameter)
+                out |= {f"adam/{part}/{i}/{key}": value for key, value in slots.items()}
+        return out
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimisers, normaliser and replay memory."""
+        return self._parts() | {f"replay/{key}": value for key, value in self.replay.state_dict().items()}
+
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Raises RookeryError where a saved state does not fit."""
+        for name, own in self._parts().items():
+            if name not in state or state[name].shape != own.shape:
+                found = list(state[name].shape) if name in state else "missing"
+                raise RookeryError(
+                    f"the saved state's {name} is {found}, and SAC's {list(own.shape)}: use the run's own settings."
+                )
+        self.replay.check_state(_below("replay/", state))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a checked state."""
+        for name, own in self._parts().items():
+            own.copy_(state[name])
+        self.replay.load_state_dict(_below("replay/", state))
+
+
+class MLP(nn.Module):
+    """G perceptrons of one shape, multiplied in one call: inputs [R, in] to outputs [G, R, out].
+
+    Args:
+        networks: G.
+        sizes: layer widths, input and output included.
+        activation: "tanh", "elu" or "relu", after every layer but the last.
+        generator: source of the initial weights and biases, uniform within +-1 / sqrt(inputs) as in torch.nn.Linear.
+    """
+
+    def __init__(self, networks: int, sizes: tuple[int, ...], activation: str, generator: torch.Generator) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for i, o in pairwise(sizes):
+            bound = 1.0 / math.sqrt(i)
+            for parameters, rows in ((self.weights, i), (self.biases, 1)):
+                draw = torch.rand(networks, rows, o, generator=generator)
+                parameters.append(nn.Parameter((2.0 * draw - 1.0) * bound))
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.expand(self.weights[0].shape[0], *x.shape)
+        last = len(self.weights) - 1
+        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = torch.baddbmm(bias, x, weight)
+            x = self.activation(x) if k < last else x
+        return x
+
+
+def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """A tanh-squashed Gaussian's sample and its log-probability (appendix C of the paper).
+
+    With u = mean + std * noise: a = tanh(u), log p(a) = log N(u) - sum log(1 - tanh(u)^2), where the last logarithm is
+    written as 2 (log 2 - u - softplus(-2 u)), which is finite for every u.
+
+    Args:
+        mean, log_std, noise: [..., D]; noise is standard normal.
+
+    Returns:
+        actions [..., D] in [-1, 1] and log-probabilities [...].
+    """
+    u = mean + log_std.exp() * noise
+    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
+    log_slope = 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
+    return u.tanh(), (gaussian - log_slope).sum(-1)
+
+
+def _descend(optimizer: torch.optim.Adam, loss: Tensor) -> None:
+    """One step of an optimiser down the gradient of a loss by its own parameters alone."""
+    parameters = optimizer.param_groups[0]["params"]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The entries under a prefix, without it."""
+    return {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}

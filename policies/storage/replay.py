@@ -1,0 +1,224 @@
+"""Replay memory of off-policy learning: the latest T control steps of N worlds with A agents, each observation stored once.
+
+Time runs along the first axis, in a ring of T + 1 slots. A transition's next observation is in the following slot.
+Environments reset in the same step, so after an end of an episode that slot holds the first observation of the next one:
+of a truncated episode the last observation is kept apart and stands in for it, of a terminated one nothing is needed.
+
+    slot                0     1     2      3
+    observation         o0    o1    o2     o0'          # o0': first of the next episode
+    truncated           -     -     yes    -
+    next observation    o1    o2    final  (slot 4)     # had it terminated at 2: not used
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
+
+__all__ = ["Replay", "Transitions"]
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """B transitions of single agents.
+
+    Args:
+        observation, next_observation: [B, O]; the latter means nothing where `terminated`.
+        action: [B, D].
+        reward: [B].
+        terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
+        active: [B] bool, the agent took part in this step; the others are not to be learnt from.
+    """
+
+    observation: Tensor
+    action: Tensor
+    reward: Tensor
+    next_observation: Tensor
+    terminated: Tensor
+    active: Tensor
+
+
+class Replay:
+    """Preallocated ring of transitions of one group.
+
+    Args:
+        steps: T, control steps of every world that are kept.
+        worlds, agents, observation_size, action_size: N, A, O, D.
+        device: where everything is stored.
+
+    Attributes:
+        size: control steps stored, at most T.
+        observation: [T + 1, N, A, O].
+        action: [T + 1, N, A, D].
+        reward: [T + 1, N, A].
+        active: [T + 1, N, A] bool.
+        terminated, truncated: [T + 1, N] bool.
+        finals: [F, A, O] last observations of truncated episodes, a ring that grows as needed.
+        final_index: [T + 1, N] int64, the running number of an episode's last observation, at ``number % F`` in
+            `finals`; -1 where there is none.
+    """
+
+    def __init__(
+        self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str
+    ) -> None:
+        slots = steps + 1
+        self.steps = steps
+        self.size = 0
+        self.observation = torch.zeros(slots, worlds, agents, observation_size, device=device)
+        self.action = torch.zeros(slots, worlds, agents, action_size, device=device)
+        self.reward = torch.zeros(slots, worlds, agents, device=device)
+        self.active = torch.ones(slots, worlds, agents, dtype=torch.bool, device=device)
+        self.terminated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
+        self.truncated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
+        self.finals = torch.zeros(worlds, agents, observation_size, device=device)
+        self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
+        self._slots = slots
+        self._head = 0  # the slot of the next transition
+        self._first_final = 0  # number of the oldest last observation that is still needed
+        self._next_final = 0
+        self._finals_of_slot = [0] * slots
+
+    def add(
+        self,
+        observation: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        next_observation: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
+        final_observation: Tensor | None = None,
+        active: Tensor | None = None,
+        next_active: Tensor | None = None,
+    ) -> None:
+        """Store one control step of all worlds, in place of the oldest one where the memory is full.
+
+        Args:
+            observation, next_observation: [N, A, O] before and after; the latter is what the next call's transition
+                starts from, so of a new episode where one ended.
+            action: [N, A, D].
+            reward: [N, A].
+            terminated, truncated: [N] bool; where both hold, `terminated` counts.
+            final_observation: [N, A, O], read where an episode was truncated; None where none was.
+            active, next_active: [N, A] bool, who takes part before and after; None for everyone.
+        """
+        head = self._head
+        following = (head + 1) % self._slots
+        if self.size == self.steps:  # `following` holds the oldest transition
+            self._first_final += self._finals_of_slot[following]
+        else:
+            self.size += 1
+        self.observation[head] = observation
+        self.action[head] = action
+        self.reward[head] = reward
+        self.active[head] = True if active is None else active
+        self.terminated[head] = terminated
+        self.truncated[head] = truncated & ~terminated
+        self.observation[following] = next_observation
+        self.active[following] = True if next_active is None else next_active
+        self.final_index[head] = -1
+        self._finals_of_slot[head] = 0
+        if final_observation is not None:
+            self._add_finals(head, self.truncated[head].nonzero().squeeze(1), final_observation)
+        self._head = following
+
+    def sample(self, count: int, generator: torch.Generator) -> Transitions:
+        """`count` transitions, each drawn uniformly from all steps, worlds and agents stored."""
+        worlds, agents = self.reward.shape[1:]
+        device = self.reward.device
+        draw = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
+        age = draw // (worlds * agents)
+        slot = (self._head - self.size + age) % self._slots
+        return self._take(slot, draw // agents % worlds, draw % agents)
+
+    def _take(self, slot: Tensor, world: Tensor, agent: Tensor) -> Transitions:
+        """The transitions at these places, [B] each."""
+        following = (slot + 1) % self._slots
+        number = self.final_index[slot, world]
+        final = self.finals[number.clamp(min=0) % len(self.finals), agent]
+        next_observation = torch.where((number >= 0)[:, None], final, self.observation[following, world, agent])
+        truncated = self.truncated[slot, world]
+        dropped_out = ~self.active[following, world, agent] & ~truncated
+        return Transitions(
+            self.observation[slot, world, agent],
+            self.action[slot, world, agent],
+            self.reward[slot, world, agent],
+            next_observation,
+            self.terminated[slot, world] | dropped_out,
+            self.active[slot, world, agent],
+        )
+
+    def _add_finals(self, slot: int, ids: Tensor, final_observation: Tensor) -> None:
+        """Keep the last observations of the worlds `ids`, whose episodes were truncated in `slot`."""
+        count = len(ids)
+        self._reserve_finals(self._next_final + count - self._first_final)
+        number = torch.arange(self._next_final, self._next_final + count, device=ids.device)
+        self.finals[number % len(self.finals)] = final_observation[ids]
+        self.final_index[slot, ids] = number
+        self._finals_of_slot[slot] = count
+        self._next_final += count
+
+    def _reserve_finals(self, needed: int) -> None:
+        """Make `finals` large enough; those still needed keep their numbers."""
+        if needed <= len(self.finals):
+            return
+        kept = torch.arange(self._first_final, self._next_final, device=self.finals.device)
+        larger = self.finals.new_zeros(max(needed, 2 * len(self.finals)), *self.finals.shape[1:])
+        larger[kept % len(larger)] = self.finals[kept % len(self.finals)]
+        self.finals = larger
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The slots in use (the whole ring once it is full), the last observations still needed, and the counters."""
+        used = self._slots if self.size == self.steps else self.size + 1
+        numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
+        counters = [self.steps, self._head, self.size, self._first_final, self._next_final]
+        return {name: getattr(self, name)[:used] for name in _RINGS} | {
+            "finals": self.finals[numbers % len(self.finals)],
+            "counters": torch.tensor(counters),
+        }
+
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Compare a saved state with this memory.
+
+        Raises:
+            RookeryError: it is incomplete, or of another number of steps, worlds or agents, or of other sizes.
+        """
+        for name in (*_RINGS, "finals", "counters"):
+            if name not in state:
+                raise RookeryError(f"the saved replay memory lacks {name!r}: use the run's own settings.")
+        for name in (*_RINGS, "finals"):
+            own = getattr(self, name)
+            saved = state[name]
+            if saved.shape[1:] != own.shape[1:] or saved.dtype != own.dtype:
+                raise RookeryError(
+                    f"the saved replay memory has {name} {list(saved.shape)}, and this one {list(own.shape)}: use the "
+                    "run's own settings."
+                )
+        steps = int(state["counters"][0])
+        if steps != self.steps:
+            raise RookeryError(
+                f"the saved replay memory holds {steps} control steps, and this one {self.steps}: use the run's own "
+                "buffer_size."
+            )
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state of a memory made with the same arguments.
+
+        Raises:
+            RookeryError: as `check_state`; nothing is changed then.
+        """
+        self.check_state(state)
+        _, self._head, self.size, self._first_final, self._next_final = state["counters"].tolist()
+        self.final_index.fill_(-1)
+        for name in _RINGS:
+            getattr(self, name)[: len(state[name])] = state[name]
+        self._reserve_finals(self._next_final - self._first_final)
+        numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
+        self.finals[numbers % len(self.finals)] = state["finals"].to(self.finals.device)
+        self._finals_of_slot = (self.final_index >= 0).sum(1).tolist()
+
+
+_RINGS = ("observation", "action", "reward", "active", "terminated", "truncated", "final_index")

@@ -1,0 +1,358 @@
+"""Manipulator: N arms of one world, and ArmAction: the interface of the action kinds through which policies command them.
+
+Whatever the action kind, joints are driven as on the robot: a reference that keeps the limits of position, speed, acceleration
+and jerk goes to the servos, no faster than the limited rate of the motors' torques allows (references.py), or torques that
+keep their limits of size and rate go to the motors. A tool pose is never imposed: inverse kinematics turn it into joint
+angles, or an impedance into torques.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.robots.arms.kinematics import chain_of
+from rookery.robots.manipulators.kernels import read_arms, tools, track_pose
+from rookery.robots.manipulators.model import JOINTS, ManipulatorModel
+from rookery.robots.manipulators.references import follow, links_of
+from rookery.sim.buffers import Buffers
+from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.parameters import Parameter, joint_damping, sliding_friction
+from rookery.sim.scene import Scene
+from rookery.sim.specs import ActionSpec
+from rookery.sim.world import World
+
+RATE_SHARE = 0.8
+"""Share of the torque's rate that the arm's inertia may take in free motion; the rest is for what references do not model:
+speed, friction and the servos' own errors."""
+MARGIN = 0.05  # rad, from the limits of position
+Box = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+class ArmAction(abc.ABC):
+    """An action kind: what a policy commands, and how it reaches the drives.
+
+    A subclass is all that a new kind needs: `register_action` makes it known by its name, and wherever a name is accepted,
+    an instance is too. It keeps no state between steps: that is in the buffers of the Manipulator.
+
+    Attributes:
+        name: of the kind, in configs and contracts.
+        drive: the drives that it needs in the scene, "position" or "torque".
+        follows_tool_goal: commands move `Manipulator.goal`, which is then part of the observation. Experts need it.
+        keeps_rotation: the tool keeps the rotation that it has at the start.
+    """
+
+    name: ClassVar[str]
+    drive: ClassVar[str] = "position"
+    follows_tool_goal: ClassVar[bool] = False
+    keeps_rotation: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def spec(self, arm: Manipulator) -> ActionSpec:
+        """The declaration of the D components, the gripper's last; see `arm_spec`."""
+
+    def attach(self, arm: Manipulator) -> None:
+        """Prepare an arm that was just made, for example by adding an inner loop to its world."""
+
+    @abc.abstractmethod
+    def apply(self, arm: Manipulator, command: Tensor) -> None:
+        """Send controls for the coming K physics steps.
+
+        Args:
+            command: [N, D - 1] float64 in [-1, 1], without the gripper's, which is in `arm.grip` already (m).
+        """
+
+    def tool_command(self, move: Tensor, rotate: Tensor) -> Tensor:
+        """The command [N, D - 1] that moves the tool's goal by [N, 3] m and rotates it by [N, 3] rad, in the world's frame;
+        values beyond [-1, 1] are more than one control step can do.
+
+        Raises:
+            RookeryError: the kind does not move a goal of the tool.
+        """
+        raise RookeryError(f"actions of kind {self.name!r} do not move the tool's goal: use a kind that does.")
+
+    def parameters(self, arm: Manipulator) -> dict[str, Parameter]:
+        """Quantities of this kind that can differ between worlds, beside the arm's own."""
+        return {}
+
+    def safety_limits(self, arm: Manipulator) -> dict[str, dict[str, Any]]:
+        """Bounds that a runtime must keep, by quantity ``{"low": ..., "high": ..., "unit": ...}``: by default those of the
+        command's components."""
+        spec = self.spec(arm)
+        rows = zip(spec.names, spec.low, spec.high, spec.units, strict=True)
+        return {name: {"low": low, "high": high, "unit": unit} for name, low, high, unit in rows}
+
+
+def arm_spec(
+    kind: str,
+    arm: Manipulator,
+    names: Sequence[str],
+    low: Sequence[float],
+    high: Sequence[float],
+    units: Sequence[str],
+    neutral: Sequence[float] | None = None,
+) -> ActionSpec:
+    """An ActionSpec of these components and, last, the gripper's: 1 closes it.
+
+    Args:
+        kind: the action kind's name.
+        arm: whose gripper it is.
+        names, low, high, units, neutral: see ActionSpec; without `neutral`, zeros.
+    """
+    rest = [0.0] * len(names) if neutral is None else neutral
+    return ActionSpec(
+        kind,
+        (*names, "gripper_closing"),
+        (*(float(v) for v in low), 0.0),
+        (*(float(v) for v in high), 2.0 * arm.model.stroke),
+        (*units, "m"),
+        (*rest, -1.0),
+    )
+
+
+def add_manipulator(
+    scene: Scene, model: ManipulatorModel, action: ArmAction, name: str | None = None, **place: Any
+) -> Scene:
+    """Add an arm to a scene, with the drives that the action kind needs.
+
+    Args:
+        name: prefix of its names, ``name/``; None: the model's name.
+        place: `pos` and `quat`, see `Scene.add`.
+    """
+    return scene.add(lambda: model.spec(drive=action.drive), model.name if name is None else name, **place)
+
+
+class Manipulator(Buffers):
+    """N arms of one world, under one action kind.
+
+    Args:
+        world: of a scene with `add_manipulator`.
+        model: the arm.
+        action: its kind; as in the scene.
+        name: its prefix; None: the model's name.
+        control_dt: s.
+        home: rad, start of searches for joint angles, and where the null space is drawn to; None: the model's.
+        box: m, corners [2, 3] of the world's box that the tool's goal stays in; None: no box.
+
+    Attributes:
+        pos, vel: [N, 7] rad, rad/s. opening: [N] m, between the fingers. tool: [N, 3] m, world, of the point between the finger
+            tips. rotation: [N, 3, 3], tool to world. All as of `refresh`.
+        goal, goal_rotation: [N, 3] m, [N, 3, 3], world: what commands of the tool move.
+        joint_goal: [N, 7] rad. reference: [N, 3, 7] position, velocity, acceleration of the joints' references.
+        torque: [N, 7] N m, last commanded. grip: [N] m, commanded opening.
+        action_state: buffers of the action kind, by name.
+        rows: [N, K, 8] controls of the coming physics steps, the gripper's last.
+    """
+
+    goal: Tensor
+    goal_rotation: Tensor
+    joint_goal: Tensor
+    reference: Tensor
+    torque: Tensor
+    grip: Tensor
+    pos: Tensor
+    vel: Tensor
+    opening: Tensor
+    tool: Tensor
+    rotation: Tensor
+    exact_tool: Tensor
+    exact_rotation: Tensor
+
+    def __init__(
+        self,
+        world: World,
+        model: ManipulatorModel,
+        action: ArmAction,
+        name: str | None = None,
+        control_dt: float = 0.0125,
+        home: tuple[float, ...] | None = None,
+        box: Box | None = None,
+    ) -> None:
+        super().__init__()
+        self.world = world
+        self.model = model
+        self.action = action
+        self.name = model.name if name is None else name
+        self.control_dt = control_dt
+        self.steps = round(control_dt / world.dt)
+        self.home = torch.tensor(model.home if home is None else home, dtype=torch.float64)
+        self.box = torch.tensor(((-math.inf,) * 3, (math.inf,) * 3) if box is None else box, dtype=torch.float64)
+        self.joint_names = tuple(f"{self.name}/{j}" for j in model.joints)
+        self.finger_names = tuple(f"{self.name}/{j}" for j in model.fingers)
+        self.joints = world.joints([*self.joint_names, *self.finger_names])
+        self.actuators = world.actuators([*self.joint_names, f"{self.name}/{model.gripper}"])
+        self._find_chain()
+        self._find_limits()
+        self._make_buffers()
+        self.spec = action.spec(self)
+        action.attach(self)
+
+    def _find_chain(self) -> None:
+        """The kinematic chain, in the world's frame since the base's pose is in it."""
+        data = mujoco.MjData(self.world.model)
+        mujoco.mj_kinematics(self.world.model, data)
+        body = f"{self.name}/{self.model.base}"
+        base = data.body(body)
+        self.base_pos = torch.tensor(base.xpos, dtype=torch.float64)
+        self.base_rotation = torch.tensor(base.xmat.reshape(3, 3), dtype=torch.float64)
+        turns, offsets, axes = chain_of(self.world.model, self.joint_names, body, f"{self.name}/{self.model.tool}")
+        offsets[0] = base.xpos + self.base_rotation.numpy() @ offsets[0]
+        turns[0] = self.base_rotation.numpy() @ turns[0]
+        self.chain = turns, offsets, axes
+        self._links = links_of(self.world.model, self.joint_names, turns, offsets)
+
+    def _find_limits(self) -> None:
+        """Arrays of the model's limits, for the kernels."""
+        model = self.model
+        limits = np.array((model.lower, model.upper)) + MARGIN * np.array([[1.0], [-1.0]])
+        self.lower, self.upper = limits
+        self._limits = np.array(
+            (self.lower, self.upper, model.speed, model.acceleration, model.jerk, model.inertial_torque)
+        )
+        self._lead = (np.array(model.kd) + model.damping) / np.array(model.kp)
+
+    def _make_buffers(self) -> None:
+        n = self.world.num_envs
+        self.buffer("reference", n, 3, JOINTS, dtype=torch.float64)
+        self.buffer("joint_goal", n, JOINTS, dtype=torch.float64)
+        self.buffer("goal", n, 3, dtype=torch.float64)
+        self.buffer("goal_rotation", n, 3, 3, dtype=torch.float64)
+        self.buffer("torque", n, JOINTS, dtype=torch.float64)
+        self.buffer("grip", n)
+        self.buffer("pos", n, JOINTS)
+        self.buffer("vel", n, JOINTS)
+        self.buffer("opening", n)
+        self.buffer("tool", n, 3)
+        self.buffer("rotation", n, 3, 3)
+        self.buffer("exact_tool", n, 3, dtype=torch.float64)
+        self.buffer("exact_rotation", n, 3, 3, dtype=torch.float64)
+        self.action_state: dict[str, Tensor] = {}
+        self.rows = torch.zeros(n, self.steps, JOINTS + 1, dtype=torch.float64)
+
+    def action_buffer(self, name: str, size: int) -> Tensor:
+        """Make a buffer [N, size] float64 of the action kind's own, which is saved and restored with the arm; also in
+        `action_state`."""
+        tensor = self.buffer(f"action_{name}", self.world.num_envs, size, dtype=torch.float64)
+        self.action_state[name] = tensor
+        return tensor
+
+    # Commands
+
+    def apply(self, action: Tensor) -> None:
+        """Turn actions into commands of the coming control step.
+
+        Args:
+            action: [N, D] in [-1, 1], or [N, K, D], a row for each physics step, of which the last one counts: the robot's
+                own clock is slower than the physics.
+        """
+        a = (action if action.dim() == 2 else action[:, -1]).to(torch.float64)
+        self.grip.copy_((0.5 - 0.5 * a[:, -1]) * (2 * self.model.stroke))
+        self.action.apply(self, a[:, :-1])
+
+    def motion(self) -> tuple[Any, ...]:
+        """The last arguments of `references.follow`: the arm's limits and dynamics, and where the rows go."""
+        return (
+            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, self.model.armature, self._lead,
+            self.world.dt, self.grip.numpy(), self.rows.numpy(),
+        )  # fmt: skip
+
+    def follow_joints(self, goal: Tensor, together: bool) -> None:
+        """Send references that go to joint goals, within all limits.
+
+        Args:
+            goal: [N, 7] rad if `together`, so that all arrive at once; else rad/s, a velocity of each joint.
+        """
+        follow(goal.numpy(), self.reference.numpy(), together, *self.motion())
+        self.actuators.set_control(self.rows)
+
+    # State
+
+    def refresh(self) -> None:
+        """Read the joints and place the tool. Called after each step and write."""
+        read_arms(
+            self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, self.exact_tool.numpy(), self.exact_rotation.numpy(),
+            self.tool.numpy(), self.rotation.numpy(), self.pos.numpy(), self.vel.numpy(), self.opening.numpy(),
+        )  # fmt: skip
+
+    def reset(self, ids: Tensor, joints: Tensor, opening: float | None = None) -> None:
+        """Put arms at joint angles [n, 7] rad, at rest, held there. Needs no `refresh`.
+
+        Args:
+            opening: m, of the gripper; None: open.
+        """
+        wide = 2.0 * self.model.stroke if opening is None else opening
+        fingers = torch.full((len(ids), 2), 0.5 * wide)
+        full = torch.cat((joints.float(), fingers), 1)
+        self.joints.set_state(ids, full, torch.zeros_like(full))
+        self.reference[ids] = 0.0
+        self.reference[ids, 0] = joints.double()
+        self.joint_goal[ids] = joints.double()
+        self.torque[ids] = 0.0
+        self.grip[ids] = wide
+        self.goal[ids], self.goal_rotation[ids] = self.tool_at(joints.double())
+        place, rotation = self.tool_at(full[:, :JOINTS])  # as `refresh` reads it, to the bit
+        self.exact_tool[ids] = place
+        self.exact_rotation[ids] = rotation
+        self.tool[ids] = place.float()
+        self.rotation[ids] = rotation.float()
+        self.pos[ids] = full[:, :JOINTS]
+        self.vel[ids] = 0.0
+        self.opening[ids] = fingers.sum(1)
+        control = torch.cat((self.reference[:, 0].float(), self.grip[:, None]), 1)
+        if self.action.drive == "torque":
+            control[:, :JOINTS] = 0.0
+        self.actuators.set_control(control)
+
+    def tool_at(self, joints: Tensor) -> tuple[Tensor, Tensor]:
+        """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, 7] rad; float64."""
+        pos = torch.zeros(len(joints), 3, dtype=torch.float64)
+        rotation = torch.zeros(len(joints), 3, 3, dtype=torch.float64)
+        tools(joints.contiguous().numpy(), *self.chain, pos.numpy(), rotation.numpy())
+        return pos, rotation
+
+    def joints_for(self, pos: Tensor, rotation: Tensor | None = None, start: Tensor | None = None) -> Tensor:
+        """Joint angles [n, 7] rad that bring the tool to world places [n, 3] m.
+
+        Args:
+            rotation: [n, 3, 3] tool to world; None: as at home.
+            start: [n, 7] rad, where the search begins; None: home.
+
+        Raises:
+            RookeryError: a place that the arm cannot reach within 1 mm and 0.01 rad.
+        """
+        n = len(pos)
+        q = (self.home.expand(n, JOINTS) if start is None else start.double()).contiguous().clone()
+        place = pos.double().contiguous()
+        wanted = self.tool_at(self.home[None])[1].expand(n, 3, 3) if rotation is None else rotation.double()
+        wanted = wanted.contiguous()
+        arguments = (place.numpy(), wanted.numpy(), *self.chain, self.lower, self.upper, self.home.numpy())
+        track_pose(q.numpy(), *arguments, 0.05, 0.02, 0.3, 40)
+        track_pose(q.numpy(), *arguments, 0.001, 0.0, 0.1, 10)
+        reached, now = self.tool_at(q)
+        error = (reached - place).norm(dim=1)
+        cosine = (0.5 * ((now * wanted).sum((1, 2)) - 1.0)).clamp(-1.0, 1.0)
+        bad = (error > 1e-3) | (cosine.acos() > 0.01)
+        if bad.any():
+            i = int(bad.nonzero()[0])
+            where = ", ".join(f"{v:.3f}" for v in pos[i].tolist())
+            raise RookeryError(
+                f"the arm {self.name!r} cannot bring its tool to ({where}) m with that rotation: it misses by "
+                f"{float(error[i]):.3f} m. Goals must lie in its workspace."
+            )
+        return q
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Physical quantities that can differ between worlds, the action kind's included."""
+        params = self.world.params
+        pads = [f"{self.name}/{pad}" for pad in self.model.pads]
+        return {
+            "pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0),
+            "joint_damping": joint_damping(params, self.joint_names, "friction of the arm's joints", 0.0, 10.0),
+        } | self.action.parameters(self)

@@ -1,0 +1,376 @@
+"""ArmTask: the base of all table-top tasks with arms. It owns the arms; a task adds objects, goals, rewards and an expert.
+
+World: a single arm stands at the origin and faces +x, y is to its left, z up; the table's top is z = 0.
+
+A task is a short file, in this order:
+
+    add_objects           what stands on the table
+    reset_objects         where objects and goals are when an episode begins, drawn from `object_box` and `goal_box`
+    refresh_observation   what is read of the world after each step
+    observation_terms, observation   what an agent observes beside its own arm
+    evaluate              reward terms, and whether the task is done
+    expert_targets        how it can be done, for the scripted expert
+
+Meta-World's tasks have an observation of their own, see meta_world.py.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.scenery import table
+from rookery.robots.manipulators.action_kinds import find_action, register_action
+from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_manipulator
+from rookery.robots.manipulators.model import ManipulatorModel
+from rookery.robots.manipulators.panda import PANDA
+from rookery.robots.manipulators.tool_actions import STEP
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
+from rookery.sim.rotations import matrix
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.task import Task
+
+Box = tuple[tuple[float, float, float], tuple[float, float, float]]
+"""m, two corners, the lower values first."""
+DEFAULT_RANDOMIZATION = {
+    "pad_friction": Range(0.6, 1.5),
+    "joint_damping": Range(0.5, 3.0),
+    "observation_noise": Range(1.0, 1.0),
+    "observation_delay": Range(0.0, 0.025),
+    "action_delay": Range(0.0, 0.025),
+}
+
+
+@dataclass(frozen=True)
+class ArmMount:
+    """Where an arm stands: prefix of its names in the scene, m, and orientation wxyz, a rotation about z."""
+
+    prefix: str = "panda"
+    pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ToolTarget:
+    """Where the expert wants the tool of one arm.
+
+    Args:
+        place: [N, 3] m, world.
+        closing: [N] of the gripper, 1 closes, -1 opens.
+        yaw: [N] rad about the vertical, from the rotation at the start of the episode; None: no rotation.
+        step: m, largest change of the tool's goal in a control step, along each axis.
+    """
+
+    place: Tensor
+    closing: Tensor
+    yaw: Tensor | None = None
+    step: float | Tensor = STEP
+
+
+@dataclass(frozen=True)
+class ArmTaskConfig:
+    """Values that all tasks with arms share."""
+
+    action: str = "cartesian"  # see robots.manipulators.action_kinds
+    episode_s: float = 5.0  # s
+    control_dt: float = 0.025  # s
+    dt: float = 0.0025  # s
+    start_spread: tuple[float, float, float] = (0.05, 0.1, 0.05)  # m, half-widths of the box in which tools start
+    reward: Weights = Weights()
+
+
+class ArmTask(Task):
+    """Base of the table-top tasks. Success: the task is done at the end, and has been for `hold_s`.
+
+    Attributes:
+        arms: by agent group; `robot` is the first.
+        done: [N] whether the task is done now. done_steps: [N] control steps for which it has been without a break.
+        ever_done: [N] whether it was done at any step. steps_to_done: [N] control steps until it first was, or so far.
+        terms: unweighted reward terms [N] of this control step.
+        phase: [N] int64, of the scripted expert.
+    """
+
+    Config: ClassVar[type] = ArmTaskConfig
+    default_randomization = DEFAULT_RANDOMIZATION
+    camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
+    cfg: Any
+    model: ClassVar[ManipulatorModel] = PANDA
+    """The arm; a subclass may name another one, with a `home` and a `start` for it."""
+    mounts: ClassVar[dict[str, ArmMount]] = {"arm": ArmMount()}
+    """By agent group."""
+    home: ClassVar[tuple[float, ...] | None] = None
+    """rad, see Manipulator; None: the model's."""
+    box: ClassVar[Box] = ((0.28, -0.45, 0.012), (0.76, 0.45, 0.6))
+    """m, base's frame, where the tool may go: down to where its finger tips nearly touch the table."""
+    start: ClassVar[tuple[float, float, float]] = (0.45, 0.0, 0.25)
+    """m, base's frame, of the tool when an episode begins."""
+    opening: ClassVar[float | None] = None
+    """m, of the gripper when an episode begins; None: open."""
+    integrator: ClassVar[str] = "implicitfast"
+    hold_s: ClassVar[float] = 0.25
+    object_box: ClassVar[Box]
+    """Where the object (or the fixture) begins, m, world."""
+    goal_box: ClassVar[Box | None] = None
+    """Where the goal is, m, world; None where it follows from the object."""
+
+    done: Tensor
+    done_steps: Tensor
+    ever_done: Tensor
+    steps_to_done: Tensor
+    phase: Tensor
+
+    # What a task defines
+
+    def add_objects(self, scene: Scene) -> Scene:
+        """Add what stands on the table."""
+        return scene
+
+    @abc.abstractmethod
+    def reset_objects(self, ids: Tensor) -> None:
+        """Put objects and goals of the worlds `ids` where an episode begins."""
+
+    def refresh_observation(self) -> None:
+        """Read objects of all worlds. `self.arms` are up to date."""
+
+    @abc.abstractmethod
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
+        """What an agent observes beside its own arm."""
+
+    @abc.abstractmethod
+    def observation(self, group: str) -> dict[str, Tensor]:
+        """The values [N, d] of `observation_terms`."""
+
+    @abc.abstractmethod
+    def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
+        """Unweighted reward terms [N], which all agents share, and whether the task is done [N] bool. Called once in each
+        control step, after `refresh_observation`: what a task remembers is updated here."""
+
+    @abc.abstractmethod
+    def expert_targets(self) -> dict[str, ToolTarget]:
+        """What the scripted expert wants of each arm now, from the true state."""
+
+    # Setup
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        self.action: ArmAction = find_action(self.cfg.action)
+        if isinstance(self.cfg.action, ArmAction):  # configs hold names, which contracts can keep
+            self.cfg = dataclasses.replace(self.cfg, action=register_action(self.cfg.action).name)
+
+    def scene(self) -> Scene:
+        scene = Scene(self.ground, dt=self.cfg.dt, integrator=self.integrator)
+        self.add_arms(scene)
+        return self.add_objects(scene)
+
+    def add_arms(self, scene: Scene) -> None:
+        """Add the arms and what they stand on."""
+        for mount in self.mounts.values():
+            add_manipulator(scene, self.model, self.action, mount.prefix, pos=mount.pos, quat=mount.quat)
+
+    def ground(self) -> mujoco.MjSpec:
+        """The table. Friction cones are elliptic, without which what a gripper holds creeps out of it."""
+        spec = table(half=(0.65, 0.7), centre=(0.45, 0.0))
+        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+        return spec
+
+    def setup(self) -> None:
+        world = self.world
+        n = world.num_envs
+        self.arms: dict[str, Manipulator] = {}
+        for group, mount in self.mounts.items():
+            box = self.world_box(mount)
+            arm = Manipulator(world, self.model, self.action, mount.prefix, self.cfg.control_dt, self.home, box)
+            self.child(group, arm)
+            self.arms[group] = arm
+        self.robot = next(iter(self.arms.values()))
+        self.start_rotation = {g: a.tool_at(a.home[None])[1][0].float() for g, a in self.arms.items()}
+        """[3, 3] of each tool at home, to the world."""
+        self.buffer("done", n, dtype=torch.bool)
+        self.buffer("ever_done", n, dtype=torch.bool)
+        self.buffer("done_steps", n, dtype=torch.int64)
+        self.buffer("steps_to_done", n)
+        self.buffer("phase", n, dtype=torch.int64)
+        self.terms: dict[str, Tensor] = {name: torch.zeros(n) for name in self.cfg.reward}
+
+    def world_box(self, mount: ArmMount) -> Box:
+        """`box` in the world, of a mount that is rotated by quarters."""
+        yaw = 2.0 * math.atan2(mount.quat[3], mount.quat[0])
+        corners = torch.tensor(self.box, dtype=torch.float64) @ about_z(torch.tensor([yaw]))[0].double().T
+        corners += torch.tensor(mount.pos, dtype=torch.float64)
+        return tuple(corners.amin(0).tolist()), tuple(corners.amax(0).tolist())
+
+    def groups(self) -> dict[str, Group]:
+        own: tuple[Term, ...] = (
+            Term("joint_position", 7, "rad", noise=0.001),
+            Term("joint_velocity", 7, "rad/s", scale=0.5, noise=0.01),
+            Term("opening", 1, "m", "between the fingers", scale=12.5, noise=0.0005),
+            Term("tool", 3, "m", "base", scale=2.0, noise=0.001),
+        )
+        if not self.action.keeps_rotation:
+            own += (Term("tool_axes", 6, "1", "tool's x and y in the base's", noise=0.002),)
+        if self.action.follows_tool_goal:
+            own += (Term("command", 3, "m", "base, the tool's goal minus the tool", scale=20.0),)
+        return {g: Group(1, own + self.observation_terms(g), arm.spec) for g, arm in self.arms.items()}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Those of all arms: a value holds for each of them."""
+        parts = [arm.parameters() for arm in self.arms.values()]
+        if len(parts) == 1:
+            return parts[0]
+        return {name: _for_all([part[name] for part in parts]) for name in parts[0]}
+
+    # Episodes
+
+    def reset(self, ids: Tensor) -> None:
+        for group, arm in self.arms.items():
+            arm.reset(ids, self.start_joints(ids, group), self.opening)
+        self.done[ids] = self.ever_done[ids] = False
+        self.done_steps[ids] = 0
+        self.steps_to_done[ids] = 0.0
+        self.phase[ids] = 0
+        self.reset_objects(ids)
+        self.refresh(arms=False)
+
+    def start_joints(self, ids: Tensor, group: str) -> Tensor:
+        """Joint angles [n, 7] rad with which an arm begins an episode: the tool is drawn about `start`."""
+        spread = torch.tensor(self.cfg.start_spread)
+        local = torch.tensor(self.start) + spread * self.rng(ids).uniform(-1.0, 1.0, (3,))
+        return self.arms[group].joints_for(self.to_world(group, local))
+
+    def draw(self, ids: Tensor, box: Box) -> Tensor:
+        """Places [n, 3] m, uniform in a box."""
+        low, high = torch.tensor(box)
+        return low + (high - low) * self.rng(ids).uniform(0.0, 1.0, (3,))
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        for group, arm in self.arms.items():
+            a = actions[group]
+            arm.apply(a[:, 0] if a.dim() == 3 else a[:, :, 0])
+
+    def advance(self) -> None:
+        self.refresh()
+        self.terms, done = self.evaluate()
+        self.done.copy_(done)
+        self.done_steps.copy_(torch.where(done, self.done_steps + 1, 0))
+        self.steps_to_done += ~self.ever_done
+        self.ever_done |= done
+
+    def refresh(self, arms: bool = True) -> None:
+        """Read the world after a step or a reset: all that `observe`, `evaluate` and the expert use.
+
+        Args:
+            arms: False where they are up to date, as after `Manipulator.reset`.
+        """
+        if arms:
+            for arm in self.arms.values():
+                arm.refresh()
+        self.refresh_observation()
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        out = {}
+        for group in self.arms:
+            terms = self._observe_arm(group) | self.observation(group)
+            out[group] = {name: value[:, None] for name, value in terms.items()}
+        return out
+
+    def _observe_arm(self, group: str) -> dict[str, Tensor]:
+        arm = self.arms[group]
+        terms = {
+            "joint_position": arm.pos, "joint_velocity": arm.vel, "opening": arm.opening[:, None],
+            "tool": self.to_base(group, arm.tool),
+        }  # fmt: skip
+        if not self.action.keeps_rotation:
+            axes = arm.base_rotation.float().T @ arm.rotation[:, :, :2]
+            terms["tool_axes"] = axes.transpose(1, 2).flatten(1)
+        if self.action.follows_tool_goal:
+            terms["command"] = self.to_base(group, (arm.goal - arm.tool).float(), place=False)
+        return terms
+
+    def rewards(self) -> dict[str, dict[str, Tensor]]:
+        return {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}
+
+    def terminated(self) -> Tensor:
+        return torch.zeros_like(self.steps)
+
+    def success(self) -> Tensor:
+        """[N] bool."""
+        return self.done_steps * self.cfg.control_dt >= self.hold_s
+
+    def metrics(self) -> dict[str, Tensor]:
+        seconds = self.steps_to_done * self.cfg.control_dt
+        return {"success": self.success().float(), "done_at_any_time": self.ever_done.float(), "seconds": seconds}
+
+    # Frames
+
+    def to_world(self, group: str, local: Tensor) -> Tensor:
+        """Places [n, 3] m of an arm's base frame in the world's."""
+        arm = self.arms[group]
+        return local @ arm.base_rotation.float().T + arm.base_pos.float()
+
+    def to_base(self, group: str, vector: Tensor, place: bool = True) -> Tensor:
+        """World places [n, 3] m (or, with place=False, differences) in an arm's base frame."""
+        arm = self.arms[group]
+        return (vector - arm.base_pos.float() if place else vector) @ arm.base_rotation.float()
+
+    # The scripted expert
+
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+        """The scripted expert of the task: it reads the true state and moves tools straight to `expert_targets`. None for
+        action kinds that do not move the tool's goal."""
+        if not self.action.follows_tool_goal:
+            return None
+
+        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {group: self._towards(group, target)[:, None] for group, target in self.expert_targets().items()}
+
+        return act
+
+    def _towards(self, group: str, target: ToolTarget) -> Tensor:
+        """The action [N, D] that brings an arm's goal nearer to a target."""
+        arm = self.arms[group]
+        step = torch.as_tensor(target.step).reshape(-1, 1)
+        move = (target.place - arm.goal.float()).clamp(-step, step)
+        if self.action.keeps_rotation:
+            rotate = torch.zeros_like(move)
+        else:
+            yaw = torch.zeros_like(target.closing) if target.yaw is None else target.yaw
+            wanted = about_z(yaw) @ self.start_rotation[group]
+            # the sine of the angle to it, along the axis of the rotation
+            rotate = 0.5 * torch.linalg.cross(arm.goal_rotation.float(), wanted, dim=1).sum(2)
+        command = self.action.tool_command(move, rotate)
+        return torch.cat((command, target.closing[:, None]), 1).clamp(-1.0, 1.0)
+
+    def next_phase(self, ready: Sequence[Tensor]) -> None:
+        """Go to the next phase where the present one's condition, [N] bool, holds. The last phase has none."""
+        conditions = torch.stack([*ready, torch.zeros_like(self.ever_done)])
+        self.phase += conditions.gather(0, self.phase[None])[0]
+
+    def of_phase(self, values: Sequence[Tensor]) -> Tensor:
+        """The value of each world's phase: one [N, ...] of each phase -> [N, ...]."""
+        return torch.stack(list(values))[self.phase, torch.arange(len(self.phase))]
+
+
+def about_z(angle: Tensor) -> Tensor:
+    """Rotation matrices [N, 3, 3] about the vertical."""
+    zero = torch.zeros_like(angle)
+    return matrix(torch.stack(((0.5 * angle).cos(), zero, zero, (0.5 * angle).sin()), 1)).view(-1, 3, 3)
+
+
+def _for_all(same: Sequence[Parameter]) -> Parameter:
+    """One parameter that writes to those of several arms."""
+
+    def write(ids: Tensor, values: Tensor) -> None:
+        for parameter in same:
+            parameter.write(ids, values)
+
+    return dataclasses.replace(same[0], write=write)

@@ -1,0 +1,243 @@
+"""MetaWorldTask: Meta-World's table-top tasks with a Panda: its observation, action, horizon and success radii.
+
+The tasks are those of Meta-World 3.1.1 (Yu et al., CoRL 2019; github.com/Farama-Foundation/Metaworld) with another robot:
+ranges of objects and goals, an observation of 39 numbers, four commands (10 mm a step, 80 Hz), rewards in [0, 10] by the
+published algebra, 500 steps. What is different on purpose: the arm is driven within its real limits instead of being dragged
+by its hand, seeding is exact, time limits are truncations, nothing depends on the episode before, and quaternions are
+w, x, y, z everywhere.
+
+World: x right, y away from the robot, z up, the table's top at z = 0. Fingers point down and close along y.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import mujoco
+import torch
+from torch import Tensor
+
+from rookery.assets.scenery import table
+from rookery.assets.tabletop import plinth
+from rookery.sim.errors import unknown
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Range
+from rookery.sim.scene import Scene
+from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.manipulation.arm_task import ArmMount, ArmTask, Box
+from rookery.tasks.manipulation.vision import PictureConfig, Pictures, add_front_camera, picture_terms
+
+BASE = (0.0, 0.17, 0.2)
+"""m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested), but (0.3, 0.9), by
+15 mm: from the table's height none is near enough to the far goals and far enough from the near ones (a folded arm begins
+0.3 m ahead of its base)."""
+HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, -math.pi / 4)
+"""rad: fingers close along y. The Panda's own (7th joint at pi / 4) would have them close along x."""
+FACING = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # towards +y
+BOX: Box = ((-0.40, 0.36, 0.012), (0.40, 0.92, 0.45))
+"""m, world, where the tool may go: down to where its finger tips touch the table."""
+PALM = 0.045
+"""m, from the tool up to the point that Meta-World calls the hand, and observes."""
+OPENING = 0.08  # m, of the open gripper; observed as 1
+CARRY = 0.15  # m, height of the tool at the start
+DEFAULT_RANDOMIZATION = {
+    "pad_friction": Range(0.6, 1.5),
+    "joint_damping": Range(0.5, 3.0),
+    "observation_noise": Range(1.0, 1.0),
+    "observation_delay": Range(0.0, 0.0125),
+    "action_delay": Range(0.0, 0.0125),
+}
+
+
+@dataclass(frozen=True)
+class MetaWorldConfig(PictureConfig):
+    """Values that all Meta-World tasks share."""
+
+    action: str = "cartesian"  # see robots.manipulators.action_kinds
+    observation: str = "meta_world"  # its 39 numbers; "full" adds the robot's joints and where its command is
+    hide_goal: bool = False  # the goal is observed as zeros, as in ML10: to be found out
+    stop_at_success: bool = False  # an episode terminates when the task is done
+    episode_s: float = 6.25  # s, 500 steps
+    control_dt: float = 0.0125  # s
+    dt: float = 0.0125 / 3  # s
+    reward: Weights = Weights(score=1.0)
+
+
+class MetaWorldTask(ArmTask):
+    """Base of the Meta-World tasks. Success: the task was done at any step, as Meta-World counts.
+
+    Attributes:
+        target: [N, 3] m, world: where the object, or the tool, is to go.
+        frame: [N, 18], observed now: the hand, its opening, `first` and `second`. before: one step ago.
+        first, second: [N, 7] m and wxyz, world: poses of objects, parts of `frame`; zeros where there is none.
+        closing: [N], of the gripper as commanded, 1 closes.
+        tool_0, first_0: [N, 3] m, of the tool and the first object when the episode began.
+    """
+
+    Config: ClassVar[type] = MetaWorldConfig
+    causes = ("done",)
+    default_randomization = DEFAULT_RANDOMIZATION
+    camera: Any = ((0.9, -0.15, 0.75), (0.0, 0.62, 0.12))
+    mounts: ClassVar = {"arm": ArmMount("panda", BASE, FACING)}
+    home: ClassVar = HOME
+    box: ClassVar = BOX
+    start: ClassVar = (0.0, 0.6, CARRY)
+    """m, world, of the tool when an episode begins."""
+    integrator: ClassVar = "discrete"
+    """MuJoCo's, whose contacts include the servos' damping. With "implicitfast" the contact solver takes fingers and arm for
+    freer than they are: fingers sink 3.6 mm into what they hold while the arm moves, and it rocks (measured; with this,
+    0.4 mm)."""
+    separation: ClassVar[float] = 0.0
+    """m, least distance in x and y of object and goal."""
+
+    target: Tensor
+    first: Tensor
+    second: Tensor
+    closing: Tensor
+    tool_0: Tensor
+    first_0: Tensor
+    frame: Tensor
+    before: Tensor
+    _pictures: Pictures | None
+
+    # Setup
+
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        if self.cfg.observation not in ("meta_world", "full"):
+            raise unknown("observation", self.cfg.observation, ("meta_world", "full"))
+
+    def add_arms(self, scene: Scene) -> None:
+        super().add_arms(scene)
+        scene.add(lambda: plinth(BASE[2]), "plinth", pos=(BASE[0], BASE[1], 0.0))
+
+    def ground(self) -> mujoco.MjSpec:
+        """The table, its top at z = 0."""
+        return add_front_camera(table())
+
+    def world_box(self, mount: ArmMount) -> Box:
+        return self.box
+
+    def setup(self) -> None:
+        super().setup()
+        world = self.world
+        n = world.num_envs
+        low, high = torch.tensor((self.object_box, self.object_box if self.goal_box is None else self.goal_box)).unbind(
+            1
+        )
+        self._low = low
+        self._size = high - low
+        self._start_joints = self.robot.joints_for(torch.tensor([self.start]))
+        for name in ("target", "tool_0", "first_0"):
+            self.buffer(name, n, 3)
+        self.buffer("closing", n)
+        self.buffer("frame", n, 18)
+        self.buffer("before", n, 18)
+        self._hand = self.frame[:, :3]
+        self._opening = self.frame[:, 3]
+        self.first = self.frame[:, 4:11]
+        self.second = self.frame[:, 11:]
+        self._palm = torch.tensor([0.0, 0.0, PALM])
+        self._observed = self._views()
+        self._pictures = None
+        if self.cfg.obs != "state":
+            self._pictures = Pictures(world, self.cfg, self.rng)
+            self.child("visual", self._pictures.visual)
+            self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
+
+    def _views(self) -> dict[str, Tensor]:
+        """The terms that every observation has, [N, 1, d]: views of what `refresh` keeps up to date."""
+        out: dict[str, Tensor] = {}
+        for suffix, f in (("", self.frame[:, None]), ("_before", self.before[:, None])):
+            out |= {
+                f"hand{suffix}": f[..., 0:3], f"opening{suffix}": f[..., 3:4],
+                f"object_1{suffix}": f[..., 4:11], f"object_2{suffix}": f[..., 11:18],
+            }  # fmt: skip
+        return out | {"goal": (torch.zeros_like(self.target) if self.cfg.hide_goal else self.target)[:, None]}
+
+    def groups(self) -> dict[str, Group]:
+        return {group: Group(1, self.observation_terms(group), arm.spec) for group, arm in self.arms.items()}
+
+    def observation_terms(self, group: str) -> tuple[Term, ...]:
+        one = (
+            Term("hand", 3, "m", "world", noise=0.001), Term("opening", 1, "1", "of the open gripper"),
+            Term("object_1", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002),
+            Term("object_2", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002),
+        )  # fmt: skip
+        old = tuple(
+            Term(f"{t.name}_before", t.size, t.unit, f"{t.frame}, a step ago".lstrip(", "), noise=t.noise) for t in one
+        )
+        goal = Term("goal", 3, "m", "world")
+        pictures = picture_terms(self.cfg)
+        terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
+        if self.cfg.observation == "full":
+            terms += (
+                Term("joint_position", 7, "rad", noise=0.001), Term("joint_velocity", 7, "rad/s", noise=0.01),
+                Term("command", 3, "m", "world, the tool's goal minus the tool", scale=10.0),
+            )  # fmt: skip
+        return terms
+
+    def parameters(self) -> dict[str, Parameter]:
+        return super().parameters() | ({} if self._pictures is None else self._pictures.parameters())
+
+    # Episodes
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        self.tool_0[ids] = self.robot.goal[ids].float()
+        self.first_0[ids] = self.first[ids, :3]
+        self.before[ids] = self.frame[ids]
+        self.closing[ids] = 0.0
+
+    def start_joints(self, ids: Tensor, group: str) -> Tensor:
+        return self._start_joints.expand(len(ids), 7)
+
+    def draw_places(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
+        rng = self.rng(ids)
+        tries = 16 if self.separation else 1  # a fixed number, so that streams do not depend on the draws
+        places = torch.addcmul(self._low, rng.uniform(0.0, 1.0, (tries, 2, 3)), self._size)
+        if tries == 1:
+            objects, goals = places[:, 0].unbind(1)
+            return objects, goals
+        apart = (places[:, :, 0, :2] - places[:, :, 1, :2]).norm(dim=-1) >= self.separation
+        objects, goals = places[torch.arange(len(ids)), apart.int().argmax(1)].unbind(1)
+        return objects, goals
+
+    def apply(self, actions: dict[str, Tensor]) -> None:
+        self.before.copy_(self.frame)
+        self.closing.copy_(self.given["arm"][:, 0, -1])
+        super().apply(actions)
+
+    def refresh(self, arms: bool = True) -> None:
+        super().refresh(arms)
+        torch.add(self.robot.tool, self._palm, out=self._hand)
+        torch.div(self.robot.opening, OPENING, out=self._opening).clamp_(0.0, 1.0)
+
+    def observe(self) -> dict[str, dict[str, Tensor]]:
+        return {"arm": self._observed | {k: v[:, None] for k, v in self.observation("arm").items()}}
+
+    def observation(self, group: str) -> dict[str, Tensor]:
+        """The values [N, d] that are not views of the frame."""
+        out: dict[str, Tensor] = {}
+        if self.cfg.observation == "full":
+            arm = self.robot
+            out |= {"joint_position": arm.pos, "joint_velocity": arm.vel, "command": (arm.goal - arm.tool).float()}
+        if self._pictures is not None:
+            out |= self._pictures.observe()
+        return out
+
+    def terminated(self) -> Tensor:
+        return self.done.long() if self.cfg.stop_at_success else torch.zeros_like(self.steps)
+
+    def success(self) -> Tensor:
+        return self.ever_done
+
+    def metrics(self) -> dict[str, Tensor]:
+        seconds = self.steps_to_done * self.cfg.control_dt
+        return {"success": self.success().float(), "success_at_end": self.done.float(), "seconds": seconds}
+
+    def markers(self, i: int) -> list[dict[str, Any]]:
+        return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.9, 0.2, 0.1, 0.7], "trail": False}]

@@ -1,0 +1,128 @@
+"""The replay memory against a plain list of transitions, under random ends of episodes, ring overflow and saving."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rookery.policies.storage.replay import Replay, Transitions
+from rookery.sim.errors import RookeryError
+
+OBS = 2
+ACT = 1
+
+
+def fill(replay: Replay, worlds: int, agents: int, seed: int, steps: int) -> list[dict[str, torch.Tensor]]:
+    """Random steps into the memory; the same transitions of every agent as a list, oldest first."""
+    g = torch.Generator().manual_seed(seed)
+    rows = []
+    obs = torch.rand(worlds, agents, OBS, generator=g)
+    active = torch.rand(worlds, agents, generator=g) < 0.8
+    for _ in range(steps):
+        action = torch.rand(worlds, agents, ACT, generator=g)
+        reward = torch.rand(worlds, agents, generator=g)
+        terminated = torch.rand(worlds, generator=g) < 0.2
+        truncated = torch.rand(worlds, generator=g) < 0.3  # both may hold
+        after = torch.rand(worlds, agents, OBS, generator=g)  # what the step leads to, in the old episode
+        done = terminated | truncated
+        fresh = torch.rand(worlds, agents, OBS, generator=g)
+        following = torch.where(done[:, None, None], fresh, after)
+        next_active = torch.rand(worlds, agents, generator=g) < 0.8
+        final = after if done.any() else None
+        replay.add(obs, action, reward, following, terminated, truncated, final, active, next_active)
+        for n in range(worlds):
+            for a in range(agents):
+                cut = bool(truncated[n] and not terminated[n])
+                over = bool(terminated[n]) or (not cut and not bool(next_active[n, a]))
+                rows.append(
+                    {
+                        "observation": obs[n, a],
+                        "action": action[n, a],
+                        "reward": reward[n, a],
+                        "next_observation": after[n, a],
+                        "terminated": torch.tensor(over),
+                        "active": active[n, a],
+                    }
+                )
+        obs = following
+        active = next_active
+    return rows
+
+
+def everything(replay: Replay) -> Transitions:
+    """All stored transitions, oldest first."""
+    worlds, agents = replay.reward.shape[1:]
+    slots = (replay._head - replay.size + torch.arange(replay.size)) % replay._slots
+    places = torch.cartesian_prod(slots, torch.arange(worlds), torch.arange(agents))
+    return replay._take(*places.unbind(1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(0, 10**6))
+def test_it_holds_the_latest_transitions(capacity: int, worlds: int, agents: int, steps: int, seed: int) -> None:
+    replay = Replay(capacity, worlds, agents, OBS, ACT, "cpu")
+    rows = fill(replay, worlds, agents, seed, steps)
+    wanted = rows[-min(capacity, steps) * worlds * agents :]
+    got = everything(replay)
+    assert len(got.reward) == len(wanted)
+    for name in ("observation", "action", "reward", "terminated", "active"):
+        assert torch.equal(getattr(got, name), torch.stack([row[name] for row in wanted])), name
+    lives = ~got.terminated
+    following = torch.stack([row["next_observation"] for row in wanted])
+    assert torch.equal(got.next_observation[lives], following[lives])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 10**6))
+def test_a_saved_memory_continues_as_if_not_saved(
+    capacity: int, worlds: int, before: int, after: int, seed: int
+) -> None:
+    replay = Replay(capacity, worlds, 2, OBS, ACT, "cpu")
+    fill(replay, worlds, 2, seed, before)
+    saved = {k: v.clone() for k, v in replay.state_dict().items()}
+    other = Replay(capacity, worlds, 2, OBS, ACT, "cpu")
+    fill(other, worlds, 2, seed + 1, 7)  # what it held before is gone
+    other.load_state_dict(saved)
+    for r in (replay, other):
+        fill(r, worlds, 2, seed + 2, after)
+    samples = [r.sample(50, torch.Generator().manual_seed(1)) for r in (replay, other)]
+    for name in ("observation", "action", "reward", "terminated", "active"):
+        assert torch.equal(getattr(samples[0], name), getattr(samples[1], name)), name
+    lives = ~samples[0].terminated
+    assert torch.equal(samples[0].next_observation[lives], samples[1].next_observation[lives])
+
+
+def test_samples_are_uniform() -> None:
+    replay = Replay(4, 3, 2, OBS, ACT, "cpu")
+    fill(replay, 3, 2, 0, 11)
+    drawn = replay.sample(24_000, torch.Generator().manual_seed(0)).reward
+    rewards, counts = drawn.unique(return_counts=True)
+    assert len(rewards) == 24
+    # Each count is binomial with mean 1000 and standard deviation 31.
+    assert counts.min() > 850 and counts.max() < 1150
+
+
+def test_final_observations_take_little_memory() -> None:
+    """One truncation per world in 20 steps keeps 1/20 as many final observations as observations, also in the long run."""
+    replay = Replay(100, 8, 1, OBS, ACT, "cpu")
+    zeros = torch.zeros(8, 1, OBS)
+    never = torch.zeros(8, dtype=torch.bool)
+    for t in range(1000):
+        truncated = torch.full((8,), t % 20 == 19)
+        replay.add(zeros, zeros[..., :ACT], zeros[..., 0], zeros, never, truncated, zeros)
+    assert len(replay.finals) <= 2 * 8 * 5
+
+
+def test_another_memory_is_refused_and_nothing_changes() -> None:
+    replay = Replay(5, 2, 1, OBS, ACT, "cpu")
+    fill(replay, 2, 1, 0, 9)
+    before = {k: v.clone() for k, v in replay.state_dict().items()}
+    for other in (Replay(6, 2, 1, OBS, ACT, "cpu"), Replay(5, 3, 1, OBS, ACT, "cpu"), Replay(5, 2, 1, 3, ACT, "cpu")):
+        with pytest.raises(RookeryError, match="use the run's own"):
+            replay.load_state_dict(other.state_dict())
+    with pytest.raises(RookeryError, match="lacks 'reward'"):
+        replay.load_state_dict({k: v for k, v in before.items() if k != "reward"})
+    for name, tensor in replay.state_dict().items():
+        assert torch.equal(tensor, before[name])

@@ -1,0 +1,31 @@
+"""The deployed policy: its stages one after the other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rookery.policies.policy import Policy
+from rookery.sim.errors import RookeryError
+
+
+@pytest.mark.parametrize("squash", ["clip", "tanh"])
+def test_the_stages_follow_each_other(squash):
+    policy = Policy(3, 2, (4,), "elu", 2.0, squash=squash).eval()
+    policy.mean.copy_(torch.tensor([1.0, -1.0, 0.0]))
+    policy.std.copy_(torch.tensor([0.1, 1.0, 5.0]))
+    obs = torch.randn(50, 3) * 3.0
+    x = ((obs - policy.mean) / policy.std).clamp(-2.0, 2.0)
+    first, last = policy.layers
+    out = last(torch.nn.functional.elu(first(x))) * 1.0
+    want = out.tanh() if squash == "tanh" else out.clamp(-1.0, 1.0)
+    assert torch.equal(policy(obs), want) and (x.abs() == 2.0).any()
+    assert policy.network()["squash"] == squash
+    again = Policy(**policy.network())
+    again.load_state_dict(policy.state_dict())
+    assert torch.equal(again(obs), want)
+
+
+def test_an_unknown_squash_is_refused():
+    with pytest.raises(RookeryError, match="unknown squash 'tan': did you mean 'tanh'"):
+        Policy(3, 2, squash="tan")
