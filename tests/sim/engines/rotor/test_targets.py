@@ -22,6 +22,7 @@ SELECTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86-64 processors")
 @pytest.mark.parametrize("target", ["generic", "skylake", "znver3"])
 def test_bits_on_another_target(target, tmp_path):
