@@ -21,9 +21,9 @@ def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 _speed_for_thrust = njit(nogil=True, error_model="numpy", forceinline=True)(speed_for_thrust.py_func)
-"""`cascade.speed_for_thrust` in exact IEEE arithmetic. Here the length of loops depends on the number of worlds, so that a world
-may be computed by vector code or by its scalar remainder. Under `FAST` these round differently; in exact arithmetic they agree
-on every processor. The physics steps (see step) always run whole blocks, and may be `FAST`."""
+"""`cascade.speed_for_thrust` in exact IEEE arithmetic. Here the length of loops depends on the number of worlds, so that vector
+code or its scalar remainder may reach a world. Under `FAST` these round differently; in exact arithmetic they agree on every
+processor. The physics steps (see step) always run whole blocks, and may be `FAST`."""
 
 
 @_loop
