@@ -16,7 +16,7 @@ from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import at_rest
 
-OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
+OPENED = 0.39  # m, IsaacGymEnvs' franka_cabinet.py, as are the reward's terms
 NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
 FINGER = 0.04  # m, of a finger from the handle, within which it is rewarded to be nearer
 AHEAD = 0.07  # m, before the handle, from where the script goes to it

@@ -1,7 +1,7 @@
 """The automatic demonstrator of hand-grasp: approach along the sampled grasp, close until nothing moves, lift and hold.
 
-A state machine for all worlds at once, in the manner of G-PAYN's scripted pipeline (facts 5.1). The fingers close as in a
-power grasp where the object is before the palm, and as in a pinch where only their tips reach it.
+A state machine for all worlds at once, in the manner of the scripted pipeline of G-PAYN (arXiv 2306.03484). The fingers close
+as in a power grasp where the object is before the palm, and as in a pinch where only their tips reach it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Hand-grasp: from a pre-grasp, close an Allegro hand around an object, lift it by 10 cm and hold it.
 
-In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, facts 5.1): a sampler of grasp poses says where the hand
-begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than there
-the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and nothing
-is seen by cameras: the object's pose stands in for their features.
+In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, arXiv 2306.03484): a sampler of grasp poses says where the
+hand begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than
+there the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and
+nothing is seen by cameras: the object's pose stands in for their features.
 
 World: the table's top is z = 0, the object stands about the origin.
 """
@@ -42,7 +42,8 @@ LOST = 0.3  # m and the object's length, from the hand to the superquadric's cen
 
 @dataclass(frozen=True)
 class HandGraspConfig:
-    """Values of hand-grasp. The reward's weights are G-PAYN's (facts 5.1)."""
+    """Values of hand-grasp. The reward's weights are G-PAYN's (arXiv 2306.03484; hsp-iit/
+    rl-icub-dexterous-manipulation)."""
 
     object: str = "tomato_soup_can"  # of the library, see rookery.assets.objects
     sampler: str = "superquadric"  # of grasp poses, or "antipodal"

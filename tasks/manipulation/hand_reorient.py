@@ -1,8 +1,8 @@
 """Hand-reorient: turn a cube in the palm of an Allegro hand to one orientation after the other, without dropping it.
 
-In the manner of MuJoCo Playground's LeapCubeReorient (facts 3.2: control step, episode, action scale, weights, noise and the
-0.1 rad of a success are its), with an Allegro hand, which also feels. As there, all terms but `success` are rates: they are
-paid per second.
+In the manner of MuJoCo Playground's LeapCubeReorient (mujoco_playground 0.2.0: control step, episode, action scale, weights,
+noise and the 0.1 rad of a success are its), with an Allegro hand, which also feels. As there, all terms but `success` are
+rates: they are paid per second.
 
 World: the hand is screwed down with its palm up, fingers towards +x and leaning down, so that the cube rests against them.
 """
@@ -51,7 +51,7 @@ FACES: tuple[Rgba, ...] = (
 
 @dataclass(frozen=True)
 class HandReorientConfig:
-    """Values of hand-reorient; those of LeapCubeReorient (facts 3.2) but for the finer physics step."""
+    """Values of hand-reorient; those of LeapCubeReorient but for the finer physics step."""
 
     action_scale: float = 0.5  # rad, largest change of a joint's target in a control step; the hand's speed allows 0.31
     reached: float = 0.1  # rad, from the goal: a success

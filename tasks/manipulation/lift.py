@@ -26,7 +26,7 @@ HELD = 0.055  # m, the gripper's opening below which it holds the cube
 
 @dataclass(frozen=True)
 class LiftConfig(ArmTaskConfig):
-    """Lift's values. The reward's weights are those of Playground's PandaPickCube (facts 3.1)."""
+    """Lift's values. The reward's weights are those of MuJoCo Playground 0.2.0's PandaPickCube."""
 
     cube_yaw: float = 0.25  # rad, largest turn of the cube at the start: the tool's attitude is fixed in "cartesian"
     reward: Weights = Weights(reach=4.0, target=8.0, off_table=0.25, posture=0.3)

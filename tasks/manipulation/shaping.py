@@ -1,4 +1,4 @@
-"""The algebra of Meta-World's rewards (facts 4.2): how far a value is from where it should be, and how conditions join.
+"""The algebra of Meta-World's rewards (metaworld 3.1.1, utils/reward_utils.py): tolerances, and their Hamacher product.
 
 Compiled, as in torch a reward is a chain of a hundred small operations, which for a few hundred worlds cost as much as half of
 their physics.
@@ -99,7 +99,7 @@ def cage(
             beside it. beside: m, how far off in x and z does not matter.
         opening_0: m, of the gripper at the beginning of the episode. With it a pad must be on its own side of the thing, and
             the margin is that of the pad then: pick-place's form. (Meta-World's memory of that pad is a live view, so that
-            its margin is of the pad now; facts 4.)
+            its margin is of the pad now.)
 
     Returns:
         [N] in [0, 1].

@@ -14,10 +14,9 @@ from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
 
-HALF, LARGE_HALF = (
-    0.025,
-    0.035,
-)  # m: cubes of 5 and 7 cm, IsaacGym's FrankaCubeStack (facts 3.1), as are those that follow
+HALF = 0.025
+LARGE_HALF = 0.035
+"""m: cubes of 5 and 7 cm. These, LIFTED, ALIGNED and AWAY are those of IsaacGymEnvs' franka_cube_stack.py."""
 LIFTED = 0.04  # m, of the cube over where it lies
 ALIGNED = 0.02  # m, of the cube's place on the other: in the plane, and upwards
 AWAY = 0.04  # m, of the tool from the cube it let go
