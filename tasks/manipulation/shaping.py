@@ -48,14 +48,14 @@ def _cage(  # type: ignore[no-untyped-def]
     for n in range(len(out)):
         across = 1.0
         for side in (1.0, -1.0):
-            off = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
+            offset = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
             if opening_0 < 0.0:
                 off_0 = tool[n, 1] + 0.5 * side * opening[n] - thing_0[n, 1]
-                off = abs(off)
+                offset = abs(offset)
             else:
                 off_0 = tool_0[n, 1] + 0.5 * side * opening_0 - thing[n, 1]
-                off *= side
-            near = _near(off, radius, pad, abs(abs(off_0) - pad), False)
+                offset *= side
+            near = _near(offset, radius, pad, abs(abs(off_0) - pad), False)
             across = near if side > 0.0 else _join(across, near)
         far = math.hypot(tool[n, 0] - thing[n, 0], tool[n, 2] - thing[n, 2])
         far_0 = math.hypot(tool_0[n, 0] - thing_0[n, 0], tool_0[n, 2] - thing_0[n, 2])
