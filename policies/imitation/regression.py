@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
-from rookery.policies.nn.mlp import MLP, Adam, parameter_count
+from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.mlp import MLP, parameter_count
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import prefixed, under

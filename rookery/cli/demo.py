@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,20 +20,27 @@ from rookery.cli.options import parse
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rookery.settings import RunSettings
+
 EXAMPLES = """
   make demo
   .venv/bin/python -m rookery.cli.demo --train-s 30
 """
 TASK = "drone-hover"
+WINDOW = 1024
+"""Latest training episodes that success is averaged over."""
 
 
 @dataclass(frozen=True)
 class Args:
     """Train drone-hover, evaluate it on three engines, film it, export it and check the export."""
 
+    target_success: Annotated[
+        float, tyro.conf.arg(metavar="P", help="Training stops at this success, with exploration.")
+    ] = 0.95
     train_s: Annotated[
-        float, tyro.conf.arg(metavar="S", help="Longest training; it ends sooner when it has learned.")
-    ] = 110.0
+        float, tyro.conf.arg(metavar="S", help="Longest training, where the success target is not reached.")
+    ] = 150.0
     episodes: Annotated[
         int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; a quarter on PyBullet.")
     ] = 256
@@ -70,10 +77,10 @@ def run(args: Args) -> int:
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     story = Story(console)
     story.tell(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
-    from rookery.training import Settings, start
+    from rookery.training import start
 
-    training = start(Settings.of_task(TASK, seed=args.seed), args.out)
-    trained = training.run(limit_s=args.train_s)
+    training = start(_settings(args), args.out)
+    trained = training.run()
     if trained["interrupted"]:
         return 130
     folder = training.folder
@@ -97,6 +104,17 @@ def run(args: Args) -> int:
     _summary(console, trained, results, {"film": made.path, "contact sheet": sheet, "bundle": bundle}, checked)
     console.print(f"[dim]The demo took {story.seconds:.0f} s.[/] Next: rookery --help, or docs/getting_started.md")
     return 0
+
+
+def _settings(args: Args) -> RunSettings:
+    """The task's preset, until the success target or the time limit."""
+    from rookery.presets import preset
+
+    settings = preset(TASK)
+    runner = replace(
+        settings.runner, target_success=args.target_success, success_window=WINDOW, time_limit_s=args.train_s
+    )
+    return replace(settings, seed=args.seed, runner=runner)
 
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Pat
     """A policy of random weights for an environment, as a run."""
     torch.manual_seed(seed)
     name, group = next(iter(env.groups.items()))
-    more = {"predictor": (8,), "targets": group.target_size, "sees": group.frame_size} if predicts else {}
+    more = {"estimator": (8,), "targets": group.target_size, "actor_inputs": group.frame_size} if predicts else {}
     policy = Policy(group.observation_size, group.action.size, (16,), **more)
     contract = build_contract(env)
     save_policy(folder, {name: policy.eval()}, contract.to_json())
@@ -67,7 +67,7 @@ def test_a_teacher_observes_what_its_own_config_declares(tmp_path: Path, task: s
 def test_a_teacher_with_a_state_estimator_gets_the_true_values(tmp_path: Path) -> None:
     env, twin, obs, its = same_worlds("go2-velocity", {"history": 1}, {"history": 2})
     teacher = make_teacher(stored(tmp_path, twin, predicts=True), env)
-    told, guess = (act_with(open_run(tmp_path)[0], twin, truth=t) for t in (True, False))
+    told, guess = (act_with(open_run(tmp_path)[0], twin, privileged=t) for t in (True, False))
     for _ in range(3):
         wanted = told(its)["robot"]
         torch.testing.assert_close(teacher.act(obs)["robot"], wanted, rtol=0, atol=1e-5)
