@@ -2,10 +2,10 @@
 
     python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo sac dagger bc] [--seed 0] [--out FILE]
 
-For each algorithm one small training of drone-hover is made without disturbance. Then, for each moment, drawn uniformly over
-its duration, the same training is started, killed, resumed by `rookery train --resume` (started again where it had no
-checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared. Trainings run in forks of this
-process, which has imported everything: a start takes a fraction of a second.
+For each algorithm one small training of drone-hover is made without disturbance. Then the same training is started, killed at
+a moment that is drawn uniformly over its steps (and, within an update, over time), resumed by `rookery train --resume` (started
+again where it had no checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared. Trainings
+run in forks of this process, which has imported everything: a start takes a fraction of a second.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ WORDS = {
     "bc": ["--steps", "6000", "--batch", "64"],
 }
 """Options of each training: 32 worlds, a checkpoint after each update."""
-STARTUP_S = 60.0
-"""Bound of a training's duration."""
+LIMIT_S = 900.0
+"""Bound of a training's duration, on a busy machine."""
 
 
 def launch(words: list[str]) -> int:
@@ -85,7 +85,7 @@ def finish(words: list[str]) -> float:
     """Run a training to its end; seconds."""
     start = time.monotonic()
     process = launch(words)
-    code = wait(process, STARTUP_S)
+    code = wait(process, LIMIT_S)
     if code != 0:
         if code is None:
             os.kill(process, signal.SIGKILL)
@@ -96,7 +96,7 @@ def finish(words: list[str]) -> float:
 
 def tensors(run: Path) -> dict[str, torch.Tensor]:
     """All tensors of a run's newest checkpoint and of its policy."""
-    newest = sorted(run.glob("checkpoints/[0-9]*"))[-1]
+    newest = max(run.glob("checkpoints/[0-9]*"))
     files = [*newest.glob("*.safetensors"), *run.glob("*.safetensors")]
     return {f"{file.name}: {name}": value for file in files for name, value in load_file(file).items()}
 
@@ -111,40 +111,50 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
     """Kill and resume a training at so many moments.
 
     Returns:
-        duration_s of the undisturbed training, and of each moment: killed_s after the start, the checkpoints there were, and
-        the names of tensors that differ at the end.
+        duration_s of the undisturbed training, and of each moment: the steps in the newest checkpoint when it was killed (0
+        for none), seconds after the start, and the names of tensors that differ at the end.
     """
     whole = folder / algorithm
     duration = finish([*words, "--out", str(whole)])
     wanted = tensors(whole)
+    total = newest_steps(whole)
     kills: list[dict[str, object]] = []
     while len(kills) < moments:
         run = folder / f"{algorithm}-killed"
         shutil.rmtree(run, ignore_errors=True)
-        moment = chance.uniform(0.0, duration)
+        start = time.monotonic()
         process = launch([*words, "--out", str(run)])
-        if wait(process, moment) is not None:
+        if not wait_for_steps(process, run, chance.uniform(0.0, 0.95) * total, chance.uniform(0.0, 0.05) * duration):
             continue  # it ended before the moment came
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        checkpoints = len(list(run.glob("checkpoints/[0-9]*")))
-        if checkpoints and newest_steps(run) != newest_steps(whole):
-            finish(["--resume", str(run)])
-        elif not checkpoints:
+        seconds = time.monotonic() - start
+        steps = newest_steps(run)
+        if not steps:
             shutil.rmtree(run, ignore_errors=True)
             finish([*words, "--out", str(run)])
+        elif steps < total:
+            finish(["--resume", str(run)])
         wrong = differences(wanted, tensors(run))
-        kills.append({"killed_s": round(moment, 3), "checkpoints": checkpoints, "differences": wrong})
+        kills.append({"steps": steps, "seconds": round(seconds, 3), "differences": wrong})
         print(
-            f"{algorithm}: killed after {moment:.2f} s with {checkpoints} checkpoints, {len(wrong)} differences",
+            f"{algorithm}: killed after {seconds:.2f} s, {steps} of {total} steps saved, {len(wrong)} differences",
             flush=True,
         )
-    return {"duration_s": round(duration, 2), "tensors": len(wanted), "kills": kills}
+    return {"duration_s": round(duration, 2), "total_steps": total, "tensors": len(wanted), "kills": kills}
 
 
-def newest_steps(run: Path) -> str:
-    """Name of a run's newest checkpoint: the steps made."""
-    return sorted(run.glob("checkpoints/[0-9]*"))[-1].name
+def wait_for_steps(process: int, run: Path, steps: float, more_s: float) -> bool:
+    """Wait until a checkpoint has so many steps, then for some seconds more; False where the training has ended."""
+    while newest_steps(run) < steps:
+        if wait(process, 0.002) is not None:
+            return False
+    return wait(process, more_s) is None
+
+
+def newest_steps(run: Path) -> int:
+    """Steps in a run's newest checkpoint; 0 where there is none."""
+    return max((int(path.name) for path in run.glob("checkpoints/[0-9]*")), default=0)
 
 
 def main() -> int:
