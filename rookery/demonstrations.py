@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.runs import make_env, new_run, open_env, write_json
 from rookery.sim.errors import RookeryError
-from rookery.tasks.registry import TASKS
+from rookery.tasks.registry import is_task
 
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
@@ -65,7 +65,7 @@ def record(
     if randomize not in ("none", "default"):
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
     if controller is None:
-        controller = "pid" if str(source) in TASKS and not source.exists() else "policy"
+        controller = "pid" if is_task(str(source)) and not source.exists() else "policy"
     env, act = open_env(
         source,
         num_envs,
@@ -104,7 +104,7 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
     """
     from rookery.sim2real.contract import Contract
 
-    if data.task_id not in TASKS:
+    if not is_task(data.task_id):
         raise RookeryError(f"{data.folder} is of {data.task_id!r}, which is no task here: it cannot be replayed.")
     how = data.recording
     contract = Contract.from_json(data.contract, networks=False)

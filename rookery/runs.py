@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks.registry import TASKS, find
+from rookery.tasks.registry import TASKS, find, is_task
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -143,7 +143,7 @@ def open_env(
         raise unknown("controller", controller, ["policy", "pid"])
     if controller == "pid" and task is not None:
         raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller pid.")
-    if controller == "pid" and str(run) in TASKS and not run.exists():
+    if controller == "pid" and is_task(str(run)) and not run.exists():
         env = make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
@@ -174,7 +174,7 @@ def new_run(task: str, out: Path | None) -> Path:
         RookeryError: `out` holds something already, or the place cannot be written.
     """
     time = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = out or _free(Path("runs") / task / time)
+    folder = out or _free(Path("runs") / task.rpartition(":")[2] / time)  # of my_task.py:Land, the class
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RookeryError(
             f"{folder} is not empty: choose another --out, or go on with the run in it by "

@@ -15,6 +15,7 @@ from rookery.cli.options import parse
 from rookery.sim.errors import RookeryError, unknown
 
 COMMANDS = {
+    "new": "write a project with a task or robot of your own",
     "list": "every task: agents, observation and action sizes, engines",
     "train": "learn a policy, with live progress; makes a run folder",
     "play": "make a video of a policy",
