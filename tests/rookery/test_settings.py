@@ -151,9 +151,7 @@ def test_a_settings_file_makes_the_same_run_and_options_override_it(tmp_path):
     file = tmp_path / "settings.toml"
     save_settings(file, settings)
     assert parsed("--config", file).settings == settings
-    assert parsed("go2-velocity", f"--config={file}", "--seed", 4).settings == dataclasses.replace(
-        settings, seed=4
-    )
+    assert parsed("go2-velocity", f"--config={file}", "--seed", 4).settings == dataclasses.replace(settings, seed=4)
     assert parsed("--config", file, "--critic-hidden", "None").settings.algorithm_config.critic_hidden is None
     with pytest.raises(RookeryError, match="is of 'go2-velocity', not of 'drone-hover'"):
         read(["drone-hover", "--config", str(file)], "")
