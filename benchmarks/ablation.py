@@ -58,7 +58,7 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
 def judge(run: Path, episodes: int, seed: int, truth: bool = False) -> dict[str, float]:
     """Figures of a run's policy in the whole task."""
     policies, contract = open_run(run)
-    config = {**contract["task_config"], "adaptive": False}
+    config = {**contract.task_config, "adaptive": False}
     env = rookery.make(TASK, min(episodes, 256), seed=seed, config=config)
     figures = evaluate(env, act_with(policies, env, truth), episodes, seed)
     env.close()

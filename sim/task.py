@@ -48,6 +48,8 @@ class Task(Buffers, abc.ABC):
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
+    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
+    """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"
     """What films are taken from, see Renderer: a name, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}

@@ -237,7 +237,7 @@ CONTRACT = record(
 )
 
 
-def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
+def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
     """Refuse what is not a contract that this version can honour to the last line.
 
     Args:

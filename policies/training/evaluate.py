@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -61,7 +62,9 @@ def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
 
 
 @one_thread_each
-def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
+def evaluate(
+    env: Env, act: Act, episodes: int, seed: int | None = 0, progress: Callable[[int, float], None] | None = None
+) -> dict[str, Any]:
     """Run exactly `episodes` episodes and average over them.
 
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
@@ -75,6 +78,7 @@ def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[st
         act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}.
         episodes: how many.
         seed: of the episodes; None continues the environment's own streams.
+        progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
 
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
@@ -93,8 +97,11 @@ def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[st
     columns: dict[str, list[Tensor]] = {}
     obs, _ = env.reset(seed)
     left = int(quota.sum())
-    for _ in range(int(quota.max()) * (env.max_episode_steps + 1)):
+    most = int(quota.max()) * (env.max_episode_steps + 1)
+    for step in range(most):
         obs, _, _, _, info = env.step(act(obs))
+        if progress is not None:
+            progress(episodes - left, max((episodes - left) / episodes, step / most))
         if "episode" not in info:
             continue
         ids = info["episode"]["ids"].cpu()

@@ -7,7 +7,8 @@ not have, a predictor's word among it, begins without influence. The critic and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,6 +17,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from rookery.policies.algorithms.ppo import PPO
     from rookery.policies.policy import Policy
+    from rookery.sim.specs import Group
 
 
 KNOWN = 1e6
@@ -23,22 +25,22 @@ KNOWN = 1e6
 
 
 @torch.no_grad()
-def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
+def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group]) -> None:
     """Put stored policies into a trainer that has not begun.
 
     Args:
         policies: by group.
-        contract: that came with them; its terms say which input is which.
+        groups: of the task that they were trained in; their terms say which input is which.
 
     Raises:
         RookeryError: a group, an action kind or a network of another shape.
     """
     for name, agents in ppo.learners.items():
         policy = policies.get(name)
-        theirs = contract["groups"].get(name)
+        theirs = groups.get(name)
         if policy is None or theirs is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        if policy.targets or any(t["history"] > 1 for t in theirs["observation"]):
+        if policy.targets or theirs.history > 1:
             raise RookeryError(
                 "a policy with a history of observations or a predictor cannot be taken over from another task: "
                 "resume its own run, or start afresh."
@@ -51,7 +53,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
                 "give --ppo actor_frames=1, which leaves the history to critic and predictor."
             )
         kind = agents.spec.action.kind
-        if theirs["action"]["kind"] != kind:
+        if theirs.action.kind != kind:
             raise RookeryError(
                 f"the policy to start from acts by {theirs['action']['kind']!r}, and this task by {kind!r}."
             )
@@ -70,8 +72,8 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) 
         fresh = torch.zeros(inputs, weight.shape[0])
         mean = torch.zeros(frame)
         std = torch.ones(frame)
-        old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
-        scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
+        old = theirs.slices()
+        scales = {t.name: t.scale for t in theirs.observation}
         at = 0
         for term in agents.spec.observation:
             here = slice(at, at + term.size)

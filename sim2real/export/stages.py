@@ -7,35 +7,38 @@ obs --normalize--> z --predict--> targets, or the given ones --+
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+
+from rookery.sim2real.contract import ContractGroup
 
 
 class Stages:
     """Sizes of a group's network.
 
     Args:
-        spec: the group in a valid contract.
+        group: in a valid contract.
 
     Attributes:
         frame, history: F and H; the observation has O = H F components.
         inputs, outputs: O and D.
         sees: components at the end of the observation that the perceptron itself sees.
         targets: M, 0 without a predictor.
+        squash: C expression of the last stage.
         layers, predictor: widths from input to output of the perceptron and the predictor.
     """
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        network = spec["network"]
-        self.frame = sum(t["size"] for t in spec["observation"])
-        self.history = spec["observation"][0]["history"]
-        self.inputs = network["observation_size"]
-        self.outputs = network["action_size"]
-        self.sees = network.get("sees", self.inputs)
-        self.targets = network.get("targets", 0)
-        self.layers = [self.sees + self.targets, *network["hidden"], self.outputs]
-        self.predictor = [self.inputs, *network.get("predictor", []), self.targets]
+    def __init__(self, group: ContractGroup) -> None:
+        network = group.trained
+        self.frame = group.spec.frame_size
+        self.history = group.spec.history
+        self.inputs = network.observation_size
+        self.outputs = network.action_size
+        self.sees = network.sees or self.inputs
+        self.targets = network.targets or 0
+        self.layers = [self.sees + self.targets, *network.hidden, self.outputs]
+        self.squash = "tanhf(action[i])" if network.squash == "tanh" else "clamp(action[i], 1.0f)"
+        self.predictor = [self.inputs, *(network.predictor or ()), self.targets]
 
     @property
     def shape(self) -> str:
@@ -78,10 +81,10 @@ float action[{self.outputs}]);
             parts.append(_network("predict", "predictor_", self.predictor))
             parts.append(_PREDICTOR.format(prefix=prefix, clip=clip, first=self.inputs - self.sees, x=self.layers[0],
                                            n=self.inputs, k=self.sees, t=self.targets, m=self.outputs,
-                                           nothing=", ".join(["NAN"] * self.targets)))  # fmt: skip
+                                           nothing=", ".join(["NAN"] * self.targets), squash=self.squash))  # fmt: skip
         else:
             z = f"&z[{self.inputs - self.sees}]" if self.sees < self.inputs else "z"
-            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z))
+            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z, squash=self.squash))
         if self.history > 1:
             parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
         return "\n".join(parts)
@@ -131,7 +134,7 @@ void {prefix}_policy(const float obs[{n}], float action[{m}])
     normalize(obs, z);
     act({z}, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}"""
 
@@ -154,7 +157,7 @@ void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float a
     }}
     act(seen, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}
 

@@ -15,9 +15,8 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
-from rookery.sim.config import to_dict
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 from rookery.teacher import RunTeacher
 
 
@@ -27,8 +26,8 @@ def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Pat
     name, group = next(iter(env.groups.items()))
     more = {"predictor": (8,), "targets": group.target_size, "sees": group.frame_size} if predicts else {}
     policy = Policy(group.observation_size, group.action.size, (16,), **more)
-    contract = build_contract(env, config=to_dict(env.task.cfg), assumed_delay=0.0, provenance={})
-    save_policy(folder, {name: policy.eval()}, contract)
+    contract = build_contract(env)
+    save_policy(folder, {name: policy.eval()}, contract.to_json())
     return folder
 
 

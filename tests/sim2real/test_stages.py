@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import build_contract, check_compatible, validate_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_groups
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_bundle
@@ -57,6 +58,7 @@ SHAPES = {
     "deep": {"predictor": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
     "two frames": {"sees": 2 * FRAME},
     "history alone": {"sees": FRAME * HISTORY, "targets": 0},
+    "tanh squash": {"squash": "tanh"},
     "newest frame alone": {"sees": FRAME, "targets": 0},
 }
 
@@ -146,18 +148,18 @@ def test_what_is_told_is_proved_too(bundle: Path) -> None:
 def test_the_contract_says_it_all(tmp_path: Path) -> None:
     policy = made()
     contract = build_contract(make_env(leg=group()), {"leg": policy})
-    leg = contract["groups"]["leg"]
+    leg = contract.to_json()["groups"]["leg"]
     assert [(t["slice"], t["history"]) for t in leg["observation"]] == [([0, 2], 4), ([2, 5], 4)]
     assert "oldest first" in leg["frames"] and leg["future"] == ["path"]
     assert leg["targets"][1] == {
         "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None
     }  # fmt: skip
     assert (leg["network"]["sees"], leg["network"]["targets"], leg["network"]["predictor"]) == (5, 7, [24, 12])
-    save_policy(tmp_path, {"leg": policy}, contract)
+    save_policy(tmp_path, {"leg": policy}, contract.to_json())
     back, read = load_policy(tmp_path)
     obs = torch.randn(3, FRAME * HISTORY)
-    assert read == contract and torch.equal(back["leg"](obs), policy(obs))
-    plain = build_contract(make_env(leg=group(1, ())))["groups"]["leg"]
+    assert Contract.from_json(read) == contract and torch.equal(back["leg"](obs), policy(obs))
+    plain = build_contract(make_env(leg=group(1, ()))).to_json()["groups"]["leg"]
     assert not {"frames", "targets", "future"} & plain.keys() and plain["observation"][0]["history"] == 1
 
 
@@ -174,7 +176,7 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
     ],
 )
 def test_contracts_that_contradict_themselves_are_refused(line: str, value: Any, words: str) -> None:
-    contract = copy.deepcopy(build_contract(make_env(leg=group()), {"leg": made()}))
+    contract = build_contract(make_env(leg=group()), {"leg": made()}).to_json()
     at: Any = contract["groups"]["leg"]
     *path, last = (int(k) if k.isdigit() else k for k in line.split("."))
     for key in path:
@@ -183,16 +185,16 @@ def test_contracts_that_contradict_themselves_are_refused(line: str, value: Any,
     if value is None:
         del at[last]
     with pytest.raises(RookeryError, match=words):
-        validate_contract(contract)
+        Contract.from_json(contract)
 
 
 def test_a_policy_goes_only_where_history_and_targets_mean_the_same() -> None:
     contract = build_contract(make_env(leg=group()), {"leg": made()})
-    check_compatible(contract, {"leg": group()})
+    check_groups(contract, {"leg": group()})
     with pytest.raises(RookeryError, match="history"):
-        check_compatible(contract, {"leg": group(3)})
+        check_groups(contract, {"leg": group(3)})
     other = (Term("velocity", 3, "m/s", "world", scale=0.5), POINTS[1])
     with pytest.raises(RookeryError, match=r"targets\[0\]\.frame"):
-        check_compatible(contract, {"leg": group(targets=other)})
+        check_groups(contract, {"leg": group(targets=other)})
     alone = build_contract(make_env(leg=group()), {"leg": made(sees=20, targets=0)})
-    check_compatible(alone, {"leg": group(targets=other)})  # it does not predict them
+    check_groups(alone, {"leg": group(targets=other)})  # it does not predict them

@@ -32,16 +32,15 @@ def trained(env: Drift, config: PPOConfig, iterations: int = 2) -> PPO:
 def test_a_policy_without_a_predictor_is_taken_over_and_told_things_begin_without_influence(mode):
     config = dataclasses.replace(BASE, normalize_observations=True, critic_warmup=100)
     old = trained(Drift(8, history=1), dataclasses.replace(config, predictor_mode="off"))
-    terms = [{"name": "position", "slice": [0, 1], "scale": 1.0, "history": 1}]
-    contract = {"groups": {"point": {"observation": terms, "action": {"kind": "follow"}}}}
+    groups = {"point": old.learners["point"].spec}
     new = PPO(Drift(8, history=3), dataclasses.replace(config, predictor_mode=mode, actor_frames=1), 5)
-    warm_start(new, old.policies(), contract)
+    warm_start(new, old.policies(), groups)
     obs, _ = new.env.reset()
     want = old.policies()["point"](obs["point"][..., -1:])
     torch.testing.assert_close(mean_actions(new, obs, mode == "truth")["point"], want, rtol=1e-4, atol=1e-5)
     blind = PPO(Drift(8, history=3), dataclasses.replace(config, predictor_mode="off"))
     with pytest.raises(RookeryError, match="actor_frames=1"):
-        warm_start(blind, old.policies(), contract)
+        warm_start(blind, old.policies(), groups)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -181,6 +180,5 @@ def test_misfits_are_refused():
     with pytest.raises(RookeryError, match="actor_frames is 0"):
         PPOConfig(actor_frames=0)
     ppo = trained(Drift(8), BASE, 1)
-    terms = {"observation": [{"history": 2}], "action": {"kind": "follow"}}
     with pytest.raises(RookeryError, match="cannot be taken over"):
-        warm_start(ppo, ppo.policies(), {"groups": {"point": terms}})
+        warm_start(ppo, ppo.policies(), {"point": ppo.learners["point"].spec})

@@ -23,13 +23,8 @@ def trained(config: PPOConfig) -> PPO:
     return ppo
 
 
-def contract_of(ppo: PPO) -> dict:
-    spec = ppo.learners["point"].spec
-    terms = [
-        {"name": t.name, "slice": [at.start, at.stop], "scale": t.scale, "history": 1}
-        for t, at in zip(spec.observation, spec.slices().values(), strict=True)
-    ]
-    return {"groups": {"point": {"observation": terms, "action": {"kind": spec.action.kind}}}}
+def groups_of(ppo: PPO) -> dict:
+    return {"point": ppo.learners["point"].spec}
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -37,7 +32,7 @@ def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
     old = trained(dataclasses.replace(BASE, normalize_observations=True))
     policies = old.policies()
     new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100), 5)
-    warm_start(new, policies, contract_of(old))
+    warm_start(new, policies, groups_of(old))
     obs, _ = new.env.reset()
     want = policies["point"](obs["point"])
     torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
