@@ -53,9 +53,7 @@ def record_video(
     backend: str = "auto",
     progress: Callable[[int, float], None] = lambda frame, share: None,
 ) -> Video:
-    """Reset `env`, let `act` control it for `seconds` of its own time, and write what happens in one of its worlds.
-
-    One second of video is one second of simulation: frame k shows the state at k / fps s.
+    """Record one world of `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
 
     Args:
         env: the environment; it is reset with `seed`.
