@@ -33,7 +33,9 @@ class Task(Buffers, abc.ABC):
         cfg: the frozen config dataclass, with units in its comments. It has at least `episode_s`, `control_dt`, `dt`
             (s) and `reward` (Weights).
         world: the engine's copies of `scene()`, from `setup` on.
-        rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3].
+        rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3]. Episode k of a world begins
+            with the same numbers whatever was drawn before it.
+        randomization_rng: streams for parameters that draw numbers of their own when they are written, see `parameters`.
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
         given: by group, the actions [N, A, D] of this control step as the agents gave them, before any delay: what an
             agent can know of its own commands.
@@ -60,6 +62,7 @@ class Task(Buffers, abc.ABC):
 
     world: World
     rng: Streams
+    randomization_rng: Streams
     steps: Tensor
     max_steps: int
     given: dict[str, Tensor]
