@@ -1,7 +1,7 @@
 """`make demo`: the whole path in a few minutes, from nothing to a bundle for hardware.
 
-Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, films it, exports it, and checks the exported C and
-ONNX against the network. Ends with a table of what was made and where.
+Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, records a video, exports the policy, and checks the C
+and ONNX against the network. Ends with a table of what was made and where.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EXAMPLES = """
 TASK = "drone-hover"
 WINDOW = 1024
 """Latest training episodes that success is averaged over."""
-FILM_SIZE = (320, 240)
+VIDEO_SIZE = (320, 240)
 """Width and height in pixels: software OpenGL on busy cores takes seconds for one large frame."""
-FILM_FPS = 15
+VIDEO_FPS = 15
 
 
 @dataclass(frozen=True)
 class Args:
-    """Train drone-hover, evaluate it on three engines, film it, export it and check the export."""
+    """Train drone-hover, evaluate it on three engines, record a video, export it and check the export."""
 
     target_success: Annotated[
         float, tyro.conf.arg(metavar="P", help="Training stops at this success, with exploration.")
@@ -47,7 +47,7 @@ class Args:
     episodes: Annotated[
         int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; a quarter on PyBullet.")
     ] = 256
-    film_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the film.")] = 10.0
+    video_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the video.")] = 6.0
     seed: Annotated[int, tyro.conf.arg(metavar="N", help="Seed of everything random.")] = 0
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/drone-hover/<time> if left out.")
@@ -89,14 +89,14 @@ def run(args: Args) -> int:
     folder = training.folder
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
-    steps.begin_step("filming")
+    steps.begin_step("recording a video")
     from rookery.runs import open_env, open_run
-    from rookery.sim.rendering.video import contact_sheet, film
+    from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
-    width, height = FILM_SIZE
-    made = film(
-        env, act, folder / "film.mp4", seconds=args.film_s, width=width, height=height, fps=FILM_FPS, seed=args.seed
+    width, height = VIDEO_SIZE
+    made = record_video(
+        env, act, folder / "video.mp4", seconds=args.video_s, width=width, height=height, fps=VIDEO_FPS, seed=args.seed
     )
     env.close()
     sheet = contact_sheet(made.path, folder / "contact_sheet.png")
@@ -112,7 +112,7 @@ def run(args: Args) -> int:
         console,
         trained,
         results,
-        {"film": made.path, "contact sheet": sheet, "bundle": bundle},
+        {"video": made.path, "contact sheet": sheet, "bundle": bundle},
         checked,
         args.target_success,
     )
@@ -171,7 +171,7 @@ def _summary(
             + (f", {100 * error:.1f} cm" if error is not None else ""),
             f"rookery eval {folder} --engine {engine}",
         )
-    for name in ("film", "contact sheet", "bundle"):
+    for name in ("video", "contact sheet", "bundle"):
         table.add_row(name, "", str(made[name]))
     table.add_row(
         "exported C", f"within {checked['c_max_error']:.1g} of the network", f"rookery export --check {made['bundle']}"
