@@ -111,7 +111,7 @@ def test_process_exit_codes():
         ("train drone-hover --steps 1e99", "--steps must be above 0 and at most 1e+12, got 1e+99"),
         ("train drone-hover --steps 1e400", "--steps needs a whole number such as 5e6, got '1e400'"),
         ("train drone-hover --steps nan", "--steps needs a whole number such as 5e6, got 'nan'"),
-        ("train drone-hover --task-config nowhere.toml", "cannot read the settings file nowhere.toml"),
+        ("train drone-hover --config nowhere.toml", "cannot read the settings file nowhere.toml"),
         ("train drone-hover --algorithm bc", "--algorithm bc and --data DIR go together"),
         ("train drone-hover --learning-rat 1", "did you mean --learning-rate?"),
         ("train drone-hover --rollout-steps soon", "--rollout-steps needs a whole number, got 'soon'"),
@@ -129,7 +129,7 @@ def test_process_exit_codes():
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
         ("train drone-hover --randomize nowhere.toml", "cannot read the randomisation file nowhere.toml"),
-        ("train", "needs TASK, --task-config FILE or --resume RUN"),
+        ("train", "needs TASK, --config FILE or --resume RUN"),
         ("train --resume nowhere", "there is no folder 'nowhere'"),
         ("eval", "needs RUN"),
         ("eval nowhere", "there is no folder 'nowhere'"),
@@ -231,7 +231,7 @@ def test_a_command_that_fails_leaves_latest_where_it_was(capsys, in_tmp, monkeyp
 
 
 def test_a_settings_file_makes_the_same_run(run_folder, capsys, in_tmp):
-    answer(capsys, "train", "--task-config", run_folder / "settings.toml", "--out", "again")
+    answer(capsys, "train", "--config", run_folder / "settings.toml", "--out", "again")
     for name in ("policy.safetensors", "settings.toml"):
         assert (in_tmp / "again" / name).read_bytes() == (run_folder / name).read_bytes()
 
@@ -291,7 +291,7 @@ def test_export_and_check_json(run_folder, capsys, in_tmp):
 
 def test_play_json(run_folder, capsys, in_tmp):
     result = answer(
-        capsys, "play", run_folder, "--out", "film.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
+        capsys, "play", run_folder, "--out", "video.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
     )
     assert result["seconds"] == pytest.approx(0.2)
     assert result["frames"] == 6

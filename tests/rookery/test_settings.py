@@ -150,20 +150,18 @@ def test_a_settings_file_makes_the_same_run_and_options_override_it(tmp_path):
     settings = parsed(*words).settings
     file = tmp_path / "settings.toml"
     save_settings(file, settings)
-    assert parsed("--task-config", file).settings == settings
-    assert parsed("go2-velocity", f"--task-config={file}", "--seed", 4).settings == dataclasses.replace(
-        settings, seed=4
-    )
-    assert parsed("--task-config", file, "--critic-hidden", "None").settings.algorithm_config.critic_hidden is None
+    assert parsed("--config", file).settings == settings
+    assert parsed("go2-velocity", f"--config={file}", "--seed", 4).settings == dataclasses.replace(settings, seed=4)
+    assert parsed("--config", file, "--critic-hidden", "None").settings.algorithm_config.critic_hidden is None
     with pytest.raises(RookeryError, match="is of 'go2-velocity', not of 'drone-hover'"):
-        read(["drone-hover", "--task-config", str(file)], "")
+        read(["drone-hover", "--config", str(file)], "")
 
 
 def test_none_in_a_file_differs_from_the_presets_value(tmp_path):
     """A value that the preset sets can be taken back."""
     file = tmp_path / "settings.toml"
     file.write_text('task = "drone-hover"\n[runner]\ntarget_success = "none"\ntotal_steps = 1e6\n[ppo]\nepochs = 3\n')
-    settings = parsed("--task-config", file).settings
+    settings = parsed("--config", file).settings
     base = preset("drone-hover")
     assert settings.runner == dataclasses.replace(base.runner, total_steps=1_000_000)
     assert settings.algorithm_config == dataclasses.replace(base.algorithm_config, epochs=3)
@@ -200,7 +198,7 @@ def test_what_a_file_can_get_wrong_is_a_sentence(text, words, tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text(text)
     with pytest.raises(RookeryError, match=words) as error:
-        read(["--task-config", str(file)], "")
+        read(["--config", str(file)], "")
     assert "\n" not in str(error.value)
 
 
