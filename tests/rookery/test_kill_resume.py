@@ -21,4 +21,4 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(algorithm: str, tmp_path:
     result = json.loads(out.read_text())
     kills = result["algorithms"][algorithm]["kills"]
     assert len(kills) == 2 and all(kill["differences"] == [] for kill in kills)
-    assert result["algorithms"][algorithm]["tensors"] > 20
+    assert result["algorithms"][algorithm]["tensors"] >= 17
