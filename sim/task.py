@@ -51,7 +51,7 @@ class Task(Buffers, abc.ABC):
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"
-    """What films are taken from, see Renderer: a name, or (eye, target) in m."""
+    """What videos are taken from, see Renderer: a name, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
     """A vector reward: its M objectives by name, each the weighted sum of the reward terms named here. Every term counts
     in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
@@ -171,7 +171,7 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a film shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
         return []
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,12 +19,12 @@ LONG_FUNCTIONS = {
     "robots/manipulators/grasps/antipodal.py:sample",
     "robots/manipulators/grasps/superquadric.py:sample",
     "rookery/demonstrations.py:record",
-    "sim/rendering/video.py:film",
 }
 PROBES: set[str] = set()
 CYCLES = {"rookery", "rookery.gym_registration", "rookery.making", "rookery.runs"}
 
 
+@functools.cache
 def sources(*rooms: str) -> dict[str, ast.Module]:
     """Syntax trees by path relative to the repository."""
     files = [f for room in rooms or ROOMS for f in sorted((ROOT / room).rglob("*.py"))]

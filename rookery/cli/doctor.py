@@ -134,8 +134,8 @@ def _opengl() -> Finding:
 
     backend = opengl.probe()
     if backend is not None:
-        return Finding("opengl", "films", "ok", f"{backend.name} on {backend.device}")
-    return Finding("opengl", "films", "optional", "none works", opengl.describe())
+        return Finding("opengl", "videos", "ok", f"{backend.name} on {backend.device}")
+    return Finding("opengl", "videos", "optional", "none works", opengl.describe())
 
 
 def _ffmpeg() -> Finding:

@@ -107,7 +107,7 @@ class VolleyTask(Task):
     """Whether drones of the far side see the court turned, so that one policy can play either side."""
     has_ball: ClassVar[bool] = True
     over_net: ClassVar[bool] = False
-    """Whether the ball goes over the net although all drones stand on one side: films then show both halves."""
+    """Whether the ball goes over the net although all drones stand on one side: videos then show both halves."""
 
     cfg: Any
     log: RallyLog
