@@ -37,7 +37,9 @@ def list_tasks() -> list[str]:
 
 
 def describe(task: str) -> TaskSummary:
-    """Agents, observation and action sizes of a task with its default config. Builds one world of it, of a set one for each task.
+    """Agents, observation and action sizes of a task with its default config.
+
+    Builds one world of the task, of a set of tasks one world for each.
 
     Raises:
         RookeryError: with the nearest match for an unknown name.

@@ -1,7 +1,7 @@
-"""One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata.
+"""One ONNX file per policy: float32, batch 1, with normaliser, weights and squash; the contract is in its metadata.
 
-A policy with a state estimator has a second input, "known_targets" [1, M], which may be left out: an initializer holds its default, NaN
-for every target, which means that all are predicted. A number in it stands in for the prediction.
+A policy with a state estimator has a second, optional input, "known_targets" [1, M]. Its default is NaN for every target:
+all are predicted. A number replaces the prediction.
 """
 
 from __future__ import annotations
