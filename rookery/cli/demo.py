@@ -1,7 +1,7 @@
 """`make demo`: the whole path in a few minutes, from nothing to a bundle for hardware.
 
-Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, films it, exports it, and checks the exported C and
-ONNX against the network. Ends with a table of what was made and where.
+Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, records a video, exports the policy, and checks the C
+and ONNX against the network. Ends with a table of what was made and where.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TASK = "drone-hover"
 
 @dataclass(frozen=True)
 class Args:
-    """Train drone-hover, evaluate it on three engines, film it, export it and check the export."""
+    """Train drone-hover, evaluate it on three engines, record a video, export it and check the export."""
 
     train_s: Annotated[
         float, tyro.conf.arg(metavar="S", help="Longest training; it ends sooner when it has learned.")
@@ -37,7 +37,7 @@ class Args:
     episodes: Annotated[
         int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; a quarter on PyBullet.")
     ] = 256
-    film_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the film.")] = 10.0
+    video_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the video.")] = 10.0
     seed: Annotated[int, tyro.conf.arg(metavar="N", help="Seed of everything random.")] = 0
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/drone-hover/<time> if left out.")
@@ -79,12 +79,12 @@ def run(args: Args) -> int:
     folder = training.folder
     story.tell("evaluating on rotor, and on MuJoCo and PyBullet, which it has never seen")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
-    story.tell("filming")
+    story.tell("recording a video")
     from rookery.runs import open_env, open_run
-    from rookery.sim.rendering.video import contact_sheet, film
+    from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
-    made = film(env, act, folder / "film.mp4", seconds=args.film_s, seed=args.seed)
+    made = record_video(env, act, folder / "video.mp4", seconds=args.video_s, seed=args.seed)
     env.close()
     sheet = contact_sheet(made.path, folder / "contact_sheet.png")
     story.tell("exporting to ONNX and C99")
@@ -94,7 +94,7 @@ def run(args: Args) -> int:
     bundle = export_bundle(*open_run(folder), folder / "bundle")
     story.tell("checking the exported C and ONNX against the network")
     checked = check_bundle(bundle)
-    _summary(console, trained, results, {"film": made.path, "contact sheet": sheet, "bundle": bundle}, checked)
+    _summary(console, trained, results, {"video": made.path, "contact sheet": sheet, "bundle": bundle}, checked)
     console.print(f"[dim]The demo took {story.seconds:.0f} s.[/] Next: rookery --help, or docs/getting_started.md")
     return 0
 
@@ -130,7 +130,7 @@ def _summary(
             + (f", {100 * error:.1f} cm" if error is not None else ""),
             f"rookery eval {folder} --engine {engine}",
         )
-    for name in ("film", "contact sheet", "bundle"):
+    for name in ("video", "contact sheet", "bundle"):
         table.add_row(name, "", str(made[name]))
     table.add_row(
         "exported C", f"within {checked['c_max_error']:.1g} of the network", f"rookery export --check {made['bundle']}"

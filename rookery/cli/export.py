@@ -60,7 +60,7 @@ def run(args: Args) -> int:
     if args.json:
         print_json({"bundle": str(args.out), "task": contract.task_id, "files": files})
         return 0
-    print(f"exported {contract['task_id']} to {args.out}")
+    print(f"exported {contract.task_id} to {args.out}")
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
     print(f"Check it with: rookery export --check {args.out}")

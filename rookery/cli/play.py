@@ -75,7 +75,7 @@ def run(args: Args) -> int:
         positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
     from rookery.runs import open_env
-    from rookery.sim.rendering.video import contact_sheet, film
+    from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(
         args.run,
@@ -93,7 +93,7 @@ def run(args: Args) -> int:
     width, height = args.size
     try:
         with Progress("frames", round(seconds * FPS)) as progress:
-            made = film(
+            made = record_video(
                 env, act, out, seconds=seconds, fps=FPS, camera=args.camera, width=width, height=height,
                 seed=args.seed, progress=progress,
             )  # fmt: skip

@@ -177,6 +177,6 @@ def _say_what_next(folder: Path, result: dict[str, object]) -> None:
     console.print(
         f"[green]trained[/] {result['steps']:,} steps in {result['seconds']:.0f} s{reached}: [bold]{folder}[/]"
     )
-    console.print(f"  rookery play {folder} --out film.mp4")
+    console.print(f"  rookery play {folder} --out video.mp4")
     console.print(f"  rookery eval {folder} --episodes 256 --engine pybullet")
     console.print(f"  rookery export {folder} --out bundle")

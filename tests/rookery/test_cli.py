@@ -253,7 +253,7 @@ def test_export_and_check_json(run_folder, capsys, in_tmp):
 
 def test_play_json(run_folder, capsys, in_tmp):
     result = answer(
-        capsys, "play", run_folder, "--out", "film.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
+        capsys, "play", run_folder, "--out", "video.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
     )
     assert result["seconds"] == pytest.approx(0.2)
     assert result["frames"] == 6

@@ -41,14 +41,14 @@ def test_info(demos, capsys):
     assert "term.drone.position_error" in capsys.readouterr().out
 
 
-def test_replay_compares_and_films(demos, capsys, tmp_path):
+def test_replay_compares_and_records_videos(demos, capsys, tmp_path):
     same = {"episodes": 3, "exact": 3, "error": 0.0, "reward_error": 0.0}
     assert answer(capsys, "demos", "replay", demos) == same
     assert main(["demos", "replay", str(demos), "--engine", "pybullet", "--episode", "1"]) == 1
     assert "episode 1 differs from control step 0" in capsys.readouterr().out
-    film = tmp_path / "one.gif"
-    assert answer(capsys, "demos", "replay", demos, "--episode", 1, "--film", film)["seconds"] == pytest.approx(0.2)
-    assert film.stat().st_size > 100
+    video = tmp_path / "one.gif"
+    assert answer(capsys, "demos", "replay", demos, "--episode", 1, "--video", video)["seconds"] == pytest.approx(0.2)
+    assert video.stat().st_size > 100
 
 
 def test_there_and_back(demos, capsys, tmp_path):
