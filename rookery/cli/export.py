@@ -23,8 +23,8 @@ EXAMPLES = """
 class Args:
     """Write a policy's bundle for hardware, or check one.
 
-    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which says what every number
-    means, and golden.npz, observations with the actions that belong to them. --check reloads it without PyTorch and
+    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
+    output, and golden.npz, observations with the actions of the network. --check reloads it without PyTorch and
     compares ONNX Runtime and the compiled C with those actions.
     """
 
