@@ -134,6 +134,7 @@ HANDOVER = _ppo(LONG, critic="central")
 PRESETS: dict[str, RunSettings] = {
     "drone-hover": HOVER,
     "drone-track": TRACK,
+    "drone-track-hierarchical": TRACK,
     "drone-formation": FLOCK,
     "drone-swap": FLOCK,
     "drone-race": FLOCK,
@@ -149,6 +150,7 @@ PRESETS: dict[str, RunSettings] = {
     "volley-set-and-spike-easy": SPIKE,
     "volley-set-and-spike-hard": SPIKE,
     "volley-1v1": VOLLEY,
+    "volley-1v1-frozen": VOLLEY,
     "volley-3v3": VOLLEY,
     "volley-6v6": VOLLEY,
     "go2-velocity": WALK,

@@ -26,6 +26,10 @@ class TaskEntry:
         members: of a set, the names of its tasks, in the order of their one-hot term.
         config: of a set, values in place of the defaults of every member's config, such as ``{"hide_goal": True}``.
         one_hot: of a set, whether agents are told which task it is.
+        wrapper: "module:function" that makes the environment from the task's own one, see rookery.making; "" for none.
+        frozen: of a task with a wrapper, the policy that does not learn: a run folder, a name of the zoo, or "controller" for
+            the task's classical controller. The config value `frozen` overrides it.
+        wrapper_options: keyword arguments of the wrapper.
     """
 
     id: str
@@ -35,6 +39,9 @@ class TaskEntry:
     members: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     one_hot: bool = True
+    wrapper: str = ""
+    frozen: str = ""
+    wrapper_options: dict[str, Any] = field(default_factory=dict)
 
     def check(self, engine: str) -> str:
         """The engine's name. Raises RookeryError where the task does not run on it; make_world refuses unknown names."""
@@ -80,6 +87,14 @@ TASKS: dict[str, TaskEntry] = {
             "drone-track",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference",
+        ),
+        TaskEntry(
+            "drone-track-hierarchical",
+            "rookery.tasks.drones.track:Track",
+            "each drone follows a moving reference by commands to a frozen hover policy",
+            wrapper="rookery.policies.hierarchy.two_level:two_level",
+            frozen="drone-hover",
+            wrapper_options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
         ),
         TaskEntry(
             "drone-formation",
@@ -343,6 +358,15 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.volleyball.competitive:Volley1v1",
             "one drone against one",
             engines=("rotor", "mujoco"),
+        ),
+        TaskEntry(
+            "volley-1v1-frozen",
+            "rookery.tasks.volleyball.competitive:Volley1v1",
+            "one drone against a frozen opponent",
+            engines=("rotor", "mujoco"),
+            wrapper="rookery.policies.multiagent.frozen_opponent:frozen_opponent",
+            frozen="controller",
+            wrapper_options={"team": "near"},
         ),
         TaskEntry(
             "volley-3v3",

@@ -41,10 +41,10 @@ EXAMPLES = """
   rookery bench env drone-hover --engine pybullet --num-envs 8
 """
 SLICE_S = 0.25
-"""Wall time of one slice, s: long against a timer, short against the machine's changes of mood."""
+"""Wall time of one slice, s: long compared with the clock's resolution, short compared with changes of the machine's load."""
 RAW_STEPS = 10
 """Control steps after which the raw engine goes back to states of the environment: falling drones would soon all lie on
-the ground, where contacts make physics dearer than in the flight that it is compared with."""
+the ground, where contacts make a physics step more expensive than in the flight that it is compared with."""
 
 
 @dataclass(frozen=True)

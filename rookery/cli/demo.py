@@ -90,7 +90,8 @@ def run(args: Args) -> int:
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     steps.begin_step("recording a video")
-    from rookery.runs import open_env, open_run
+    from rookery.run_env import open_env
+    from rookery.runs import open_run
     from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
@@ -139,7 +140,7 @@ def _settings(args: Args) -> RunSettings:
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
-    from rookery.runs import open_env
+    from rookery.run_env import open_env
 
     episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 4)
     env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)

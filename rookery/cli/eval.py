@@ -64,7 +64,7 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
-    from rookery.runs import open_env
+    from rookery.run_env import open_env
 
     announce(args.run, args.controller)
     worlds = args.num_envs

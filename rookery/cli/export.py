@@ -23,8 +23,8 @@ EXAMPLES = """
 class Args:
     """Write a policy's bundle for hardware, or check one.
 
-    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which says what every number
-    means, and golden.npz, observations with the actions that belong to them. --check reloads it without PyTorch and
+    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
+    output, and golden.npz, observations with the actions of the network. --check reloads it without PyTorch and
     compares ONNX Runtime and the compiled C with those actions.
     """
 
@@ -61,7 +61,7 @@ def run(args: Args) -> int:
     if args.json:
         print_json({"bundle": str(args.out), "task": contract.task_id, "files": files})
         return 0
-    print(f"exported {contract['task_id']} to {args.out}")
+    print(f"exported {contract.task_id} to {args.out}")
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
     print(f"Check it with: rookery export --check {args.out}")

@@ -24,7 +24,7 @@ COMMANDS = {
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "export": "write the bundle for hardware, or check one",
     "bench": "speed of an environment against its engine's own limit",
-    "doctor": "what this machine can do, and how to get what is missing",
+    "doctor": "engines, GPU, video, compilers; how to install what is missing",
 }
 HELP = """[bold]rookery[/]: where robots are raised in simulation and released to hardware
 
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do `work`, with its errors printed as a sentence; returns the exit code."""
+    """Run `work` and print its errors as one sentence; returns the exit code."""
     try:
         code = work()
         sys.stdout.flush()

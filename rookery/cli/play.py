@@ -73,7 +73,7 @@ def run(args: Args) -> int:
     if args.seconds is not None:
         positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
-    from rookery.runs import open_env
+    from rookery.run_env import open_env
     from rookery.sim.rendering.video import contact_sheet, record_video
 
     announce(args.run, args.controller)

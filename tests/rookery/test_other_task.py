@@ -14,7 +14,8 @@ from rookery.cli.main import main
 from rookery.making import full_config
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import save_policy
-from rookery.runs import make_env, open_env, open_run
+from rookery.run_env import make_env, open_env
+from rookery.runs import open_run
 from rookery.sim2real.build import build_contract
 
 

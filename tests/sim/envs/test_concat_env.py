@@ -22,7 +22,7 @@ from rookery.policies.training.evaluate import evaluate
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.presets import PRESETS
-from rookery.runs import make_env
+from rookery.run_env import make_env
 from rookery.settings import RunSettings
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.engines.mujoco.world import MujocoWorld
