@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rookery.runs import merge, open_run
-from rookery.sim.config import from_dict, to_dict
+from rookery.runs import open_run
+from rookery.sim.config import from_dict, merge, to_dict
 from rookery.sim.engines import make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed

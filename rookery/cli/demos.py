@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Config, Engine, Json, Seed, numbers, positive, print_json, values, writable
+from rookery.cli.options import Engine, Json, Seed, TaskConfig, numbers, positive, print_json, values, writable
 from rookery.sim.errors import RookeryError, unknown
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ EXAMPLES = """
   rookery demos replay demos --episode 3 --video three.mp4
   rookery demos export demos --out lerobot
   rookery demos import lerobot --out again
-  rookery train drone-hover --algorithm clone --data demos
+  rookery train drone-hover --algorithm bc --data demos
 """
 RECORDING = (
     "num_envs",
     "controller",
-    "config",
+    "task_config",
     "set",
     "randomize",
     "seed",
@@ -82,7 +82,7 @@ class Args:
         tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
     ] = ()
     randomize: Annotated[str, tyro.conf.arg(metavar="SPREAD", help="Spread of the physics: none or default.")] = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     seed: Seed = 0
     episode: Annotated[int | None, tyro.conf.arg(metavar="I", help="replay: this episode alone.")] = None
     video: Annotated[
@@ -130,7 +130,7 @@ def _record(args: Args, what: Path) -> int:
         args.episodes,
         num_envs=min(args.episodes, 64) if args.num_envs is None else args.num_envs,
         controller=args.controller,
-        config=values(args.config, "--config"),
+        config=values(args.task_config, "--task-config"),
         engine=args.engine,
         seed=args.seed,
         randomize=args.randomize,

@@ -128,7 +128,7 @@ class VecEnv(Buffers, Env):
         for g, s in self.groups.items():
             neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
             self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
-            self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.observation_sets.items()}
+            self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
             self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral)
             self.child(f"observation.{g}", self._pipelines[g])
             for name, clean in self._sets[g].items():

@@ -21,7 +21,7 @@ from torch import Tensor
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import matrix
 from rookery.sim.sensors import raycast
-from rookery.sim.sensors.camera_looks import Look
+from rookery.sim.sensors.appearance import Look
 from rookery.sim.sensors.camera_shapes import Frames
 from rookery.sim.sensors.shading import PLANE
 from rookery.sim.world import Ids, World

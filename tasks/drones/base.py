@@ -225,6 +225,7 @@ class DroneTask(Task):
     def cascade_controller(self) -> CascadeController:
         """A new PID cascade for these drones; its memory is cleared when their episodes begin."""
         controller = CascadeController(self.drones, self.cfg.control_dt)
+        self.child(f"controller_{len(self._controllers)}", controller)
         self._controllers.append(controller)
         return controller
 

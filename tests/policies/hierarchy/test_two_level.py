@@ -78,7 +78,7 @@ def test_what_cannot_be_commanded_is_refused() -> None:
 
 def test_it_is_trained_evaluated_filmed_and_exported(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = ["train", "drone-track-hierarchical", "--steps", "2048", "--num-envs", "16", "--out", "run", "--json"]
-    assert main([*train, "--config", "episode_s=1", "--config", "settle_s=0.5"]) == 0
+    assert main([*train, "--task-config", "episode_s=1", "--task-config", "settle_s=0.5"]) == 0
     assert main(["eval", "run", "--episodes", "4", "--json"]) == 0
     assert main(["play", "run", "--seconds", "0.2", "--size", "64", "48", "--out", "film.mp4"]) == 0
     assert main(["export", "run", "--out", "bundle"]) == 0

@@ -83,12 +83,12 @@ def test_what_has_no_such_team_is_refused() -> None:
 def test_it_is_trained_evaluated_filmed_and_exported_and_then_an_opponent(
     in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = ["--steps", "2048", "--num-envs", "16", "--config", "episode_s=1", "--json"]
+    small = ["--steps", "2048", "--num-envs", "16", "--task-config", "episode_s=1", "--json"]
     assert main(["train", "volley-1v1-frozen", "--out", "run", *small]) == 0
     assert main(["eval", "run", "--episodes", "4", "--json"]) == 0
     assert main(["play", "run", "--seconds", "0.2", "--size", "64", "48", "--out", "film.mp4"]) == 0
     assert main(["export", "run", "--out", "bundle"]) == 0
-    assert main(["train", "volley-1v1-frozen", "--out", "second", *small, "--config", "frozen=run"]) == 0
+    assert main(["train", "volley-1v1-frozen", "--out", "second", *small, "--task-config", "frozen=run"]) == 0
     capsys.readouterr()
     contract = json.loads((in_tmp / "bundle" / "contract.json").read_text())
     assert contract["groups"]["drone"]["count"] == 1
