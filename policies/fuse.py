@@ -22,7 +22,7 @@ def side_by_side(first: Learned, second: Learned, group: Group) -> Policy:
     what it carries. Other ranges of an action are made up for, also where the last action is observed.
 
     Args:
-        first, second: of the same depth and activation, without history or predictor.
+        first, second: of the same depth and activation, without history or state estimator.
         group: what the new policy is for.
 
     Raises:

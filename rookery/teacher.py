@@ -1,8 +1,8 @@
 """A stored policy as the teacher of another that sees less: `rookery train TASK --algorithm imitate --teacher RUN`.
 
 Both act in the same worlds, those of the student. The teacher sees them as its own config of the task shows them, without
-noise, bias and delay, and is told the truth where it has a predictor; the student sees what its config and `--randomize` leave
-of that.
+noise, bias and delay, and gets the true targets where it has a state estimator; the student sees what its
+config and `--randomize` leave of that.
 """
 
 from __future__ import annotations

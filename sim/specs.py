@@ -111,8 +111,8 @@ class Group:
         action: the control mode.
         history: H, frames of these terms that an observation holds, one a control step, the newest one last. An
             episode's first frame stands for those before it.
-        targets: what a predictor learns to say from the observation (see rookery.policies.nn.state_estimator); the task gives
-            the true values in `Task.observe_privileged`. Their scale and clip count, not their noise, bias and delay.
+        targets: what a state estimator learns to predict (see rookery.policies.nn.state_estimator); the task gives the
+            true values in `Task.observe_privileged`. Their scale and clip count, not their noise, bias and delay.
         future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
         observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe_privileged` gives their terms

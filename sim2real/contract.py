@@ -51,9 +51,10 @@ class NetworkSpec:
         activation: after every hidden layer.
         obs_clip: limit of the normalised observation, in standard deviations.
         squash: last stage, "clip" to [-1, 1] or "tanh".
-        sees: components at the end of the observation that the actor itself receives; None for all.
-        predictor: widths of the state estimator's hidden layers.
+        actor_inputs: components at the end of the observation that the actor itself receives; None for all.
+        estimator: widths of the state estimator's hidden layers.
         targets: M, outputs of the state estimator.
+        module: "package.module:function" of the actor's network, None for a perceptron.
     """
 
     observation_size: int
@@ -62,9 +63,10 @@ class NetworkSpec:
     activation: str
     obs_clip: float
     squash: str
-    sees: int | None = None
-    predictor: tuple[int, ...] | None = None
+    actor_inputs: int | None = None
+    estimator: tuple[int, ...] | None = None
     targets: int | None = None
+    module: str | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:

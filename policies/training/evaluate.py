@@ -8,21 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.state_estimator import told
+from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 
-def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
+def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) -> Act:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
         policies: by group, or by "<group>_<i>" where each agent has its own.
-        env: where they will act; they are moved to its device. Where it gives the future, policies with a predictor are
-            told it, so that the observations must be those of this environment now.
-        truth: tell policies with a predictor the truth instead of having them predict.
+        env: where they will act; they are moved to its device. A policy with a state estimator gets the targets that the
+            environment reveals now, so that the observations must be those of this environment now.
+        privileged: give a policy with a state estimator the true targets instead of its predictions.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
@@ -50,11 +50,11 @@ def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
     def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
         for name, team in teams.items():
-            given = told(env, name, truth) if team[0].targets else None
+            known = known_targets(env, name, privileged) if team[0].targets else None
             if len(team) == 1:
-                out[name] = team[0](obs[name], given)
+                out[name] = team[0](obs[name], known)
             else:
-                each = [None] * len(team) if given is None else given.unbind(1)
+                each = [None] * len(team) if known is None else known.unbind(1)
                 out[name] = torch.stack([p(obs[name][:, i], each[i]) for i, p in enumerate(team)], 1)
         return out
 

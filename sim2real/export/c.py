@@ -28,7 +28,7 @@ LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 
 def policy_arrays(policy: Any) -> dict[str, Array]:
     """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
-    predictor also target_mean, target_std [M], predictor.N.weight, predictor.N.bias.
+    state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias.
 
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
@@ -52,7 +52,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         group: agent group.
         arrays: from `policy_arrays`.
         prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
-            history also ``<prefix>_remember``, with a predictor ``<prefix>_predict`` and ``<prefix>_policy_given``.
+            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_given``.
         header: file name of the header.
 
     Raises:
@@ -109,7 +109,7 @@ extern "C" {{
 /* The network. */
 void {prefix}_policy(const float obs[{network.observation_size}], float action[{network.action_size}]);
 
-/* Raw measurements, in the units and frames above, to what the network sees. Both may be the same array. */
+/* Raw measurements, in the units and frames above, to the network's input. Both may be the same array. */
 void {prefix}_observe(const float raw[{stages.frame}], float {_frame(stages)}[{stages.frame}]);
 
 /* Actions in [-1, 1] to physical commands. action and command may be the same array. */
@@ -130,7 +130,7 @@ def _frame(stages: Stages) -> str:
 
 def _observe_lines(stages: Stages, prefix: str) -> str:
     call = f"{prefix}_observe(raw, {_frame(stages)});"
-    text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> what the network sees"
+    text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> the network's input"
     if stages.history > 1:
         text += f"\n *     {prefix}_remember(frame, obs);     the latest {stages.history} frames, oldest first"
     return text
@@ -144,7 +144,9 @@ def _target_lines(spec: Group, stages: Stages) -> str:
     if not stages.targets:
         return ""
     table = _observation_table(spec.targets)
-    return f" *\n * What the predictor says of these, targets[i] = clip(raw[i] * scale, -clip, clip):\n{table}\n"
+    return (
+        f" *\n * The state estimator's predictions of these, targets[i] = clip(raw[i] * scale, -clip, clip):\n{table}\n"
+    )
 
 
 def _more_sizes(stages: Stages, upper: str) -> str:
@@ -195,7 +197,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
     tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]
     tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
     tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
-    for stage, c_name in (("layers", ""), ("predictor", "predictor_")):
+    for stage, c_name in (("layers", ""), ("estimator", "estimator_")):
         for i in range(sum(name.startswith(stage) for name in arrays) // 2):
             tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
     return "\n".join(
@@ -203,7 +205,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
             f'/* Written by Rookery; {header} says what it is. */\n#include <math.h>\n\n#include "{header}"\n',
             *(_const(name, values) for name, values in tables),
             _HELPERS,
-            _ACTIVATION[network.activation] if network.hidden or network.predictor else "",
+            _ACTIVATION[network.activation] if network.hidden or network.estimator else "",
             stages.functions(prefix, literal(network.obs_clip)),
             _scaling_functions(stages, prefix),
         ]

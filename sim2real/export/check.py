@@ -32,7 +32,7 @@ LEAST = 1000
 
 @dataclass(frozen=True)
 class Golden:
-    """Observations [n, O] and the torch policy's actions [n, D], float32; with a predictor the targets that it is told
+    """Observations [n, O] and the torch policy's actions [n, D], float32; with a state estimator the known targets
     [n, M], as `given`."""
 
     observations: Array
@@ -112,7 +112,7 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
 
 
 def read_given(path: Path, contract: Contract, group: str, golden: Golden) -> list[Golden]:
-    """The golden vectors of a policy with a predictor that is told some of the targets; none of one without.
+    """The golden vectors of a policy with a state estimator where some targets are known; none of one without.
 
     Raises:
         RookeryError: when they are missing or of other sizes.

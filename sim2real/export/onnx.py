@@ -1,6 +1,6 @@
 """One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata.
 
-A policy with a predictor has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
+A policy with a state estimator has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
 for every target, which means that all are predicted. A number in it stands in for the prediction.
 """
 

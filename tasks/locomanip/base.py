@@ -77,7 +77,7 @@ class LeggedConfig:
     episode_s: float = 20.0  # s
     control_dt: float = 0.02  # s
     dt: float = 0.005  # s
-    history: int = 1  # frames that the policy sees; above 1 a predictor can learn the base's velocity from them
+    history: int = 1  # frames that the policy sees; above 1 a state estimator can learn the base's velocity from them
     max_vx: float = 1.0  # m/s, forward command; backward is max_back
     max_back: float = 0.6  # m/s
     max_vy: float = 0.4  # m/s

@@ -32,7 +32,7 @@ from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
-LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a predictor learns to say
+LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a state estimator learns to predict
 FINGERS = ("arm/finger_left", "arm/finger_right")
 LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
 NEVER = 1 << 40  # steps

@@ -1,4 +1,4 @@
-"""Policies with a history of observations and a predictor: contract, C, ONNX and bundle against torch."""
+"""Policies with a history of observations and a state estimator: contract, C, ONNX and bundle against torch."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ def group(history: int = HISTORY, targets: tuple[Term, ...] = POINTS) -> Group:
     return Group(1, TERMS, ACTION, history, targets, ("path",) if targets else ())
 
 
-def made(sees: int = FRAME, predictor: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any) -> Policy:
+def made(
+    actor_inputs: int = FRAME, estimator: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any
+) -> Policy:
     """A policy with large weights and normalisers far from the identity."""
     generator = torch.Generator().manual_seed(0)
     settings = {"hidden": (16, 32), "activation": "elu", "obs_clip": 5.0} | more
-    policy = Policy(FRAME * HISTORY, 2, sees=sees, predictor=predictor, targets=targets, **settings)
+    policy = Policy(FRAME * HISTORY, 2, actor_inputs=actor_inputs, estimator=estimator, targets=targets, **settings)
     with torch.no_grad():
         for name, x in policy.state_dict().items():
             if name.endswith("std"):
@@ -53,13 +55,13 @@ def made(sees: int = FRAME, predictor: tuple[int, ...] = (24, 12), targets: int 
 
 SHAPES = {
     "two stages": {},
-    "linear predictor": {"predictor": ()},
+    "linear estimator": {"estimator": ()},
     "linear actor": {"hidden": (), "activation": "tanh"},
-    "deep": {"predictor": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
-    "two frames": {"sees": 2 * FRAME},
-    "history alone": {"sees": FRAME * HISTORY, "targets": 0},
+    "deep": {"estimator": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
+    "two frames": {"actor_inputs": 2 * FRAME},
+    "history alone": {"actor_inputs": FRAME * HISTORY, "targets": 0},
     "tanh squash": {"squash": "tanh"},
-    "newest frame alone": {"sees": FRAME, "targets": 0},
+    "newest frame alone": {"actor_inputs": FRAME, "targets": 0},
 }
 
 
@@ -128,7 +130,7 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
     for words in (
         "One of the 4 frames of an observation, frame[i] =",
         "* 0..2 velocity m/s body 0.5 none",
-        "Predictor 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
+        "State estimator 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
         "void rookery_remember(const float frame[5], float obs[20]);",
     ):
         assert words in header
@@ -154,7 +156,7 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
     assert leg["targets"][1] == {
         "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None
     }  # fmt: skip
-    assert (leg["network"]["sees"], leg["network"]["targets"], leg["network"]["predictor"]) == (5, 7, [24, 12])
+    assert (leg["network"]["actor_inputs"], leg["network"]["targets"], leg["network"]["estimator"]) == (5, 7, [24, 12])
     save_policy(tmp_path, {"leg": policy}, contract.to_json())
     back, read = load_policy(tmp_path)
     obs = torch.randn(3, FRAME * HISTORY)
@@ -169,7 +171,7 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
         ("observation.1.history", 2, r"observation\[1\]\.history is 2, but it must be 4"),
         ("frames", None, r"frames is None"),
         ("future.0", "pace", r"future\[0\] is 'pace'"),
-        ("network.sees", 7, "a multiple of 5"),
+        ("network.actor_inputs", 7, "a multiple of 5"),
         ("network.targets", 6, "targets is 6, but it must be 7"),
         ("network.observation_size", 5, "20, the sum of the terms' sizes times their history"),
         ("targets.0.slice", [1, 4], r"targets\[0\]\.slice"),
@@ -196,5 +198,5 @@ def test_a_policy_goes_only_where_history_and_targets_mean_the_same() -> None:
     other = (Term("velocity", 3, "m/s", "world", scale=0.5), POINTS[1])
     with pytest.raises(RookeryError, match=r"targets\[0\]\.frame"):
         check_groups(contract, {"leg": group(targets=other)})
-    alone = build_contract(make_env(leg=group()), {"leg": made(sees=20, targets=0)})
+    alone = build_contract(make_env(leg=group()), {"leg": made(actor_inputs=20, targets=0)})
     check_groups(alone, {"leg": group(targets=other)})  # it does not predict them
