@@ -231,6 +231,7 @@ class LocoManipulation(Reach):
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot and inverse kinematics, see scripted.Scripted."""
         scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("scripted", scripted)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             scripted.restart(self.goals.clock == 0)

@@ -238,6 +238,7 @@ class Reach(LeggedTask):
         from rookery.tasks.locomanip.scripted import Scripted
 
         scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("scripted", scripted)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -107,7 +107,7 @@ class VolleyTask(Task):
     """Whether drones of the far side see the court turned, so that one policy can play either side."""
     has_ball: ClassVar[bool] = True
     over_net: ClassVar[bool] = False
-    """Whether the ball goes over the net although all drones stand on one side: films then show both halves."""
+    """Whether the ball goes over the net although all drones stand on one side: videos then show both halves."""
 
     cfg: Any
     log: RallyLog
@@ -188,7 +188,7 @@ class VolleyTask(Task):
         if self.has_ball:
             x, y, z = self.anchors[0]
             scene.add(ball, "ball", pos=(x, y, z + c.ball_above_m))
-            scene.watch("ball/ball", self.touched)
+            scene.add_contact_sensor("ball/ball", self.touched)
         return scene
 
     @property
@@ -227,7 +227,7 @@ class VolleyTask(Task):
             self.child("log", self.log)
         else:
             self.ball = self.world.bodies(["ball/base"])
-            self.touches = self.world.touches("ball/ball", self.touched)
+            self.touches = self.world.contact_sensor("ball/ball", self.touched)
             self._when = torch.full((n, len(self.touched)), math.inf)
             self.referee = Referee(n, self.rules(), self.sides, self.cfg.control_dt, self.cfg.dt)
             self.child("referee", self.referee)
