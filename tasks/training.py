@@ -52,16 +52,19 @@ VOLLEY: Training = {
 }
 SOLO_BUMP: Training = VOLLEY | {"total_steps": 24_000_000, "practice": {"reward": {"high_hit": 20.0}}}
 # what each of two drones can do by itself; the published terms are shared and rare
-_ALONE = {"below": 0.2, "home": 0.05, "aloft": 0.02, "aim": 20.0}
+_ALONE = {"under_landing": 0.2, "at_anchor": 0.05, "ball_height": 0.02, "pass_aim": 20.0}
 _PASSES = {"hit": 3.0, "passed": 3.0, "direction": 2.0}
 PASS: Training = VOLLEY | {
     "practice": {"in_flight": 0.5, "reward": _ALONE | _PASSES},
-    "config": {"foresight": True},
+    "config": {"observe_landing": True},
     "critic": "central",
 }
 SPIKE: Training = VOLLEY | {
-    "practice": {"in_flight": 0.25, "reward": {"below": 0.2, "home": 0.05, "aim": 10.0, "in_target": 25.0}},
-    "config": {"foresight": True},
+    "practice": {
+        "in_flight": 0.25,
+        "reward": {"under_landing": 0.2, "at_anchor": 0.05, "pass_aim": 10.0, "in_target": 25.0},
+    },
+    "config": {"observe_landing": True},
     "critic": "central",
 }
 

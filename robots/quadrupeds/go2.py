@@ -159,7 +159,7 @@ class Go2(Buffers):
             self.foot_pos.numpy(), self.foot_vel.numpy(),
         )  # fmt: skip
 
-    def feel(self) -> None:
+    def read_forces(self) -> None:
         """Note the servos' torques. To be called after each control step."""
         self.force.copy_(self.actuators.force)
 

@@ -19,7 +19,7 @@ EXAMPLES = """
   rookery train drone-hover
   rookery train drone-hover --randomize default --seed 3 --out runs/robust
   rookery train drone-hover --steps 5e6 --ppo learning_rate=5e-4 --ppo hidden=[128,128]
-  rookery train drone-hover --config num_drones=3 --config reward.spin=-0.01
+  rookery train drone-hover --config num_drones=3 --config reward.ang_vel=-0.01
   rookery train volley-solo-bump --algorithm imitate --steps 2e6 --out runs/script
   rookery train go2-velocity --algorithm imitate --teacher go2-velocity --config history=5 --out runs/student
   rookery train drone-hover --algorithm clone --data demos --out runs/clone

@@ -26,7 +26,7 @@ from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
-GRIP = 10.0
+IMPRATIO = 10.0
 """MuJoCo's `impratio`: how much stiffer friction is than the normal force. At 1, a standing robot's feet creep apart by
 1 cm within 10 s."""
 ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
@@ -84,7 +84,9 @@ class LeggedConfig:
     max_yaw_rate: float = 0.8  # rad/s
     stand_share: float = 0.1  # of the commands that say: stand
     resample_s: float = 4.0  # s between commands
-    speed_width: float = 0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
+    tracking_sigma: float = (
+        0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
+    )
     gait_hz: float = 2.0  # Hz, of the trot (facts 1.2)
     swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
     push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
@@ -151,7 +153,7 @@ class LeggedTask(Task):
     def floor(self) -> mujoco.MjSpec:
         """What everything stands on."""
         spec = ground() if self.terrain is None else self.terrain.spec()
-        spec.option.impratio = GRIP
+        spec.option.impratio = IMPRATIO
         return spec
 
     def setup(self) -> None:
@@ -243,7 +245,7 @@ class LeggedTask(Task):
             wait = self.rng(ids).uniform(0.5, 1.5) * self.cfg.push_s / self.cfg.control_dt
             self.next_push[ids] = self.steps[ids] + wait.long().clamp_min(1)
 
-    def heed(self) -> None:
+    def clip_command(self) -> None:
         """Clip commands that were written from outside; to be called when actions are applied."""
         inside = torch.maximum(torch.minimum(self.command, self._most), self._least)
         if torch.equal(inside, self.command):
@@ -260,8 +262,8 @@ class LeggedTask(Task):
 
     def advance(self) -> None:
         c, r = self.cfg, self.robot
-        self.look()
-        r.feel()
+        self.refresh()
+        r.read_forces()
         self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
@@ -275,7 +277,7 @@ class LeggedTask(Task):
         if len(due):
             self._sample_command(due)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the robot; place trunk and feet over the ground."""
         r = self.robot
         r.refresh()
@@ -335,7 +337,7 @@ class LeggedTask(Task):
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""
-        self.look()
+        self.refresh()
         r = self.robot
         angle = 2.0 * math.pi * self.phase
         gait = torch.stack((angle.sin(), angle.cos()), dim=1) * self.moving[:, None]
@@ -381,21 +383,23 @@ class LeggedTask(Task):
         force = r.force
         speed = r.vel
         terms = {
-            "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.speed_width),
-            "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.speed_width)),
-            "vertical": velocity[:, 2].square(),
-            "wobble": r.base.ang_vel[:, 0, :2].square().sum(1),
-            "tilt": r.up[:, :2].square().sum(1),
-            "height": (self.height - STAND_HEIGHT).square(),
-            "rhythm": (self.contact != swing).float().mean(1),
-            "lift": (self._short_of(wanted).square() * swing).sum(1),
-            "slip": self.slip,
-            "torque": force[:, :12].square().sum(1),
+            "tracking_lin_vel": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.tracking_sigma),
+            "tracking_ang_vel": torch.exp(
+                -(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.tracking_sigma)
+            ),
+            "lin_vel_z": velocity[:, 2].square(),
+            "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
+            "orientation": r.up[:, :2].square().sum(1),
+            "base_height": (self.height - STAND_HEIGHT).square(),
+            "gait_phase": (self.contact != swing).float().mean(1),
+            "feet_clearance": (self._short_of(wanted).square() * swing).sum(1),
+            "feet_slip": self.slip,
+            "torques": force[:, :12].square().sum(1),
             "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
-            "change": (self.last_action - self.before_action).square().sum(1),
-            "posture": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
-            "still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
-            "fall": self.fallen.float(),
+            "action_rate": (self.last_action - self.before_action).square().sum(1),
+            "hip_pos": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
+            "stand_still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
+            "termination": self.fallen.float(),
         }
         return {k: v[:, None] for k, v in terms.items()}
 

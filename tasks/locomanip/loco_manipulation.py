@@ -23,10 +23,10 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
+from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
-from rookery.tasks.locomanip.scripted import Scripted, follow
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
@@ -185,7 +185,7 @@ class LocoManipulation(Reach):
             seen["gripper"] = opening
             if self.predicts:
                 seen["to_goal_soon"] = torch.zeros_like(seen["to_goal_soon"])
-                seen["turn_to_goal_soon"] = torch.zeros_like(seen["turn_to_goal_soon"])
+                seen["rotation_to_goal_soon"] = torch.zeros_like(seen["rotation_to_goal_soon"])
         return out
 
     def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
@@ -226,13 +226,13 @@ class LocoManipulation(Reach):
         return out
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot and inverse kinematics, see scripted.Scripted."""
-        scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        """A trot and inverse kinematics, see controller.WholeBodyController."""
+        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            scripted.restart(self.goals.clock == 0)
+            controller.restart(self.goals.clock == 0)
             goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
-            angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
+            angles = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving)
             action = self.robot.normalised(angles)[:, None]
             return (
                 {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}

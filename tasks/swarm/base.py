@@ -104,9 +104,9 @@ class Flock(DroneTask):
         return {
             "alive": torch.ones_like(self.gap),
             "proximity": (1.0 - self.gap / self.cfg.safe_m).clamp_min(0.0).square(),
-            "spin": spin.square().sum(-1),
-            "turning": spin[..., 2].abs(),
-            "change": (self.last_action - self.previous_action).square().sum(-1),
+            "ang_vel": spin.square().sum(-1),
+            "yaw_rate": spin[..., 2].abs(),
+            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
             "crash": self.crashed.float(),
         }
 

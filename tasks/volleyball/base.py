@@ -32,7 +32,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.world import Bodies
-from rookery.tasks.volleyball.foresight import landing
+from rookery.tasks.volleyball.landing import landing
 from rookery.tasks.volleyball.rally import BALL_FAULTS, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
@@ -82,7 +82,7 @@ class VolleyConfig:
     start_box_m: tuple[float, ...] = (0.5, 0.5, 0.2)  # m, half-widths of the box of starts around each drone's place
     start_tilt: float = 0.1 * math.pi  # rad, half-width of roll and of pitch
     start_yaw: float = math.pi  # rad, half-width of the heading
-    foresight: bool = (
+    observe_landing: bool = (
         False  # whether agents are also told where and when the ball comes down, which follows from the rest
     )
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
@@ -289,7 +289,7 @@ class VolleyTask(Task):
             Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
             Term("ball_velocity", 3, "m/s", "world", scale=0.2),
         )
-        if self.cfg.foresight:  # a first layer without weights: a product that a small network learns slowly
+        if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
             terms += (
                 Term(
                     "to_landing",
@@ -312,7 +312,7 @@ class VolleyTask(Task):
             "from_ball": (pos - ball[..., 0:3]) * self.mirror,
             "ball_velocity": ball[..., 7:10] * self.mirror,
         }
-        if self.cfg.foresight:
+        if self.cfg.observe_landing:
             down, time = self.landing()
             seen["to_landing"] = (down - pos[..., :2]) * self.mirror[:, :2]
             seen["landing_in"] = time[..., None]

@@ -12,7 +12,7 @@ from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
-from rookery.tasks.volleyball.practice import begin_in_flight
+from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
 
 
@@ -26,9 +26,19 @@ class BumpAndPassConfig(VolleyConfig):
     success_passes: int = 10  # passes in an episode that count as a success
     in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for practice
     reward: Weights = Weights(
-        hit=1.0, passed=1.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0, aim=0.0,
-    )  # fmt: skip
+        hit=1.0,
+        passed=1.0,
+        far_from_anchor=-0.05,
+        near_ball=0.05,
+        direction=1.0,
+        wrong_hit=-10.0,
+        drone_fault=-10.0,
+        ball_fault=-10.0,
+        under_landing=0.0,
+        at_anchor=0.0,
+        ball_height=0.0,
+        pass_aim=0.0,
+    )
 
 
 class Pair(VolleyTask):
@@ -81,7 +91,7 @@ class Pair(VolleyTask):
         off = (self.drones.bodies.pos[..., :2] - self.ball.pos[..., :2]).norm(dim=-1)
         return self.shared((weight / (1.0 + off)).mean(1))
 
-    def practice(self) -> dict[str, Tensor]:
+    def training_terms(self) -> dict[str, Tensor]:
         """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice: being where the ball comes
         down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2 m, and
         how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own doing,
@@ -95,10 +105,10 @@ class Pair(VolleyTask):
         miss = (down - self.places[:, :2]).norm(dim=-1).flip(1)
         off = (pos[..., :2] - down).norm(dim=-1)
         return {
-            "below": turn / (1.0 + off),
-            "home": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
-            "aloft": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
-            "aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
+            "under_landing": turn / (1.0 + off),
+            "at_anchor": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
+            "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+            "pass_aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
         }
 
     def direction(self, wanted: Tensor) -> Tensor:
@@ -144,7 +154,7 @@ class VolleyBumpAndPass(Pair):
                 "near_ball": self.near_ball(2.0 * self.is_turn() - 1.0),
                 "direction": self.direction(pos.flip(1) - pos),
                 **self.faults(),
-                **self.practice(),
+                **self.training_terms(),
             }
         }
 

@@ -16,8 +16,8 @@ from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
 from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
-from rookery.tasks.volleyball.scripted import Players, Timing, Touch
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 

@@ -23,7 +23,7 @@ class SoloBumpConfig(VolleyConfig):
     drone_high_m: float = 2.5  # m, height that the drone must not reach
     success_hits: int = 10  # high hits in an episode that count as a success
     reward: Weights = Weights(
-        high_hit=8.0, hit=2.0, below=1.0, height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
+        high_hit=8.0, hit=2.0, under_ball=1.0, ball_height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
     )
 
 
@@ -61,8 +61,8 @@ class VolleySoloBump(VolleyTask):
             "drone": {
                 "high_hit": hit * high[:, None],
                 "hit": hit,
-                "below": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
-                "height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+                "under_ball": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
+                "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
                 **self.faults(),
             }
         }

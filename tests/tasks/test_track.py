@@ -204,7 +204,7 @@ def test_velocity_counts_against_the_references_velocity():
     env.step(neutral(env))
     terms = env.task.rewards()["drone"]
     b = env.task.drones.bodies
-    assert torch.allclose(terms["velocity"], (b.lin_vel - env.task.velocity).norm(dim=-1))
+    assert torch.allclose(terms["velocity_error"], (b.lin_vel - env.task.velocity).norm(dim=-1))
     assert torch.allclose(terms["distance"], (b.pos - env.task.target).norm(dim=-1))
 
 

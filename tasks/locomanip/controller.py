@@ -31,7 +31,7 @@ sways would shake the robot off its feet, also while it stands: at 0.1 s trunk a
 Pose = tuple[Tensor, Tensor]
 
 
-class Scripted:
+class WholeBodyController:
     """Targets for all joints of N robots.
 
     The arm's servos are soft: the torque that its weight needs, over the servo's stiffness, is added to the joint angles
