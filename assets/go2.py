@@ -1,7 +1,7 @@
 """Unitree Go2 as a MuJoCo spec: 12 joints, primitives for the physics, generated shells for the film.
 
-Masses, inertias, frames and limits: facts/quadruped_arm_and_manipulation.md 2.1 (Unitree's description as in MuJoCo
-Menagerie's go2.xml). Legs and joints stand in the order front left, front right, rear left, rear right; hip, thigh, calf.
+Masses, inertias, frames and limits: Unitree's description as in MuJoCo Menagerie's unitree_go2/go2.xml. Legs and joints stand
+in the order front left, front right, rear left, rear right; hip, thigh, calf.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEGS = ("FL", "FR", "RL", "RR")
 PARTS = ("hip", "thigh", "calf")
 JOINTS = tuple(f"{leg}_{part}" for leg in LEGS for part in PARTS)
 HOME_LEG = {"FL": (0.1, 0.8, -1.5), "FR": (-0.1, 0.8, -1.5), "RL": (0.1, 1.0, -1.5), "RR": (-0.1, 1.0, -1.5)}
-"""rad, hip, thigh and calf of the stand that unitree_rl_gym and Isaac Lab use (facts 2.1)."""
+"""rad, hip, thigh and calf of the stand that unitree_rl_gym and Isaac Lab use (their configs)."""
 FOOT_RADIUS, THIGH_LENGTH, CALF_LENGTH = 0.022, 0.213, 0.213  # m
 HIP = (0.1934, 0.0465)  # m, x and y of the hip joints in the trunk
 HIP_OFFSET = 0.0955  # m, y from hip joint to thigh joint
@@ -48,13 +48,13 @@ class Motor:
 
 
 # The knee is the same motor behind a linkage of 1.917. Rotor inertia: 1.11842e-4 kg m^2 behind gears of 6 (x 1.5 for the
-# knee in mjlab's Go1 tables; the Go2's linkage gives 6 x 1.917). Friction and damping: facts 2.1, Menagerie's 0.2 N m; its
+# knee in mjlab's Go1 tables; the Go2's linkage gives 6 x 1.917). Friction and damping: Menagerie's 0.2 N m; its
 # damping of 2 N m s/rad stands for a servo's and is left to the servo here.
 HIP_MOTOR = Motor(torque=23.7, speed=30.1, armature=0.00403, damping=0.1, friction=0.2)
 KNEE_MOTOR = Motor(torque=45.43, speed=15.70, armature=0.0148, damping=0.2, friction=0.2)
 MOTORS = {"hip": HIP_MOTOR, "thigh": HIP_MOTOR, "calf": KNEE_MOTOR}
 KP, KD = 40.0, 1.0
-"""N m/rad and N m s/rad of the joint servos: UMI-on-Legs' Go2 with an arm (facts 1.3)."""
+"""N m/rad and N m s/rad of the joint servos: UMI-on-Legs' Go2 with an arm (arXiv 2407.10353)."""
 BUS_VOLTAGE = 1.0  # V; only ratios matter to a motor whose gains are given in torque
 RANGES = {
     "hip": (-1.0472, 1.0472), "front_thigh": (-1.5708, 3.4907), "rear_thigh": (-0.5236, 4.5379), "calf": (-2.7227, -0.83776)

@@ -46,7 +46,7 @@ class Hover(Pursuit):
 
     def groups(self) -> dict[str, Group]:
         own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
-        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its pictures tell where the target is
+        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
         return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
 
     def reset(self, ids: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What tasks of the Go2 share: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
+"""The base of the Go2's tasks: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.assets.go2 import FOOT_RADIUS
+from rookery.assets.go2 import FOOT_RADIUS, LEGS
 from rookery.assets.scenery import ground
 from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
 from rookery.robots.arms.models import find_arm
@@ -42,7 +42,8 @@ MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
 LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
 """m/s, m/s, rad/s: the same for a command."""
 
-# The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
+# Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
+# (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
 # `restitution` of the feet (there 0 to 0.3) is a switch too, and off unless a file names it: the zoo's go2-velocity, which has
 # not met it, does not fall at 0.3 but follows with an error of 0.14 m/s in place of 0.07 (24 episodes).
 DEFAULT_RANDOMIZATION = {
@@ -87,13 +88,15 @@ class LeggedConfig:
     tracking_sigma: float = (
         0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
     )
-    gait_hz: float = 2.0  # Hz, of the trot (facts 1.2)
+    gait_hz: float = 2.0  # Hz, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
     swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
     push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
     push_s: float = 4.0  # s, mean time between pushes; 0 for none
     start_yaw: float = math.pi  # rad
     start_joints: float = 0.1  # rad, spread of the joints at the start
-    fall_up: float = 0.5  # cosine between the trunk's up and the world's below which a robot has fallen (facts 1.2)
+    fall_up: float = (
+        0.5  # cosine between the trunk's up and the world's below which a robot has fallen (UniLab's go2_arm: 0.5)
+    )
     fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
 
 
@@ -103,13 +106,14 @@ class LeggedTask(Task):
     Attributes:
         robot: the Go2.
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
-            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, and said once.
+            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
         height: [N] m, of the trunk above the ground below it.
     """
 
     causes = ("fallen",)
+    event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
     camera = "go2/chase"
     cfg: LeggedConfig
@@ -169,6 +173,7 @@ class LeggedTask(Task):
         self.buffer("next_push", n, dtype=torch.int64)
         self.buffer("next_command", n, dtype=torch.int64)
         self.buffer("contact", n, 4, dtype=torch.bool)
+        self.buffer("touchdown", n, 4, dtype=torch.bool)
         self.buffer("slip", n)
         self.height = torch.zeros(n)
         self.clearance = torch.zeros(n, 4)
@@ -188,6 +193,7 @@ class LeggedTask(Task):
         self._said = False
 
     contact: Tensor
+    touchdown: Tensor
     slip: Tensor
 
     def parameters(self) -> dict[str, Parameter]:
@@ -210,6 +216,7 @@ class LeggedTask(Task):
         self.before_action[ids] = self.last_action[ids]
         self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
         self.contact[ids] = False
+        self.touchdown[ids] = False
         self.slip[ids] = 0.0
         self.fallen[ids] = False
         self._sample_command(ids)
@@ -264,7 +271,9 @@ class LeggedTask(Task):
         c, r = self.cfg, self.robot
         self.refresh()
         r.read_forces()
-        self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
+        contact = self.clearance < 0.004  # the foot's contact gives way by some mm
+        torch.logical_and(contact, ~self.contact, out=self.touchdown)
+        self.contact.copy_(contact)
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
@@ -307,10 +316,12 @@ class LeggedTask(Task):
             self.robot.base.set_state(due, state)
             self._sample_push(due)
 
-    # Seeing
+    # Observations
 
     def body_terms(self) -> tuple[Term, ...]:
-        """What encoders and an IMU tell, and the robot's own commands; noise as in facts 7.1 (legged_gym)."""
+        """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
+        for
+        velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
         return (
             Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02),
@@ -370,7 +381,7 @@ class LeggedTask(Task):
         heights = () if self.terrain is None else (3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT),)
         return torch.cat((*own, self.privileged(), *heights), dim=1)
 
-    # Judging
+    # Rewards and ends
 
     def gait_terms(self) -> dict[str, Tensor]:
         """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
@@ -418,6 +429,11 @@ class LeggedTask(Task):
 
     def terminated(self) -> Tensor:
         return self.fallen.long()
+
+    def events(self) -> dict[str, Tensor]:
+        """`touchdown_<leg>`: that foot has come to the ground in this control step."""
+        feet = {f"touchdown_{leg}": self.touchdown[:, i].clone() for i, leg in enumerate(LEGS)}
+        return {"fall": self.fallen.clone(), **feet}
 
     def remember(self, action: Tensor) -> None:
         """Keep the action [N, J] that was given, for the next observation and the reward of changes."""

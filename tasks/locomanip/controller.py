@@ -87,7 +87,7 @@ class WholeBodyController:
         self.off += share * (seen[0] - planned[0] - self.off)
         self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
         quat = multiply(_rotation(self.turned), planned[1])
-        # by then the trunk has moved on as it is told
+        # by then the trunk has moved on with its command
         speed = command * _X + command * _Y
         spin = command * _Z
         pos = planned[0] + self.off

@@ -1,8 +1,8 @@
 """Moving goals of an end effector: poses drawn on a sphere around the shoulder, reached on smooth ways that spare the trunk.
 
-Ranges and the box that ways must avoid: facts/quadruped_arm_and_manipulation.md 1.2 and 1.4 (Deep Whole-Body Control and
-UniLab). Goals live in the *stance frame*: its origin is on the ground below the trunk, x along the heading, z up, so that a
-goal does not sway with the trunk. Spheres are centred on the shoulder as it stands at rest.
+Ranges and the box that ways must avoid: Deep Whole-Body Control (arXiv 2210.10044, widowGo1_config.py) and UniLab
+(envs/locomotion/go2_arm/manip_loco.py). Goals live in the *stance frame*: its origin is on the ground below the trunk, x along
+the heading, z up, so that a goal does not sway with the trunk. Spheres are centred on the shoulder as it stands at rest.
 """
 
 from __future__ import annotations

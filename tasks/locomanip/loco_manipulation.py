@@ -1,8 +1,8 @@
-"""Loco-manipulation: one policy moves legs and arm so that the gripper follows trajectories that handle things.
+"""Loco-manipulation: one policy moves legs and arm so that the gripper follows recorded tool trajectories.
 
 Pick up, push, pull, open, press, wipe, carry: each is an entry of task_table.TABLE, a scene, a family of trajectories and a
-rule. An episode draws an entry, and one trajectory of its family; the policy is told the tool's pose now and soon, and the
-base's velocity. It is not told what it handles. The gripper opens and closes as the trajectory says.
+rule. An episode draws an entry, and one trajectory of its family; the policy observes the tool's reference pose now and
+0.2 s ahead and the commanded base velocity, not the object. The gripper opens and closes as in the trajectory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
-LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a predictor learns to say
+LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state estimator predicts
 FINGERS = ("arm/finger_left", "arm/finger_right")
-LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+LEAD_S = (
+    0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+)
 NEVER = 1 << 40  # steps
 
 
@@ -176,7 +178,7 @@ class LocoManipulation(Reach):
         r = self.robot
         return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
 
-    # Seeing
+    # Observations
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         out = super().observe()
@@ -210,7 +212,7 @@ class LocoManipulation(Reach):
         )
         return torch.cat((super().state(), *what), dim=1)
 
-    # Judging
+    # Metrics
 
     def metrics(self) -> dict[str, Tensor]:
         out = super().metrics()

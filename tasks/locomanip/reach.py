@@ -1,4 +1,4 @@
-"""Reach: the Go2's arm follows a moving goal, position and orientation, while the legs walk or stand as told.
+"""Reach: the Go2's arm follows a moving goal, position and orientation, while the legs track a commanded velocity.
 
 One policy moves all 18 joints; nothing but learning moves the arm. The goal moves in the stance frame (goals.MovingGoals).
 """
@@ -21,7 +21,9 @@ from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 
 AHEAD_S = 0.2  # s, of the second look at the goal
-LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+LEAD_S = (
+    0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Reach(LeggedTask):
     """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
 
     The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
-    mean errors of late (UMI-on-Legs, facts 1.3): sigma of position e^2, of orientation 1.5 e.
+    mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
 
     Config: ClassVar[type] = ReachConfig
@@ -230,7 +232,7 @@ class Reach(LeggedTask):
             dim=1,
         )
 
-    # Judging
+    # Rewards and metrics
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         position = self.position_error.norm(dim=1)

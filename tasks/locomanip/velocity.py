@@ -1,4 +1,4 @@
-"""Walk: the Go2 follows commands of velocity and turn, with or without an arm on its back."""
+"""Velocity: the Go2 tracks a commanded velocity and yaw rate, with or without an arm on its back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Flocks: what the tasks of several drones that see their nearest neighbours share.
 
 What a drone observes of the others has the same size however many there are: the `neighbours` nearest ones in sight, nearest
-first, as relative positions and velocities in its own body frame, with a flag that tells an absent one from one at the same
-place. A policy shared by all drones therefore runs with any number of them.
+first, as relative positions and velocities in its own body frame, with a flag that separates an absent one from one at the
+same place. A policy shared by all drones therefore runs with any number of them.
 """
 
 from __future__ import annotations

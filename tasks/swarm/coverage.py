@@ -28,7 +28,7 @@ _MBIT = 1e-6  # Mbit in a bit
 class CoverageConfig(DroneConfig):
     """Values of uav-coverage."""
 
-    drone: str = "iris"  # its airframe; how fast it may fly is said here
+    drone: str = "iris"  # its airframe; its speed limits are set here
     num_drones: int = 4  # base stations in each world
     num_users: int = 20  # on the ground, in each world
     action: str = "velocity"  # the only one: velocities, and the association of users

@@ -217,6 +217,9 @@ class Downwash(Flock):
         pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity_error": off}
         return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.common_rewards()).items()}}
 
+    def events(self) -> dict[str, Tensor]:
+        return {"crash": self.crashed[:, : self.pairs].clone()}
+
     def metrics(self) -> dict[str, Tensor]:
         """Success; mean distances from the station while it was beneath and while it was beside, of all agents (the present
         one before any counted); the least distance between two drones, and whether the episode ended in a crash."""
@@ -234,6 +237,6 @@ class Downwash(Flock):
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """The PID cascade, which knows nothing of wakes but what its integrals learn."""
+        """The PID cascade, without a model of wakes."""
         controller = self.cascade_controller()
         return lambda obs: {"drone": controller.act(self.target, self.velocity)[:, : self.pairs]}

@@ -52,9 +52,9 @@ class Formation(Flock):
     edge stays the same size with the number of drones. Any drone may take any corner. Each knows the corners and where the
     drones in its sight are, and shares the corners out between itself and those, nearest pair first: what it observes is the
     way to the corner that falls to it, and its nearest neighbours. Nothing of that grows with the number of drones.
-    `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its figures (facts/drones.md 2.7), damped
-    like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it when everybody is in
-    sight.
+    `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its figures (envs/formation.py, arXiv
+    2309.12825), damped like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it
+    when everybody is in sight.
     """
 
     Config: ClassVar[type] = FormationConfig

@@ -1,6 +1,6 @@
 """Swarms around one target: what swarm-surround, swarm-escort and swarm-catch share.
 
-The goals are those of MOMAland's CrazyRL environments (facts/drones.md 5): come close to a target, keep away from each
+The goals are those of MOMAland's CrazyRL environments (momaland/envs/crazyrl): come close to a target, keep away from each
 other, touch nothing. Arena, 20 Hz control, episode length, starts on request, the rule by which an evader moves and the
 vector reward are theirs; the drones are not points that jump by up to 20 cm but bodies that have to tilt to move. Two more
 things differ: nobody is clipped to the arena, so leaving it by more than a metre ends the episode, and unless
@@ -248,6 +248,9 @@ class Swarm(DroneTask):
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world."""
         return self.cause.clone()
+
+    def events(self) -> dict[str, Tensor]:
+        return {"crash": self.terms[TERMS.index("crash")] > 0}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success: the goal was met all through the last second. The rest is of the present moment, but `gap_m`, the least

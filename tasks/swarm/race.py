@@ -23,7 +23,7 @@ from rookery.tasks.swarm.base import Flock, FlockConfig
 STARTS = ("grid", "anywhere")
 GATES_SEEN = 2
 APPROACH_M = 1.0  # m, in front of its gate, where the first drone starts
-SAMPLES = 48  # of the baseline's path from one gate to the next
+SAMPLES = 48  # of the controller's path from one gate to the next
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Race(Flock):
 
     Config: ClassVar[type] = RaceConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "gate")
+    event_names: ClassVar[tuple[str, ...]] = ("crash", "gate_passed")
     headline: ClassVar[str] = "lap_s"
     cfg: RaceConfig
 
@@ -212,12 +213,15 @@ class Race(Flock):
             return {"drone": {**self.observe_flock(), **self.vision.observe(next_gate)}}
         ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
         offset = (self.gates[ahead] - self.drones.bodies.pos[:, :, None]).flatten(-2)
-        return {"drone": self.observe_flock(gate_offset=offset, gate_way=self.gate_directions[ahead].flatten(-2))}
+        return {"drone": self.observe_flock(gate_offset=offset, gate_direction=self.gate_directions[ahead].flatten(-2))}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         common = self.common_rewards()
         del common["alive"]  # waiting must not pay
         return {"drone": {"progress": self.progress.clone(), "gate_passed": (self.when >= 0).float(), **common}}
+
+    def events(self) -> dict[str, Tensor]:
+        return super().events() | {"gate_passed": self.when >= 0}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; the mean of the drones' fastest laps (the episode's length where none has flown any); gates passed, mean

@@ -18,13 +18,13 @@ from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
 
 @dataclass(frozen=True)
 class BumpAndPassConfig(VolleyConfig):
-    """Values of volley-bump-and-pass (facts/drones.md 1.5)."""
+    """Values of volley-bump-and-pass (VolleyBots' MultiJuggle, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the first drone
     pass_height_m: float = 4.0  # m, height above which a pass must cross the line y = 0
     anchor_radius_m: float = 0.5  # m, around its anchor in which a drone may be
     success_passes: int = 10  # passes in an episode that count as a success
-    in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for practice
+    in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for training
     reward: Weights = Weights(
         hit=1.0,
         passed=1.0,
@@ -44,7 +44,7 @@ class BumpAndPassConfig(VolleyConfig):
 class Pair(VolleyTask):
     """What the tasks of two drones share: observations, and terms of the reward."""
 
-    enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for practice
+    enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for training
 
     def groups(self) -> dict[str, Group]:
         terms = (
@@ -92,9 +92,10 @@ class Pair(VolleyTask):
         return self.shared((weight / (1.0 + off)).mean(1))
 
     def training_terms(self) -> dict[str, Tensor]:
-        """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice: being where the ball comes
-        down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2 m, and
-        how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own doing,
+        """Terms that the published reward lacks, each [N, 2]; their weights are 0 except in training presets: being where the
+        ball comes down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2
+        m, and how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own
+        doing,
         where the published terms are shared and rare."""
         assert self.ball is not None
         pos = self.drones.bodies.pos
@@ -130,6 +131,7 @@ class VolleyBumpAndPass(Pair):
 
     Config: ClassVar[type] = BumpAndPassConfig
     headline: ClassVar[str] = "passes"
+    event_names: ClassVar[tuple[str, ...]] = ("hit", "passed", "ball_down", "crash")
     anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, -2.5, 2.0), (4.5, 2.5, 2.0))
     cfg: BumpAndPassConfig
 
@@ -157,6 +159,12 @@ class VolleyBumpAndPass(Pair):
                 **self.training_terms(),
             }
         }
+
+    def events(self) -> dict[str, Tensor]:
+        """`passed`: the ball crosses the line between the drones above `pass_height_m`."""
+        out = super().events()
+        del out["crossed_net"]
+        return out | {"passed": self.referee.crossed_well > 0}
 
     def metrics(self) -> dict[str, Tensor]:
         passes = self.referee.good_crossings.float()

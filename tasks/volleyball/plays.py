@@ -1,4 +1,4 @@
-"""Who plays which ball, and where to: the scripted team of each volleyball task, as its baseline.
+"""Who plays which ball, and where to: the controller of each volleyball task.
 
 Each play writes the goals of the players (scripted.py) from the referee's sheet, the true state of the ball and the drones'
 places. They play for long rallies: every ball goes high and to where somebody stands.
@@ -23,7 +23,7 @@ Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
 class Team:
-    """A baseline: called with observations (which it does not need) it gives the actions of all drones.
+    """A controller: called with observations (which it does not need) it gives the actions of all drones.
 
     Args:
         task: set up.
@@ -102,7 +102,7 @@ class Hit(Team):
     """Hit the ball once, far over the net.
 
     Args:
-        reach: m, how far beyond the drone's place the ball shall go.
+        reach: m, how far beyond the drone's place the ball goes.
     """
 
     def __init__(self, task: VolleyTask, reach: float = 12.0, **others: Any) -> None:
@@ -226,7 +226,7 @@ class Match(Team):
 
 
 def touch(task: VolleyTask) -> Touch:
-    """What the player knows of a task's ball and racket, from its nominal constants."""
+    """Constants of a task's ball and racket, from its nominal constants."""
     ball = task.ball_kind
     drone = task.drone
     drag = task.air.ball_constants(ball.mass, ball.radius)[0] if task.air.ball_drag else 0.0

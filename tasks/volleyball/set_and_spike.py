@@ -22,14 +22,14 @@ THROUGH = 2
 
 @dataclass(frozen=True)
 class SetAndSpikeConfig(VolleyConfig):
-    """Values of volley-set-and-spike-easy (facts/drones.md 1.5)."""
+    """Values of volley-set-and-spike-easy (VolleyBots, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the setter
     anchor_radius_m: float = 0.5  # m, around its anchor in which a drone may be
     target_x_m: float = -4.5  # m, world: centre of the target on the ground
     target_y_m: float = 0.0  # m
     target_radius_m: float = 1.0  # m
-    in_flight: float = 0.0  # share of episodes that begin with the set in flight, for practice
+    in_flight: float = 0.0  # share of episodes that begin with the set in flight, for training
     reward: Weights = Weights(
         hit=5.0,
         downward_spike=5.0,

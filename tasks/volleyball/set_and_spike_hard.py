@@ -17,7 +17,7 @@ from rookery.tasks.volleyball.set_and_spike import THROUGH, SetAndSpikeConfig, V
 
 @dataclass(frozen=True)
 class SetAndSpikeHardConfig(SetAndSpikeConfig):
-    """Values of volley-set-and-spike-hard (facts/drones.md 1.5). The target only says which way to hit (`direction`)."""
+    """Values of volley-set-and-spike-hard (VolleyBots, arXiv 2502.01932). The target is used by the term `direction` alone."""
 
     reward: Weights = Weights(
         hit=5.0,

@@ -15,7 +15,7 @@ from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, Rules
 
 @dataclass(frozen=True)
 class SoloBumpConfig(VolleyConfig):
-    """Values of volley-solo-bump (facts/drones.md 1.4)."""
+    """Values of volley-solo-bump (VolleyBots' SingleJuggleVolleyball, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the drone
     apex_m: float = 3.5  # m, height that the ball should rise above after each hit

@@ -145,7 +145,7 @@ def test_success_asks_for_shape_place_and_no_crash():
     assert m["hausdorff_m"][:3].tolist() == pytest.approx([0.0, 0.0, 0.225], abs=2e-3)
 
 
-def test_rewards_are_those_of_the_facts():
+def test_rewards_are_those_of_omnidrones():
     env = make(3, num_drones=3)
     t = env.task
     put(env, corners(env) + torch.tensor([0.2, 0.0, 0.0]))

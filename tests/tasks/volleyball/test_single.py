@@ -16,7 +16,7 @@ NEAR = (4.5, 0.0, 2.0)
 
 
 def published(c: int, d: float) -> float:
-    """The reward of back-and-forth, facts/drones.md 1.4."""
+    """The reward of back-and-forth, VolleyBots (arXiv 2502.01932)."""
     return 2.5 * c + 0.02 * (50 - c) * 0.5 / (1 + d**2)
 
 
