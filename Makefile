@@ -1,6 +1,6 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
 #   make demo   train, film, cross-check and export a drone policy        make test   all tests
-#   make lint   ruff and its formatter   make types   mypy   make bench   the figures   make clean   remove what was made
+#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -11,7 +11,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint format types bench clean distclean
+.PHONY: help install demo test lint format types docs bench clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,11 +52,15 @@ format: $(STAMP)
 types: $(STAMP)
 	@$(BIN)/python tests/check_types.py
 
+# The site in .site/; a warning is an error.
+docs: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 bench: $(STAMP)
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:
-	rm -rf .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf .types .site .site_links .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean

@@ -60,10 +60,11 @@ class Link:
 _X, _Y, _Z = (-1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 _WIDE = 0.01375
 _DEEP = 0.0098
-# Geometry and ranges: facts 3.2; the thumb's boxes from the maker's URDF (simlabrobotics/allegro_hand_ros). Masses: the facts
-# hold none of a single link, and boxes of 800 kg/m^3 make 0.715 kg together, where the maker states 1.08 kg. So the links
-# weigh what a later URDF gives them (as in Remiles45/mp_project bare.g: 12, 65, 36, 10 g; thumb 18, 12, 38, 39 g), the tips
-# are rubber of 800 kg/m^3, and the palm, with boards and flange, takes what is missing to 1.08 kg.
+# Geometry and ranges: MuJoCo Menagerie's wonik_allegro; the thumb's boxes from the maker's URDF
+# (simlabrobotics/allegro_hand_ros). Masses: the maker states none of a single link, and boxes of 800 kg/m^3 make 0.715 kg
+# together, where the maker states 1.08 kg. So the links weigh what a later URDF gives them (as in Remiles45/mp_project bare.g:
+# 12, 65, 36, 10 g; thumb 18, 12, 38, 39 g), the tips are rubber of 800 kg/m^3, and the palm, with boards and flange, takes what
+# is missing to 1.08 kg.
 HAND_KG = 1.08
 TIP_DENSITY = 800.0
 
@@ -103,10 +104,10 @@ GRASP_POS: Vec = (0.06, 0.0, -0.01)
 """m, the grasp frame in the palm's; its axes x, y, z are the palm's y, z, x."""
 GRASP_QUAT: Quat = (0.5, 0.5, 0.5, 0.5)
 
-# The maker's torque, speed and dry friction (facts 3.2). The servo: stiffness as in the Allegro tasks of Isaac Gym (3 N m/rad).
-# The joint's damping is the motor's line of torque over speed, so that a servo at its limit ends at the maker's 6.283 rad/s;
-# the servo's own brings a stretched finger to 1.1 of critical damping. The rotor's inertia behind the gear is not published:
-# our choice. It keeps the last joint at 55 rad/s: 0.14 rad in a step of 2.5 ms.
+# The maker's torque, speed and dry friction (Wonik's Allegro Hand V4 data sheet). The servo: stiffness as in the Allegro tasks
+# of Isaac Gym (3 N m/rad). The joint's damping is the motor's line of torque over speed, so that a servo at its limit ends at
+# the maker's 6.283 rad/s; the servo's own brings a stretched finger to 1.1 of critical damping. The rotor's inertia behind the
+# gear is not published: our choice. It keeps the last joint at 55 rad/s: 0.14 rad in a step of 2.5 ms.
 TORQUE = 0.35
 SPEED = 6.283
 DRY = 0.035
@@ -122,7 +123,7 @@ still moves by up to 6.7 mm in a second; with this, 1.7 mm and 2.8 mm (benchmark
 0.8 mm, but a box that is held by its edges is dropped."""
 
 # The wrist stands for an arm: our choice. Force over damping is its highest speed, 1 m/s and 2.5 rad/s (the Panda can do 1.7
-# and 2.5, facts 3.1); the armature is what of the arm moves along.
+# and 2.5, Franka Control Interface documentation); the armature is what of the arm moves along.
 SLIDE = 0.5
 HINGE = 3.15
 """m and rad, ranges to both sides."""

@@ -171,10 +171,10 @@ def _six(m: Floats) -> tuple[float, ...]:
     return tuple(float(v) for v in (m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]))
 
 
-# Facts 2.2 B. Its moments of inertia are taken about the joints, not about the centres of mass as URDF wants: about the
-# latter, link 2 (270 mm long) would have a radius of gyration of 195 mm, and link 6, a disc, one of 68 mm. Shifted, both are
-# sane. The products of inertia fit neither origin nor sign convention throughout once shifted (link 2 would be no rigid
-# body), but have the size and sign of set A's as they stand, so they stay.
+# The maker's URDF of the Play with the G2 gripper (airbot_force.urdf). Its moments of inertia are taken about the joints, not
+# about the centres of mass as URDF wants: about the latter, link 2 (270 mm long) would have a radius of gyration of 195 mm, and
+# link 6, a disc, one of 68 mm. Shifted, both are sane. The products of inertia fit neither origin nor sign convention
+# throughout once shifted (link 2 would be no rigid body), but have the size and sign of set A's as they stand, so they stay.
 # The base has no published inertia there: that of set A, scaled with the mass; likewise the fingers'.
 _AIRBOT_FINGER = 0.054 / 0.0622
 AIRBOT_PLAY = ArmNumbers(
@@ -199,24 +199,24 @@ AIRBOT_PLAY = ArmNumbers(
         ), (0, 0, 0), (-PI / 2, 0, 0)),
     ),
     gripper=Gripper(
-        pos=(0, 0, 0.23645),  # facts 2.2 A: origin of the gripper's link, between the pads
+        pos=(0, 0, 0.23645),  # the v3 URDF in DISCOVERSE: origin of the gripper's link, between the pads
         axes=((0, 0, 1), (-1, 0, 0), (0, -1, 0)),
         finger=Mass(0.054, (-0.049, 0.0097, 0), tuple(_AIRBOT_FINGER * x for x in (1.89e-5, 2.73e-5, 1.2e-5, 0, 0, 0))),
         stroke=0.0366, pad=(0.040, 0.004, 0.008), pad_behind=0.015, palm=((0.043, 0.055, 0.025), (-0.098, 0, 0)),
     ),
     lower=(-3.1416, -2.9671, -0.087266, -3.0107, -1.7628, -3.0107),
     upper=(2.0944, 0.17453, 3.1416, 3.0107, 1.7628, 3.0107),
-    effort=(18, 18, 18, 3, 3, 3),  # facts 2.2
-    kp=(95, 115, 100, 52, 54, 55), kd=(3.5, 3.8, 2.5, 1.5, 1.5, 1.5),  # facts 1.2
-    damping=(0.2, 0.2, 0.2, 0.1, 0.1, 0.1), armature=(0.01,) * 6, dry=(1, 1, 1, 0.5, 0.5, 0.5),  # facts 1.2
+    effort=(18, 18, 18, 3, 3, 3),  # Airbot Play's URDF in DISCOVERSE
+    kp=(95, 115, 100, 52, 54, 55), kd=(3.5, 3.8, 2.5, 1.5, 1.5, 1.5),  # as the next line: UniLab 0.1.0's go2_arm
+    damping=(0.2, 0.2, 0.2, 0.1, 0.1, 0.1), armature=(0.01,) * 6, dry=(1, 1, 1, 0.5, 0.5, 0.5),
     limbs=(
         (2, (0, 0, 0), (0.270, 0, 0), 0.040), (3, (0, 0.05, 0), (0, 0.250, 0), 0.032),
         (5, (0, -0.01, 0), (0, 0.060, 0), 0.035),
     ),
 )  # fmt: skip
 
-# mujoco_menagerie arx_l5 (facts 2.3): geometry, masses, inertias, joint ranges, armature, friction and gains, all of one set.
-# It leaves the base's mass to its mesh: that is UMI's (facts 2.3), and so are the torques (facts 1.3). Damping as facts 1.2.
+# mujoco_menagerie arx_l5: geometry, masses, inertias, joint ranges, armature, friction and gains, all of one set. It leaves the
+# base's mass to its mesh: that is of UMI-on-Legs (arXiv 2407.10353), and so are the torques. Damping as UniLab's arm.
 ARX5 = ArmNumbers(
     name="arx5",
     base=Mass(0.428, (0, 0, 0.0304), (6.07e-4, 6.08e-4, 1.92e-4, 0, 0, 0)),

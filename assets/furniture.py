@@ -1,5 +1,5 @@
 """Small furniture with handles for a table top: a door in its case, a drawer and a sliding window, with the measures of
-Meta-World (3.1.1; facts 4) made of boxes and capsules.
+Meta-World 3.1.1 made of boxes and capsules.
 
 Each part has the body `base`, a mocap body, so that each world and each episode can put it elsewhere, and one moving body
 with one joint. Its user is towards -y; the joint is 0 shut and grows as it opens. Parts touch hands, loose things, the

@@ -18,7 +18,7 @@ LEGS = ("FL", "FR", "RL", "RR")
 PARTS = ("hip", "thigh", "calf")
 JOINTS = tuple(f"{leg}_{part}" for leg in LEGS for part in PARTS)
 HOME_LEG = {"FL": (0.1, 0.8, -1.5), "FR": (-0.1, 0.8, -1.5), "RL": (0.1, 1.0, -1.5), "RR": (-0.1, 1.0, -1.5)}
-"""rad, hip, thigh and calf of the stand that unitree_rl_gym and Isaac Lab use (their configs)."""
+"""rad, hip, thigh and calf of the stand that unitree_rl_gym and Isaac Lab use."""
 FOOT_RADIUS, THIGH_LENGTH, CALF_LENGTH = 0.022, 0.213, 0.213  # m
 HIP = (0.1934, 0.0465)  # m, x and y of the hip joints in the trunk
 HIP_OFFSET = 0.0955  # m, y from hip joint to thigh joint

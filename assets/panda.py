@@ -2,7 +2,8 @@
 
 Bodies `link0` (fixed) to `link7`, `hand`, `left_finger`, `right_finger`; hinges `joint1` to `joint7`, slides `finger_left` and
 `finger_right` (m); site `flange`, and with the hand `tcp` between the finger tips (z is the approach, y the way the fingers
-close). Masses, inertias, limits and gains: facts 3.1, which are those identified by Gaz et al. (RA-L 2019).
+close). Masses, inertias, limits and gains: MuJoCo Menagerie's panda.xml, identified by Gaz et al.
+(RA-L 2019).
 
 Drives: "position" has servos `joint1` to `joint7` (N m out, rad in) with the gains below, "torque" has motors of these
 names (N m in and out). Both are over gravity compensation, as the robot's own controller is; the joints' torque limits hold
@@ -33,7 +34,7 @@ Seven = tuple[float, float, float, float, float, float, float]
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 FINGERS = ("finger_left", "finger_right")
 
-# place in the parent's frame (m), quaternion (not normalised), mass; inertia xx yy zz xy xz yz: facts 3.1
+# place in the parent's frame (m), quaternion (not normalised), mass; inertia xx yy zz xy xz yz: Menagerie's panda.xml
 _H = 0.70710678
 _LINKS: tuple[tuple[tuple[float, ...], tuple[float, ...], Mass], ...] = (
     ((0, 0, 0), (1, 0, 0, 0), Mass(
@@ -70,7 +71,7 @@ KD: Seven = (450, 450, 350, 350, 20, 20, 20)  # N m s/rad
 ARMATURE, DAMPING = 0.1, 1.0  # kg m^2, N m s/rad
 
 STROKE = 0.04  # m, of a finger
-GRIP_FORCE = 20.0  # N, on each finger: the hand's force is a setting of up to 70; facts 3.1
+GRIP_FORCE = 20.0  # N, on each finger: the hand's force is a setting of up to 70 (Franka Hand manual)
 FINGER_SPEED = 0.2  # m/s
 # Such that the drive's force limit moves a free finger at that speed. N/m, N s/m and kg are our choice: stiff, not bouncing.
 FINGER_DAMPING = GRIP_FORCE / FINGER_SPEED

@@ -1,4 +1,4 @@
-"""What stands on the table of Meta-World's push, pick-place, button and peg tasks, by its measures (facts 4).
+"""What stands on the table of Meta-World's push, pick-place, button and peg tasks, by the measures of metaworld 3.1.1.
 
 Loose things have the body `base` with the free joint `root`, whose frame is in their middle. Fixtures have the body `base`,
 a mocap body, so that each world and each episode can put it elsewhere. All meet fingers, each other and the table; fixtures

@@ -1,4 +1,4 @@
-"""What the trajectory library and the predictor bring to loco-manipulation: one table.
+"""What the trajectory library and the state estimator bring to loco-manipulation: one table.
 
     python benchmarks/ablation.py --steps 1500000 --seeds 2 --out /tmp/ablation
 
@@ -6,7 +6,7 @@ All begin with a policy of the zoo and go on with PPO for as many control steps 
 
 - library: from `go2arm-reach`, which has learned random goals only. "random goals" goes on with those; the others go on along
   the library's trajectories, every task as often as the others, or drawn by their errors (adaptive sampling).
-- predictor: from `go2arm-loco-manipulation`, with nobody telling the future, as in teleoperation. The policy is told nothing in
+- estimator: from `go2arm-loco-manipulation`, with nobody telling the future, as in teleoperation. The policy is told nothing in
   its place, what a network predicts of velocity and future from the last observations, or the truth, which no robot knows.
 
 All are then judged in go2arm-loco-manipulation, nominal physics, every task as often as the others. What was trained before is
@@ -37,7 +37,7 @@ LIBRARY: dict[str, tuple[str, dict[str, object]]] = {
     "library, all tasks alike": (TASK, {"adaptive": False}),
     "library, adaptive sampling": (TASK, {"adaptive": True}),
 }
-PREDICTOR = {"nothing": "off", "what a network predicts": "predict", "the truth": "truth"}
+INPUTS = {"nothing": "off", "predictions": "predict", "true values": "privileged"}
 FIGURES = ("success", "position_error", "rotation_error", "fell")
 
 
@@ -55,12 +55,12 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
     return out
 
 
-def judge(run: Path, episodes: int, seed: int, truth: bool = False) -> dict[str, float]:
+def judge(run: Path, episodes: int, seed: int, privileged: bool = False) -> dict[str, float]:
     """Figures of a run's policy in the whole task."""
     policies, contract = open_run(run)
-    config = {**contract["task_config"], "adaptive": False}
+    config = {**contract.task_config, "adaptive": False}
     env = rookery.make(TASK, min(episodes, 256), seed=seed, config=config)
-    figures = evaluate(env, act_with(policies, env, truth), episodes, seed)
+    figures = evaluate(env, act_with(policies, env, privileged), episodes, seed)
     env.close()
     return {name: figures["metrics"][name] for name in FIGURES}
 
@@ -105,13 +105,13 @@ def main() -> None:
         print(row(name, args.steps, found), flush=True)
 
     print(head.format("\nthe future is not told; the policy is told"), flush=True)
-    for name, mode in PREDICTOR.items():
+    for name, mode in INPUTS.items():
         found = []
         for seed in seeds:
             options = ("--seed", str(seed), "--config", "future=false", "--randomize", "none")
-            ppo = {"predictor_mode": mode, "actor_frames": 1}
-            run = train(TASK, ZOO / TASK, out / f"predictor-{mode}-{seed}", args.steps, *options, **ppo)
-            found.append(judge(run, n, 1 + seed, truth=mode == "truth"))
+            ppo = {"estimator": mode, "actor_frames": 1}
+            run = train(TASK, ZOO / TASK, out / f"estimator-{mode}-{seed}", args.steps, *options, **ppo)
+            found.append(judge(run, n, 1 + seed, privileged=mode == "privileged"))
         print(row(name, args.steps, found), flush=True)
 
 

@@ -19,6 +19,7 @@ from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim.engines import make_world
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.cameras import KINDS, Cameras
 
@@ -63,7 +64,7 @@ def main() -> None:
     scene = Scene(forest)
     for i in range(DRONES):
         scene.add(drone, f"drone_{i}", pos=(0.4 * (i % 4), 0.4 * (i // 4), 1.5))
-        scene.multirotors[f"drone_{i}"] = CRAZYFLIE_21
+        scene.extension(Aeronautics).drones[f"drone_{i}"] = CRAZYFLIE_21
     world = make_world("rotor", scene, args.num_envs)
     names = [f"drone_{i}" for i in range(DRONES)]
     bodies = world.bodies([f"{name}/base" for name in names])

@@ -1,4 +1,4 @@
-"""How well the automatic demonstrator of hand-grasp does, object by object and sampler by sampler (G-PAYN's five, facts 5.1).
+"""Success of hand-grasp's scripted expert by object and sampler: the five objects of G-PAYN (arXiv 2306.03484).
 
     python benchmarks/hand_grasp.py --starts 50
 

@@ -19,15 +19,18 @@ def machine() -> str:
         if line.startswith("model name"):
             cpu = line.split(":")[1].strip()
             break
-    root = Path(__file__).parent
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True, check=False
-    ).stdout.strip()
     cores = len(os.sched_getaffinity(0))
     return (
         f"{cpu}, {cores} cores, python {platform.python_version()}, mujoco {mujoco.__version__}, "
-        f"torch {torch.__version__}, commit {commit or 'none'}, {datetime.date.today()}"
+        f"torch {torch.__version__}, commit {commit() or 'none'}, {datetime.date.today()}"
     )
+
+
+def commit() -> str:
+    """Abbreviated commit of this checkout, "-dirty" where something is changed; "" outside a git checkout."""
+    command = ["git", "describe", "--always", "--dirty"]
+    root = Path(__file__).parent
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

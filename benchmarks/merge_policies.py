@@ -12,7 +12,7 @@ import rookery
 from rookery.policies.fuse import side_by_side
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 
 
 def main() -> None:
@@ -27,9 +27,9 @@ def main() -> None:
     learned = []
     for folder in (args.first, args.second):
         policies, contract = open_run(folder)
-        learned.append((policies[name], contract["groups"][name]))
+        learned.append((policies[name], contract.groups[name].spec))
     contract = build_contract(env, provenance={"made_from": [str(args.first), str(args.second)]})
-    save_policy(args.out, {name: side_by_side(*learned, group)}, contract)
+    save_policy(args.out, {name: side_by_side(*learned, group)}, contract.to_json())
     print(args.out)
 
 

@@ -31,7 +31,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|")
     for speed in (0.0, 0.3):
-        config = {**contract["task_config"], "resample_s": 1e6}
+        config = {**contract.task_config, "resample_s": 1e6}
         env = rookery.make("go2arm-reach", args.episodes, seed=1, config=config)
         obs, _ = env.reset()
         reached = torch.zeros(args.episodes)

@@ -60,6 +60,7 @@ def engine(what: str, k: int) -> Slice:
 
     from rookery.robots.drones.drone import Drones
     from rookery.sim.engines.rotor.effects import PRESETS
+    from rookery.sim.engines.rotor.extension import Aeronautics
     from rookery.sim.engines.rotor.world import RotorWorld
     from rookery.tasks.drones.hover import Hover, HoverConfig
 
@@ -71,7 +72,7 @@ def engine(what: str, k: int) -> Slice:
     count = 8 if what in SWARMS else 1
     task = Hover(HoverConfig(num_drones=count))
     scene = task.scene()
-    scene.effects = effects
+    scene.extension(Aeronautics).effects = effects
     world = RotorWorld(scene, WORLDS)
     drones = Drones(world, task.names, task.drone, what if what in KINDS else "rotor_thrust")
     generator = torch.Generator().manual_seed(0)

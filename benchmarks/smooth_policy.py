@@ -23,9 +23,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/smooth"))
     args = parser.parse_args()
     policies, contract = open_run(args.run)
-    groups = contract["groups"]
-    made = {name: smoothed(p, groups[name], args.share, args.actions) for name, p in policies.items()}
-    save_policy(args.out, made, contract)
+    groups = contract.groups
+    made = {name: smoothed(p, groups[name].spec, args.share, args.actions) for name, p in policies.items()}
+    save_policy(args.out, made, contract.to_json())
     print(args.out)
 
 

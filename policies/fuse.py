@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -11,8 +9,8 @@ from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
-Learned = tuple[Policy, dict[str, Any]]
-"""A policy, and its group in the contract that came with it."""
+Learned = tuple[Policy, Group]
+"""A policy, and the group that it was trained for."""
 
 
 @torch.no_grad()
@@ -24,7 +22,7 @@ def side_by_side(first: Learned, second: Learned, group: Group) -> Policy:
     what it carries. Other ranges of an action are made up for, also where the last action is observed.
 
     Args:
-        first, second: of the same depth and activation, without history or predictor.
+        first, second: of the same depth and activation, without history or state estimator.
         group: what the new policy is for.
 
     Raises:
@@ -44,17 +42,17 @@ def side_by_side(first: Learned, second: Learned, group: Group) -> Policy:
         layer.bias.zero_()
     missing = set(group.action.names)
     rows = [slice(0, 0)] * len(hidden)
-    for policy, contract in (first, second):
+    for policy, old in (first, second):
         own = [layer for layer in policy.layers if isinstance(layer, torch.nn.Linear)]
         rows = [slice(r.stop, r.stop + w) for r, w in zip(rows, policy.hidden, strict=True)]
-        weight, bias = _first_layer(own[0], policy, contract, group)
+        weight, bias = _first_layer(own[0], policy, old, group)
         layers[0].weight[rows[0]] = weight
         layers[0].bias[rows[0]] = bias
         for k in range(1, len(rows)):
             layers[k].weight[rows[k], rows[k - 1]] = own[k].weight
             layers[k].bias[rows[k]] = own[k].bias
-        names = contract["action"]["names"]
-        gain, shift = _ranges(contract, group)
+        names = old.action.names
+        gain, shift = _ranges(old, group)
         for i, name in enumerate(group.action.names):
             if name in names and name in missing:
                 j = names.index(name)
@@ -66,11 +64,11 @@ def side_by_side(first: Learned, second: Learned, group: Group) -> Policy:
     return out
 
 
-def _ranges(contract: dict[str, Any], group: Group) -> tuple[Tensor, Tensor]:
+def _ranges(old: Group, group: Group) -> tuple[Tensor, Tensor]:
     """[D] each: an action of the old range times the first plus the second is the same command in the new range."""
     gains = []
     shifts = []
-    for name, low, high in zip(*(contract["action"][k] for k in ("names", "low", "high")), strict=True):
+    for name, low, high in zip(old.action.names, old.action.low, old.action.high, strict=True):
         i = group.action.names.index(name)
         new_low = group.action.low[i]
         new_high = group.action.high[i]
@@ -81,24 +79,21 @@ def _ranges(contract: dict[str, Any], group: Group) -> tuple[Tensor, Tensor]:
     return torch.tensor(gains), torch.tensor(shifts)
 
 
-def _first_layer(
-    layer: torch.nn.Linear, policy: Policy, contract: dict[str, Any], group: Group
-) -> tuple[Tensor, Tensor]:
+def _first_layer(layer: torch.nn.Linear, policy: Policy, trained: Group, group: Group) -> tuple[Tensor, Tensor]:
     """Weights [H, O] and bias [H] of the old first layer, its normaliser folded in, for the group's observation."""
-    old = layer.weight / policy.std
-    bias = layer.bias - old @ policy.mean
+    normalised = layer.weight / policy.std
+    bias = layer.bias - normalised @ policy.mean
     weight = torch.zeros(layer.out_features, group.observation_size)
-    terms = {t["name"]: t for t in contract["observation"]}
+    terms = {t.name: t for t in trained.observation}
     for term in group.observation:
         if term.name not in terms:
             continue
         t = terms[term.name]
         here = group.slices()[term.name].start
-        there = slice(*t["slice"])
-        part = old[:, there]
-        scale = float(t["scale"])
+        part = normalised[:, trained.slices()[term.name]]
+        scale = t.scale
         if term.name == "last_action":
-            gain, shift = _ranges(contract, group)  # old = (new - shift) / gain
+            gain, shift = _ranges(trained, group)  # old = (new - shift) / gain
             bias = bias - part @ (scale * shift / gain)
             part = part / gain
         weight[:, here : here + part.shape[1]] = part * (scale / term.scale)

@@ -7,43 +7,43 @@ with 3 mm of error shook its wrist at 25 Hz, and what it held crept out of its h
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import torch
 
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group
 
 FAINT = 0.02
 """Gain at which tanh passes a number from -1 to 1 with an error below 2e-4."""
 
 
 @torch.no_grad()
-def smoothed(policy: Policy, contract: dict[str, Any], share: float, names: Collection[str] = ()) -> Policy:
+def smoothed(policy: Policy, group: Group, share: float, names: Collection[str] = ()) -> Policy:
     """A policy that gives ``share * a + (1 - share) * last_action`` where `policy` gives a.
 
     Each hidden layer has one unit more for each of these actions, which hands the last one on. So trainers, exports and
     contracts need not know of it, and PPO can go on from it.
 
     Args:
-        policy: without history or predictor.
-        contract: its group in the contract that came with it.
+        policy: without history or state estimator.
+        group: that it was trained for.
         share: of the new action, above 0 to 1. The amplitude of what changes sign at every step is divided by 2 / share - 1.
         names: of the actions; () for all.
 
     Raises:
-        RookeryError: it does not observe its last action, has a memory or a predictor, or there is no such action or share.
+        RookeryError: it does not observe its last action, has a history or a state estimator, or an unknown action or share.
     """
     if not 0.0 < share <= 1.0:
         raise RookeryError(f"share is {share}: give a number above 0, up to 1.")
-    known = contract["action"]["names"]
+    known = group.action.names
     for name in names:
         if name not in known:
             raise unknown("action", name, known)
-    terms = {t["name"]: t for t in contract["observation"]}
-    if "last_action" not in terms or policy.sees != policy.observation_size or policy.targets:
+    terms = {t.name: t for t in group.observation}
+    if "last_action" not in terms or policy.actor_inputs != policy.observation_size or policy.targets:
         raise RookeryError(
-            "only a policy that observes its last action, without history or predictor, can be smoothed."
+            "only a policy that observes its last action, without history or state estimator, can be smoothed."
         )
     kept = [i for i, name in enumerate(known) if not names or name in names]
     gain, shift = (FAINT, 0.0) if policy.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive
@@ -64,8 +64,8 @@ def smoothed(policy: Policy, contract: dict[str, Any], share: float, names: Coll
         b.bias[: a.out_features] = a.bias
     last = terms["last_action"]
     for k, i in enumerate(kept):
-        column = last["slice"][0] + i
-        per_unit = gain / float(last["scale"])
+        column = group.slices()[last.name].start + i
+        per_unit = gain / last.scale
         rows = [a.out_features + k for a in old[:-1]]
         new[0].weight[rows[0], column] = per_unit * policy.std[column]
         new[0].bias[rows[0]] = per_unit * policy.mean[column] + shift

@@ -1,7 +1,9 @@
-"""The finished policy of one agent group: observation normaliser, a multilayer perceptron, and a squash to [-1, 1].
-Where it was trained with a predictor (see policies/nn/state_estimator.py), that is a part of it.
+"""The deployed policy of one agent group: a chain of stages, deterministic, without optimiser.
 
-This is what is stored in a run or zoo folder, played, evaluated and exported. It is deterministic, without optimiser.
+    observation --normalise--> x --+--> newest frames ---------------+--> network --> squash --> action in [-1, 1]
+    (its history is the env's)     +--> state estimator (optional) --+
+
+This is what is stored in a run or zoo folder, played, evaluated and exported.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rookery.policies.nn.spec import make_module
 from rookery.sim.errors import unknown
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
@@ -20,9 +23,9 @@ SQUASHES = ("clip", "tanh")
 
 
 class Policy(nn.Module):
-    """``squash(mlp(x))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
+    """``squash(network(x[-actor_inputs:]))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
 
-    With M targets the perceptron sees ``concat(x[-sees:], predictor(x))`` instead, without any ``x[-sees:]``.
+    With M targets the network's input is ``concat(x[-actor_inputs:], estimator(x))``.
 
     Args:
         observation_size: O.
@@ -30,17 +33,21 @@ class Policy(nn.Module):
         hidden: widths of the hidden layers.
         activation: "tanh", "elu" or "relu", after every hidden layer.
         obs_clip: limit of the normalised observation.
-        sees: how many components at the observation's end, its newest frames, go to the perceptron; None for all.
-        predictor: widths of the predictor's hidden layers; means nothing without targets.
-        targets: M, length of what it predicts; 0 is no predictor.
-        squash: "clip" to [-1, 1] or "tanh" of the output.
+        actor_inputs: how many components at the observation's end, its newest frames, go to the network; None for all.
+        estimator: widths of the state estimator's hidden layers; unused without targets.
+        targets: M, length of what it predicts; 0 for no state estimator.
+        squash: "clip" to [-1, 1], or "tanh".
+        module: "package.module:function" of a factory of the network (see `make_module`) instead of a perceptron; "" for none.
 
     Attributes:
         mean, std: [O] buffers of the normaliser.
-        target_mean, target_std: [M] buffers: prediction = target_mean + target_std * (what the network says); only there
-            with a predictor.
-        predictor: its linear layers, in order.
-        layers: the linear layers, in order; the activation stands between them.
+        layers: the perceptron's linear layers, in order; the activation stands between them. Empty with a module.
+        body: the module; an empty one without.
+        estimator: the state estimator's linear layers, in order.
+        target_mean, target_std: [M] buffers: prediction = target_mean + target_std * estimator(x).
+
+    Raises:
+        RookeryError: an unknown squash, or a module that cannot be made.
     """
 
     mean: Tensor
@@ -55,10 +62,11 @@ class Policy(nn.Module):
         hidden: Sequence[int] = (64, 64),
         activation: str = "tanh",
         obs_clip: float = 10.0,
-        sees: int | None = None,
-        predictor: Sequence[int] = (),
+        actor_inputs: int | None = None,
+        estimator: Sequence[int] = (),
         targets: int = 0,
         squash: str = "clip",
+        module: str = "",
     ) -> None:
         super().__init__()
         if squash not in SQUASHES:
@@ -68,44 +76,57 @@ class Policy(nn.Module):
         self.hidden = tuple(hidden)
         self.activation = activation
         self.obs_clip = float(obs_clip)
-        self.sees = observation_size if sees is None else sees
+        self.actor_inputs = observation_size if actor_inputs is None else actor_inputs
         self.targets = targets
         self.squash = squash
-        self.predictor_hidden = tuple(predictor) if targets else ()
-        self.layers = _linears(self.sees + targets, *hidden, action_size)
+        self.module = module
+        self.estimator_hidden = tuple(estimator) if targets else ()
+        inputs = self.actor_inputs + targets
+        self.layers = nn.ModuleList() if module else _linears(inputs, *hidden, action_size)
+        self.body = make_module(module, inputs, action_size) if module else nn.Identity()
         self.register_buffer("mean", torch.zeros(observation_size))
         self.register_buffer("std", torch.ones(observation_size))
         if targets:
-            self.predictor = _linears(observation_size, *self.predictor_hidden, targets)
+            self.estimator = _linears(observation_size, *self.estimator_hidden, targets)
             self.register_buffer("target_mean", torch.zeros(targets))
             self.register_buffer("target_std", torch.ones(targets))
         self._act = ACTIVATIONS[activation]()
 
-    def forward(self, obs: Tensor, given: Tensor | None = None) -> Tensor:
+    def forward(self, obs: Tensor, known_targets: Tensor | None = None) -> Tensor:
         """Normalised actions [..., D].
 
         Args:
             obs: observations [..., O].
-            given: [..., M] targets that the agent is told, as the task scales them, NaN where it must predict them;
-                None stands for NaN everywhere.
+            known_targets: [..., M] targets as the task scales them, NaN where the state estimator predicts them; None for
+                NaN everywhere.
         """
         x = self._normalize(obs)
-        seen = x[..., self.observation_size - self.sees :] if self.sees < self.observation_size else x
+        actor_input = x[..., self.observation_size - self.actor_inputs :]
         if self.targets:
-            said = self._through(self.predictor, x)
-            if given is not None:
-                told = ((given - self.target_mean) / self.target_std).clamp(-self.obs_clip, self.obs_clip)
-                said = torch.where(given.isnan(), said, told)
-            seen = torch.cat((seen, said), -1)
-        out = self._through(self.layers, seen)
+            actor_input = torch.cat((actor_input, self._estimate(x, known_targets)), -1)
+        out = self._network(actor_input)
         return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
 
     def predict(self, obs: Tensor) -> Tensor:
-        """What the predictor says of its targets [..., M], as the task scales them."""
-        return self.target_mean + self.target_std * self._through(self.predictor, self._normalize(obs))
+        """The state estimator's predictions of its targets [..., M], as the task scales them."""
+        return self.target_mean + self.target_std * self._through(self.estimator, self._normalize(obs))
 
     def _normalize(self, obs: Tensor) -> Tensor:
         return ((obs - self.mean) / self.std).clamp(-self.obs_clip, self.obs_clip)
+
+    def _estimate(self, x: Tensor, known_targets: Tensor | None) -> Tensor:
+        """Normalised targets [..., M], predicted where they are not known."""
+        prediction = self._through(self.estimator, x)
+        if known_targets is None:
+            return prediction
+        known = ((known_targets - self.target_mean) / self.target_std).clamp(-self.obs_clip, self.obs_clip)
+        return torch.where(known_targets.isnan(), prediction, known)
+
+    def _network(self, x: Tensor) -> Tensor:
+        if not self.module:
+            return self._through(self.layers, x)
+        rows: Tensor = self.body(x.reshape(-1, x.shape[-1]))
+        return rows.view(*x.shape[:-1], self.action_size)
 
     def _through(self, layers: nn.ModuleList, x: Tensor) -> Tensor:
         for layer in layers[:-1]:
@@ -116,10 +137,12 @@ class Policy(nn.Module):
     def network(self) -> dict[str, object]:
         """The architecture as it stands in the contract; `Policy(**network)` rebuilds it."""
         more: dict[str, object] = {}
+        if self.targets or self.actor_inputs < self.observation_size:
+            more["actor_inputs"] = self.actor_inputs
         if self.targets:
-            more = {"sees": self.sees, "predictor": list(self.predictor_hidden), "targets": self.targets}
-        elif self.sees < self.observation_size:
-            more = {"sees": self.sees}
+            more |= {"estimator": list(self.estimator_hidden), "targets": self.targets}
+        if self.module:
+            more["module"] = self.module
         return {
             "observation_size": self.observation_size,
             "action_size": self.action_size,

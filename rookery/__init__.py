@@ -24,17 +24,19 @@ from rookery.gym_registration import register as _register
 if TYPE_CHECKING:
     from rookery.listing import list_tasks
     from rookery.making import make
+    from rookery.plugins import register_task
     from rookery.robots.drones.table import register_drone
     from rookery.sim.errors import RookeryError
     from rookery.version import __version__
 
-__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_drone"]
+__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_drone", "register_task"]
 
 _HOMES = {
     "make": "rookery.making",
     "list_tasks": "rookery.listing",
-    "RookeryError": "rookery.sim.errors",
     "register_drone": "rookery.robots.drones.table",
+    "register_task": "rookery.plugins",
+    "RookeryError": "rookery.sim.errors",
     "__version__": "rookery.version",
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.runs import make_env, new_run, open_env, write_json
 from rookery.sim.errors import RookeryError
-from rookery.tasks.registry import TASKS
+from rookery.tasks.registry import is_task
 
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
@@ -59,13 +59,13 @@ def record(
     from rookery.policies.datasets import recorder
     from rookery.policies.datasets.video import Filming
     from rookery.policies.datasets.writer import Writer
-    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.build import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
     if randomize not in ("none", "default"):
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
     if controller is None:
-        controller = "pid" if str(source) in TASKS and not source.exists() else "policy"
+        controller = "pid" if is_task(str(source)) and not source.exists() else "policy"
     env, act = open_env(
         source,
         num_envs,
@@ -82,7 +82,7 @@ def record(
         contract = build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize))
         how = {"engine": env.engine, "num_envs": num_envs, "seed": seed, "randomize": randomize}
         how |= {"fixed": fixed or {}, "source": str(source), "controller": controller, "only_success": only_success}
-        with Writer(out, contract, how, filming.declaration() if filming else None) as writer:
+        with Writer(out, contract.to_json(), how, filming.declaration() if filming else None) as writer:
             return recorder.record(
                 env, act, writer, episodes, seed=seed, only_success=only_success, filming=filming, progress=progress
             )
@@ -102,11 +102,14 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
     Raises:
         RookeryError: they are not of a task of this package, or the task has changed since.
     """
-    if data.task_id not in TASKS:
+    from rookery.sim2real.contract import Contract
+
+    if not is_task(data.task_id):
         raise RookeryError(f"{data.folder} is of {data.task_id!r}, which is no task here: it cannot be replayed.")
     how = data.recording
+    contract = Contract.from_json(data.contract, networks=False)
     return make_env(
-        data.contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
+        contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
         randomize=how["randomize"], fixed=how["fixed"],
     )  # fmt: skip
 
@@ -141,7 +144,7 @@ def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: P
     env = training_env(dataclasses.replace(settings, num_envs=1), "none")
     contract = contract_of(settings, env)
     env.close()
-    data.require(contract, f"{settings.task} with this config")
+    data.require(contract.to_json(), f"{settings.task} with this config")
     config = CloneConfig(
         epochs=CloneConfig.epochs if steps is None else max(1, round(steps / data.frames)),
         hidden=tuple(ppo.hidden), activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
@@ -156,8 +159,8 @@ def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: P
     policies = {g: clone(data, config, g, partial(progress, g)) for g in data.groups}
     run = new_run(settings.task, out)
     made = config.epochs * data.frames
-    contract["provenance"] |= {"steps": made, "demonstrations": str(folder)}
-    save_policy(run, policies, contract)
+    contract = contract.with_provenance(steps=made, demonstrations=str(folder))
+    save_policy(run, policies, contract.to_json())
     write_json(run / "run.json", {"algorithm": "clone", "settings": dataclasses.asdict(settings), "log": rows})
     return {
         "run": str(run), "task": settings.task, "steps": made, "seconds": round(time.perf_counter() - start, 2),

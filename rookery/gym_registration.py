@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rookery.tasks.registry import TASKS
+from rookery.tasks.registry import task_names
 
 if TYPE_CHECKING:
     from rookery.sim.adapters.gymnasium_env import SingleEnv
@@ -18,20 +18,26 @@ VERSION = "v0"
 
 
 def register() -> None:
-    """Register every task once. Registered are names only: a task's code is imported when it is made."""
+    """Register every task once, those of installed packages included. Registered are names only: a task's code is imported
+    when it is made."""
+    for task in task_names():
+        register_name(task)
+
+
+def register_name(task: str) -> None:
+    """Register one task's name, once."""
     import gymnasium
 
-    for task in TASKS:
-        name = f"{NAMESPACE}/{task}-{VERSION}"
-        if name not in gymnasium.registry:
-            gymnasium.register(
-                name,
-                entry_point="rookery.gym_registration:make_single",
-                vector_entry_point="rookery.gym_registration:make_vector",
-                # Time limits are the task's own; gymnasium's wrapper would be a second clock.
-                kwargs={"task": task},
-                disable_env_checker=True,
-            )
+    name = f"{NAMESPACE}/{task}-{VERSION}"
+    if name not in gymnasium.registry:
+        gymnasium.register(
+            name,
+            entry_point="rookery.gym_registration:make_single",
+            vector_entry_point="rookery.gym_registration:make_vector",
+            # Time limits are the task's own; gymnasium's wrapper would be a second clock.
+            kwargs={"task": task},
+            disable_env_checker=True,
+        )
 
 
 def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> SingleEnv:

@@ -48,7 +48,6 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
         iterations=iterations, steps=ppo.rollout_steps, teacher_iterations=max(1, iterations // 4), hidden=tuple(ppo.hidden),
         activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
     )  # fmt: skip
-    contract = contract_of(settings, env)
     rows = []
     start = time.perf_counter()
 
@@ -64,8 +63,8 @@ def imitate(settings: Settings, out: Path | None = None, teacher: Path | None = 
     env.close()
     folder = new_run(settings.task, out)
     steps = iterations * ppo.rollout_steps * settings.num_envs
-    contract["provenance"]["steps"] = steps
-    save_policy(folder, {next(iter(env.groups)): student}, contract)
+    contract = contract_of(settings, env).with_provenance(steps=steps)
+    save_policy(folder, {next(iter(env.groups)): student}, contract.to_json())
     made = {"algorithm": "imitate", "teacher": None if teacher is None else str(teacher)}
     write_json(folder / "run.json", made | {"settings": dataclasses.asdict(settings), "log": rows})
     return {

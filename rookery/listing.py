@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rookery.tasks.registry import TASKS, find
+from rookery.tasks.registry import find, task_names
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TaskSummary:
 
 def list_tasks() -> list[str]:
     """Names of all registered tasks, for `rookery.make`."""
-    return sorted(TASKS)
+    return sorted(task_names())
 
 
 def describe(task: str) -> TaskSummary:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks.registry import TASKS, find
+from rookery.tasks.registry import TASKS, find, is_task
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
     from rookery.sim.env import Act, Env
+    from rookery.sim2real.contract import Contract
 
 LATEST = "latest"
 """Link beside the runs of a task to the one begun last."""
@@ -51,21 +52,21 @@ def find_run(run: Path) -> Path:
     return run
 
 
-def open_run(run: Path) -> tuple[dict[str, Policy], dict[str, Any]]:
+def open_run(run: Path) -> tuple[dict[str, Policy], Contract]:
     """The policies of a run or zoo folder, by group, and their contract.
 
     Raises:
         RookeryError: the folder is missing, incomplete, damaged or of a newer version.
     """
     from rookery.policies.training.store import load_policy
-    from rookery.sim2real.contract import validate_contract
+    from rookery.sim2real.contract import Contract
 
     policies, contract = load_policy(find_run(run))
-    return policies, validate_contract(contract)
+    return policies, Contract.from_json(contract)
 
 
 def make_env(
-    contract: dict[str, Any],
+    contract: Contract,
     num_envs: int,
     config: dict[str, Any] | None = None,
     *,
@@ -86,20 +87,21 @@ def make_env(
         RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
     """
     from rookery.making import changes_of, make
-    from rookery.sim2real.contract import check_compatible
+    from rookery.sim2real.compatibility import check_compatible
 
-    if task is None or task == contract["task_id"]:
-        changes = changes_of(contract["task_id"], config or {})
-        env = make(contract["task_id"], num_envs, config=merge(contract["task_config"], changes), **options)
+    own = contract.task_id
+    if task is None or task == own:
+        changes = changes_of(own, config or {})
+        env = make(own, num_envs, config=merge(dict(contract.task_config), changes), **options)
         check_compatible(contract, env)
         return env
-    env = make(task, num_envs, config=merge(_fixed_by_set(contract["task_id"], task), config or {}), **options)
+    env = make(task, num_envs, config=merge(_fixed_by_set(own, task), config or {}), **options)
     try:
-        check_compatible(contract | {"task_id": task}, env)
+        check_compatible(dataclasses.replace(contract, task_id=task), env)
     except RookeryError as e:
         env.close()
         raise RookeryError(
-            f"{task} (with its own config, which --config changes) cannot take a policy of {contract['task_id']}: {e}"
+            f"{task} (with its own config, which --config changes) cannot take a policy of {own}: {e}"
         ) from e
     return env
 
@@ -141,7 +143,7 @@ def open_env(
         raise unknown("controller", controller, ["policy", "pid"])
     if controller == "pid" and task is not None:
         raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller pid.")
-    if controller == "pid" and str(run) in TASKS and not run.exists():
+    if controller == "pid" and is_task(str(run)) and not run.exists():
         env = make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
@@ -172,7 +174,7 @@ def new_run(task: str, out: Path | None) -> Path:
         RookeryError: `out` holds something already, or the place cannot be written.
     """
     time = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = out or _free(Path("runs") / task / time)
+    folder = out or _free(Path("runs") / task.rpartition(":")[2] / time)  # of my_task.py:Land, the class
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RookeryError(
             f"{folder} is not empty: choose another --out, or go on with the run in it by "

@@ -1,14 +1,14 @@
 """A stored policy as the teacher of another that sees less: `rookery train TASK --algorithm imitate --teacher RUN`.
 
 Both act in the same worlds, those of the student. The teacher sees them as its own config of the task shows them, without
-noise, bias and delay, and is told the truth where it has a predictor; the student sees what its config and `--randomize` leave
-of that.
+noise, bias and delay, and gets the true targets where it has a state estimator; the student sees what its
+config and `--randomize` leave of that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rookery.runs import open_run
 from rookery.sim.config import from_dict
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec, Term
 
 
 class RunTeacher:
@@ -36,24 +37,24 @@ class RunTeacher:
     def __init__(self, run: Path, env: VecEnv) -> None:
         policies, contract = open_run(run)
         self.group, spec = next(iter(env.groups.items()))
-        if contract["task_id"] != env.task_id:
-            raise RookeryError(f"{run} is a policy of {contract['task_id']!r}, and cannot teach {env.task_id!r}.")
+        if contract.task_id != env.task_id:
+            raise RookeryError(f"{run} is a policy of {contract.task_id!r}, and cannot teach {env.task_id!r}.")
         if self.group not in policies:
             raise RookeryError(
                 f"{run} has policies {list(policies)}, and the student is {self.group!r}: take such a run."
             )
         self.policy = policies[self.group].to(env.device).eval()
-        theirs = contract["groups"][self.group]
-        ours = {"kind": spec.action.kind, "names": list(spec.action.names)}
-        if any(theirs["action"][k] != ours[k] for k in ours) or not _close(theirs["action"], spec.action):
+        theirs = contract.groups[self.group].spec
+        same = (theirs.action.kind, theirs.action.names) == (spec.action.kind, spec.action.names)
+        if not same or not _close(theirs.action, spec.action):
             raise RookeryError(
-                f"{run} acts by {theirs['action']['kind']!r}, and the student by {spec.action.kind!r}, or within other limits: "
+                f"{run} acts by {theirs.action.kind!r}, and the student by {spec.action.kind!r}, or within other limits: "
                 "give the student the teacher's --action and --config."
             )
-        self.terms = theirs["observation"]
-        self.targets = theirs.get("targets", [])
-        self.history = max(int(t["history"]) for t in self.terms)
-        self.config = from_dict(type(env.task.cfg), contract["task_config"])
+        self.terms = theirs.observation
+        self.targets = theirs.targets
+        self.history = theirs.history
+        self.config = from_dict(type(env.task.cfg), dict(contract.task_config))
         self.frames: Tensor | None = None
         self._check(run, env, spec.count)
 
@@ -61,11 +62,11 @@ class RunTeacher:
         seen = self._seen(env)
         for kind, terms in (("sees", self.terms), ("is told", self.targets)):
             for t in terms:
-                got = seen[kind].get(t["name"])
-                want = (env.num_envs, count, t["size"])
+                got = seen[kind].get(t.name)
+                want = (env.num_envs, count, t.size)
                 if got is None or tuple(got.shape) != want:
                     raise RookeryError(
-                        f"{run} {kind} {t['name']!r} of {list(want[1:])}, and the student's worlds have "
+                        f"{run} {kind} {t.name!r} of {list(want[1:])}, and the student's worlds have "
                         f"{'none' if got is None else list(got.shape[1:])}: give the student the teacher's --config, but "
                         "for what it shall not see."
                     )
@@ -85,7 +86,7 @@ class RunTeacher:
 
     def _seen(self, env: VecEnv) -> dict[str, dict[str, Tensor]]:
         with _as_configured(env.task, self.config):
-            truth = (env.task.privileged_targets() or {}).get(self.group, {}) if self.targets else {}
+            truth = env.task.observe_privileged().get(self.group, {}) if self.targets else {}
             return {"sees": env.task.observe().get(self.group, {}), "is told": truth}
 
 
@@ -100,18 +101,14 @@ def _as_configured(task: Any, config: Any) -> Iterator[None]:
         task.cfg = own
 
 
-def _columns(values: dict[str, Tensor], terms: list[dict[str, Any]]) -> Tensor:
+def _columns(values: dict[str, Tensor], terms: Sequence[Term]) -> Tensor:
     """[N, A, F] terms side by side, scaled and clipped as a contract says."""
     parts = []
     for t in terms:
-        clip = math.inf if t["clip"] is None else float(t["clip"])
-        parts.append((values[t["name"]] * t["scale"]).clamp(-clip, clip))
+        parts.append((values[t.name] * t.scale).clamp(-t.clip, t.clip))
     return torch.cat(parts, dim=-1)
 
 
-def _close(theirs: dict[str, Any], ours: Any) -> bool:
-    return all(
-        math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
-        for k in ("low", "high")
-        for a, b in zip(theirs[k], getattr(ours, k), strict=True)
-    )
+def _close(theirs: ActionSpec, ours: ActionSpec) -> bool:
+    pairs = zip((*theirs.low, *theirs.high), (*ours.low, *ours.high), strict=True)
+    return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)

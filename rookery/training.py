@@ -18,6 +18,7 @@ from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, merge, new_run, open_run, write_json
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import find
 
 DEFAULT_STEPS = 5_000_000
@@ -147,22 +148,23 @@ def start(settings: Settings, out: Path | None = None) -> Training:
     config = ppo_config(settings)
     env = make_env(settings, settings.randomize)
     contract = contract_of(settings, env)
-    extra = {"contract": contract, "settings": dataclasses.asdict(settings)}
+    extra = {"contract": contract.to_json(), "settings": dataclasses.asdict(settings)}
     ppo = PPO(env, config, settings.seed)
     if settings.init:
-        warm_start(ppo, *open_run(Path(settings.init)))
+        policies, learned = open_run(Path(settings.init))
+        warm_start(ppo, policies, {name: group.spec for name, group in learned.groups.items()})
     folder = new_run(settings.task, out)
     if settings.randomize not in ("none", "default"):
         shutil.copyfile(settings.randomize, folder / RANGES)
-    provenance = contract["provenance"]
+    provenance = contract.provenance.to_json()
     write_json(folder / "run.json", {**provenance, "settings": extra["settings"], "ppo": config.to_dict()})
     return Training(settings, folder, TrainingLoop(ppo, LoopConfig(**settings.loop), extra))
 
 
-def contract_of(settings: Settings, env: Env) -> dict[str, Any]:
+def contract_of(settings: Settings, env: Env) -> Contract:
     """The contract of a policy that is about to be trained, without its network."""
     from rookery.making import full_config
-    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.build import build_contract
     from rookery.sim2real.provenance import gather_provenance
 
     provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)

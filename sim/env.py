@@ -165,7 +165,8 @@ class Env(abc.ABC):
         return None
 
     def observation_set(self, name: str) -> dict[str, Tensor]:
-        """{group: [N, A, O_name]}: another observation set of each group now, such as "critic" or "teacher", noise-free.
+        """{group: [N, A, O_name]}: another observation set of each group now, such as "critic" or "teacher", scaled and
+        clipped, without noise, bias and delay. "Now" is what `step` returned last: of new episodes where old ones ended.
 
         Raises:
             RookeryError: a group does not declare such a set.

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import mujoco
 
 from rookery.assets.geometry import without_looks
 from rookery.sim.engines.contact_sensors import add_sensors
-from rookery.sim.engines.rotor.effects import PRESETS, Effects
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
 
 SpecFactory = Callable[[], mujoco.MjSpec]
+Extension = TypeVar("Extension")
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,7 @@ class Scene:
         self.inertia: dict[str, tuple[float, float, float]] = {}
         """Principal moments (kg m^2) written after compiling, by body name: some published airframes break the triangle
         inequality, which MuJoCo's compiler insists on although a free body flies well without it."""
-        self.multirotors: dict[str, DroneParameters] = {}
-        """Constants of the parts that fly, by name: what engines with rotors, controllers and air inside need to know."""
-        self.effects: Effects = PRESETS["none"]
-        """Which effects of the air, the rotors and the battery there are."""
+        self._extensions: dict[type[Any], Any] = {}
         self.watched: list[tuple[str, str]] = []
         """Pairs of geoms whose contacts `World.touches` can give."""
 
@@ -104,6 +101,17 @@ class Scene:
             if (geom, other) not in self.watched and (other, geom) not in self.watched:
                 self.watched.append((geom, other))
         return self
+
+    def extension(self, kind: type[Extension]) -> Extension:
+        """Data that an MjSpec cannot hold and that some engines read, one object of each type.
+
+        Args:
+            kind: its type, such as rookery.sim.engines.rotor.extension.Aeronautics; ``kind()`` makes it at the first call.
+        """
+        if kind not in self._extensions:
+            self._extensions[kind] = kind()
+        found: Extension = self._extensions[kind]
+        return found
 
     def spec(self) -> mujoco.MjSpec:
         """A fresh MjSpec of the whole scene."""

@@ -28,6 +28,7 @@ class Term:
         noise: standard deviation of measurement noise, in `unit`.
         bias: half-width of the constant offset of an episode, in `unit`.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
+        hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Term:
     noise: float = 0.0
     bias: float = 0.0
     delay: float = 0.0
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,12 @@ class Group:
         action: the control mode.
         history: H, frames of these terms that an observation holds, one a control step, the newest one last. An
             episode's first frame stands for those before it.
-        targets: what a predictor learns to say from the observation (see rookery.policies.nn.state_estimator); the task gives
-            the true values in `Task.privileged_targets`. Their scale and clip count, not their noise, bias and delay.
+        targets: what a state estimator learns to predict (see rookery.policies.nn.state_estimator); the task gives the
+            true values in `Task.observe_privileged`. Their scale and clip count, not their noise, bias and delay.
         future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
-        observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe` gives the terms of all sets.
+        observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe_privileged` gives their terms
+            that are not in `observation`.
     """
 
     count: int
@@ -127,7 +130,7 @@ class Group:
     def __post_init__(self) -> None:
         _check_terms("observation terms", self.observation, self.history)
         _check_terms("targets", self.targets)
-        sizes = {t.name: t.size for t in self.observation}
+        sizes = {t.name: t.size for t in (*self.observation, *self.targets)}
         for name, declared in self.observation_sets.items():
             if name == "policy":
                 raise ValueError('the set "policy" is `observation`: leave it out of observation_sets.')
@@ -153,10 +156,11 @@ class Group:
         """Length M of all targets together."""
         return sum(t.size for t in self.targets)
 
-    def terms(self) -> dict[str, Term]:
-        """The terms of all sets by name, as the policy's set declares them where it has them: what `Task.observe` gives."""
-        more = [t for s in self.observation_sets.values() for t in s.terms]
-        return {t.name: t for t in (*self.observation, *more, *self.observation)}
+    def privileged(self) -> dict[str, Term]:
+        """Terms and targets that the policy does not observe, by name: what `Task.observe_privileged` gives."""
+        own = {t.name for t in self.observation}
+        terms = [*self.targets, *(t for s in self.observation_sets.values() for t in s.terms)]
+        return {t.name: t for t in terms if t.name not in own}
 
     def slices(self) -> dict[str, slice]:
         """Where the newest value of each term stands in the observation vector."""

@@ -46,6 +46,8 @@ class Task(Buffers, abc.ABC):
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
+    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
+    """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"
     """What films are taken from, see Renderer: a name, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -120,10 +122,10 @@ class Task(Buffers, abc.ABC):
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
         return None
 
-    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        """By group and name, the true values [N, A, d] in SI units of the group's `targets` now: what a predictor learns
-        to say. Groups without targets are left out; None when no group has any."""
-        return None
+    def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
+        """By group and name, the true values [N, A, d] in SI units of `Group.privileged`: the group's targets, and the terms
+        that only its further observation sets have. Called when somebody reads them; groups without any are left out."""
+        return {}
 
     def reveal_future_mask(self) -> Tensor | None:
         """[N] bool: the worlds in which the agents are told the truth of their group's `future` targets, so that nothing

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from rookery.sim.engines.rotor.views import Multirotors
+    from rookery.sim.scene import Scene
 
 Ids = Tensor | None
 """World indices, int64 [n], sorted and unique; None means all worlds."""
@@ -165,6 +165,7 @@ class World(abc.ABC):
 
     Attributes:
         engine: registered name, such as "mujoco".
+        scene: what is simulated.
         num_envs: N.
         dt: physics step in s.
         device: torch device of the tensors that views give.
@@ -172,14 +173,11 @@ class World(abc.ABC):
     """
 
     engine: str
+    scene: Scene
     num_envs: int
     dt: float
     device: torch.device
     model: mujoco.MjModel
-
-    rotor_lag: bool = True
-    """Whether the scene's effects give rotors their lag. Of other effects, gusts and the battery's sag are inside the engine
-    `rotor` alone; on others the air acts from outside (see rookery.sim.engines.air), the wind by its mean."""
 
     inner_loops: tuple[Callable[[int], None], ...] = ()
     """Called in turn with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the
@@ -201,10 +199,6 @@ class World(abc.ABC):
     @abc.abstractmethod
     def touches(self, geom: str, others: Sequence[str]) -> Touches:
         """Contacts of one geom with others, which the scene must watch (`Scene.watch`). Full names of geoms."""
-
-    def multirotors(self, names: Sequence[str]) -> Multirotors | None:
-        """Rotors and onboard controllers of the drones with these prefixes, on an engine that has them inside."""
-        return None
 
     @property
     @abc.abstractmethod

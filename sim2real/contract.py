@@ -1,9 +1,12 @@
-"""The contract: the JSON that makes a network flyable by someone who has never seen the task.
+"""The contract: everything that somebody needs to run a policy without knowing the task, as one typed object.
 
-    build_contract(env, policies) -> dict -> write_contract(...), read_contract(...) -> check_compatible(contract, env)
+    contract = build_contract(env, policies, provenance=...)   # see sim2real/build.py
+    contract.write("contract.json")
+    contract = Contract.read("contract.json")       # validated, line by line
+    check_compatible(contract, env)                 # see sim2real/compatibility.py
 
-It says what every number that goes into and comes out of the network means, how fast the loop runs, and where the
-policy comes from. Infinite clips are null, because JSON has no infinity.
+The JSON form (`Contract.to_json`) lists the observation terms, the action, the rates, the network and the provenance.
+Infinite clips are null there, because JSON has no infinity.
 """
 
 from __future__ import annotations
@@ -12,276 +15,340 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate_contract
+from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
 
-if TYPE_CHECKING:
-    from rookery.sim.env import Env  # at run time this module works without torch
-
-__all__ = [
-    "build_contract",
-    "check_compatible",
-    "contract_json",
-    "differences",
-    "fingerprint",
-    "read_contract",
-    "validate_contract",
-    "with_networks",
-    "write_contract",
-]
+__all__ = ["Contract", "ContractGroup", "Limit", "NetworkSpec", "Provenance", "group_json"]
 
 NORMALISER = "folded in: the network itself computes clip((obs - mean) / std, -obs_clip, obs_clip)"
-# Provenance lines that every contract has, null where nobody knows.
-PROVENANCE = ("steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation")
+PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip")
 
 
-def build_contract(
-    env: Env,
-    policies: Mapping[str, Any] | None = None,
-    *,
-    config: Mapping[str, Any] | None = None,
-    physics_dt: float | None = None,
-    assumed_delay: float | tuple[float, float] | None = None,
-    actuators: Mapping[str, Sequence[str]] | None = None,
-    safety: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
-    provenance: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The contract of an environment and, when they exist already, of its policies.
+@dataclass(frozen=True)
+class Limit:
+    """Range of a quantity that must not be left; None where a side has no limit."""
+
+    low: float | None
+    high: float | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Architecture of a policy: the arguments of `rookery.policies.policy.Policy`; None where it has no such part.
 
     Args:
-        env: its `deployment` gives what the arguments below leave out.
-        policies: by group, objects with `network()`; None leaves the networks null until `with_networks`.
-        config: the task's config as JSON; as in `env.deployment` by default.
-        physics_dt: s; as in `env.deployment` by default.
-        assumed_delay: s from measurement to actuation that the policy was trained with, one value or (low, high); the
-            range of action delays by default.
-        actuators: by group, motors or joints in the order in which the robot numbers them.
-        safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``; the action's
-            own limits by default.
-        provenance: steps, seed, command, commit, machine, date, engine, randomisation, and whatever else is known.
-
-    Raises:
-        RookeryError: when the parts do not make a valid contract.
+        observation_size: O, inputs of the policy.
+        action_size: D, outputs of the policy.
+        hidden: widths of the hidden layers.
+        activation: after every hidden layer.
+        obs_clip: limit of the normalised observation, in standard deviations.
+        squash: last stage, "clip" to [-1, 1] or "tanh".
+        actor_inputs: components at the end of the observation that the actor itself receives; None for all.
+        estimator: widths of the state estimator's hidden layers.
+        targets: M, outputs of the state estimator.
+        module: "package.module:function" of the actor's network, None for a perceptron.
     """
-    known = env.deployment()
-    actuators = known.actuators if actuators is None else actuators
-    safety = known.safety if safety is None else safety
-    assumed_delay = known.action_delay if assumed_delay is None else assumed_delay
-    delay = assumed_delay if isinstance(assumed_delay, tuple) else (assumed_delay, assumed_delay)
-    contract = {
-        "schema": SCHEMA,
-        "schema_version": SCHEMA_VERSION,
-        "rookery_version": __version__,
-        "task_id": env.task_id,
-        "task_config": _plain(known.config if config is None else config),
-        "control_dt": float(env.control_dt),
-        "physics_dt": float(known.physics_dt if physics_dt is None else physics_dt),
-        "assumed_delay": [float(s) for s in delay],
-        "groups": {
-            name: _group(group, actuators.get(name, ()), safety.get(name)) for name, group in env.groups.items()
-        },
-        "conventions": dict(CONVENTIONS),
-        "provenance": dict.fromkeys(PROVENANCE) | _plain(provenance or {}),
-    }
-    if policies is not None:
-        return with_networks(contract, policies)
-    return validate_contract(contract, networks=False)
+
+    observation_size: int
+    action_size: int
+    hidden: tuple[int, ...]
+    activation: str
+    obs_clip: float
+    squash: str
+    actor_inputs: int | None = None
+    estimator: tuple[int, ...] | None = None
+    targets: int | None = None
+    module: str | None = None
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:
+        """From what `Policy.network()` gives."""
+        return cls(**{k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in contract.json; parts that are not there are left out."""
+        return {k: v for k, v in plain(self).items() if v is not None}
 
 
-def with_networks(contract: Mapping[str, Any], policies: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the contract that holds the network of every group.
+@dataclass(frozen=True)
+class ContractGroup:
+    """One agent group.
 
-    Raises:
-        RookeryError: when a group has no policy, a policy no group, or sizes or a network already there disagree.
+    Args:
+        spec: observation terms, action, history and targets, as the task declares them.
+        network: architecture of its policy; None before training.
+        normaliser: how observations are normalised, in words.
+        actuators: motors or joints in the order in which the robot numbers them.
+        safety: limits by quantity.
     """
-    out: dict[str, Any] = json.loads(contract_json(contract))
-    if set(policies) != set(out["groups"]):
-        raise RookeryError(
-            f"the contract has the groups {sorted(out['groups'])} and the policies are for {sorted(policies)}: "
-            "export the policies together with the contract they were trained with."
+
+    spec: Group
+    network: NetworkSpec | None = None
+    normaliser: str = NORMALISER
+    actuators: tuple[str, ...] = ()
+    safety: Mapping[str, Limit] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> NetworkSpec:
+        """The network of a group that has one.
+
+        Raises:
+            RookeryError: there is none yet.
+        """
+        if self.network is None:
+            raise RookeryError("the contract has no network yet: train the policy first.")
+        return self.network
+
+    def to_json(self) -> dict[str, Any]:
+        """The group as it stands in contract.json."""
+        own = {
+            "network": None if self.network is None else self.network.to_json(),
+            "normaliser": self.normaliser,
+            "actuators": list(self.actuators),
+            "safety": plain(self.safety),
+        }
+        declared = group_json(self.spec)
+        return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a policy comes from; None where it is not known.
+
+    Args:
+        steps: control steps over all worlds.
+        seed: of the training.
+        command: command line.
+        commit: of Rookery.
+        machine: name, system and cores.
+        date: ISO 8601, UTC.
+        engine: physics engine.
+        randomisation: "none", "default" or the file of the ranges.
+        more: other entries, as JSON values.
+    """
+
+    steps: int | None = None
+    seed: int | None = None
+    command: str | None = None
+    commit: str | None = None
+    machine: str | None = None
+    date: str | None = None
+    engine: str | None = None
+    randomisation: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Provenance:
+        """From JSON values by name; names that are not fields go to `more`."""
+        names = [f.name for f in dataclasses.fields(cls) if f.name != "more"]
+        known = {k: values[k] for k in names if k in values}
+        return cls(**known, more={k: v for k, v in values.items() if k not in names})
+
+    def to_json(self) -> dict[str, Any]:
+        """The entries as JSON values, `more` beside the others."""
+        values: dict[str, Any] = plain({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        return values | values.pop("more")
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the numbers that go into and come out of a policy mean.
+
+    Args:
+        task_id: registered name of the task.
+        control_dt: s, the policy's period.
+        physics_dt: s, time step of the physics in training.
+        groups: agent groups by name.
+        task_config: the task's config as JSON values.
+        assumed_delay: s, least and greatest delay from measurement to actuation in training.
+        provenance: where the policy comes from.
+        rookery_version: of the writer.
+    """
+
+    task_id: str
+    control_dt: float
+    physics_dt: float
+    groups: Mapping[str, ContractGroup]
+    task_config: Mapping[str, Any] = field(default_factory=dict)
+    assumed_delay: tuple[float, float] = (0.0, 0.0)
+    provenance: Provenance = field(default_factory=Provenance)
+    rookery_version: str = __version__
+
+    @classmethod
+    def from_json(cls, source: bytes | str | Mapping[str, Any], networks: bool = True) -> Contract:
+        """Parse and validate.
+
+        Args:
+            source: text of a contract.json, or its values.
+            networks: also require every group's network; False for a contract made before training.
+
+        Raises:
+            RookeryError: not JSON, written by a newer version, or invalid, naming the line.
+        """
+        if isinstance(source, (bytes, str)):
+            try:
+                source = json.loads(source)
+            except (ValueError, RecursionError) as error:
+                raise RookeryError(f"the contract is not JSON ({error}): export the policy again.") from error
+        values = validate(source, networks)
+        low, high = values["assumed_delay"]
+        return cls(
+            task_id=values["task_id"],
+            control_dt=values["control_dt"],
+            physics_dt=values["physics_dt"],
+            groups={name: _parse_group(group) for name, group in values["groups"].items()},
+            task_config=values["task_config"],
+            assumed_delay=(low, high),
+            provenance=Provenance.from_json(values["provenance"]),
+            rookery_version=values["rookery_version"],
         )
-    for name, policy in policies.items():
-        network = _plain(policy.network())
-        group = out["groups"][name]
-        if group["network"] is not None:
-            written, given = ({"groups": {name: {"network": n}}} for n in (group["network"], network))
-            _refuse_differences(written, given, "the policy")
-        group["network"] = network
-    return validate_contract(out)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Contract:
+        """Read a file, or the contract.json of a folder.
+
+        Raises:
+            RookeryError: the file is missing, is not JSON, or is not a valid contract.
+        """
+        path = Path(path)
+        path = path / "contract.json" if path.is_dir() else path
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as e:
+            raise RookeryError(
+                f"cannot read {path} ({e.strerror}): give a folder that `rookery export` or `rookery train` wrote."
+            ) from e
+        except (ValueError, RecursionError) as e:
+            raise RookeryError(f"{path} is not a JSON file ({e}): export the policy again.") from e
+        return cls.from_json(values)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract as JSON values; `Contract.from_json` gives an equal contract back."""
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "rookery_version": self.rookery_version,
+            "task_id": self.task_id,
+            "task_config": plain(self.task_config),
+            "control_dt": self.control_dt,
+            "physics_dt": self.physics_dt,
+            "assumed_delay": list(self.assumed_delay),
+            "groups": {name: group.to_json() for name, group in self.groups.items()},
+            "conventions": dict(CONVENTIONS),
+            "provenance": self.provenance.to_json(),
+        }
+
+    def dumps(self) -> str:
+        """The text of contract.json, floats at full precision."""
+        return json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n"
+
+    def write(self, path: Path | str) -> None:
+        """Write contract.json.
+
+        Raises:
+            RookeryError: a group has no network. OSError: the file cannot be written.
+        """
+        validate(self.to_json())
+        Path(path).write_text(self.dumps(), encoding="utf-8")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the values in canonical order; it ties the files of a bundle together."""
+        return fingerprint_of(self.to_json())
+
+    def with_provenance(self, **entries: Any) -> Contract:
+        """A copy with other entries of its provenance."""
+        return dataclasses.replace(self, provenance=Provenance.from_json(self.provenance.to_json() | plain(entries)))
 
 
-def check_compatible(contract: Mapping[str, Any], target: Env | Mapping[str, Group]) -> None:
-    """Refuse to run the policy of `contract` where its numbers would mean something else.
-
-    Compared: the names of groups, everything about observation terms, actions and (with a predictor) targets that the
-    network depends on, and for an environment also the task and the control period. Noise, bias, delay, the neutral action
-    and the number of agents may differ.
-
-    Args:
-        contract: a valid contract.
-        target: an environment, or a dict of `Group` by name.
-
-    Raises:
-        RookeryError: naming the first line that differs and both its values.
-    """
-    groups = target if isinstance(target, Mapping) else target.groups
-    predict = {n for n, g in contract["groups"].items() if (g["network"] or {}).get("targets")}
-    mine: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in contract["groups"].items()}}
-    theirs = {n: _group(g, (), None) for n, g in groups.items()}
-    other: dict[str, Any] = {"groups": {n: _interface(g, n in predict) for n, g in theirs.items()}}
-    if not isinstance(target, Mapping):
-        # in front: the first difference is shown, and a wrong task explains every other one
-        mine = {"task_id": contract["task_id"], "control_dt": contract["control_dt"], **mine}
-        other = {"task_id": target.task_id, "control_dt": target.control_dt, **other}
-    _refuse_differences(mine, other, "the robot" if isinstance(target, Mapping) else "the environment")
-
-
-def differences(a: Any, b: Any, line: str = "") -> list[tuple[str, Any, Any]]:
-    """Lines at which two contracts, or parts of them, differ: (line, value in a, value in b); None where absent."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        names = [*a, *(k for k in b if k not in a)]
-        pairs = [(f"{line}.{k}" if line else str(k), a.get(k), b.get(k)) for k in names]
-    elif isinstance(a, list) and isinstance(b, list):
-        absent: list[Any] = [None] * abs(len(a) - len(b))
-        longer = [(f"{line}[{i}]", x, y) for i, (x, y) in enumerate(zip(a + absent, b + absent, strict=False))]
-        pairs = longer[: max(len(a), len(b))]
-    else:
-        return [] if _same(a, b) else [(line, a, b)]
-    return [d for at, x, y in pairs for d in differences(x, y, at)]
-
-
-def contract_json(contract: Mapping[str, Any]) -> str:
-    """The contract as text, floats at full precision."""
-    return json.dumps(contract, indent=2, allow_nan=False) + "\n"
-
-
-def fingerprint(contract: Mapping[str, Any]) -> str:
-    """SHA-256 of the contract's values, whatever the order and spacing; it ties the files of a bundle together."""
-    canonical = json.dumps(contract, sort_keys=True, separators=(",", ":"), allow_nan=False)
+def fingerprint_of(values: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON values, whatever their order and spacing."""
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def write_contract(contract: Mapping[str, Any], path: Path | str) -> None:
-    """Write a valid contract to a file.
-
-    Raises:
-        RookeryError: when the contract is not valid. OSError: when the disk refuses.
-    """
-    Path(path).write_text(contract_json(validate_contract(contract)), encoding="utf-8")
-
-
-def read_contract(path: Path | str) -> dict[str, Any]:
-    """A valid contract from a file, or from the `contract.json` of a folder.
-
-    Raises:
-        RookeryError: when the file is missing, is not JSON, or is not a contract this version can honour.
-    """
-    path = Path(path)
-    path = path / "contract.json" if path.is_dir() else path
-    try:
-        contract = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise RookeryError(
-            f"cannot read {path} ({e.strerror}): give a folder that `rookery export` or `rookery train` wrote."
-        ) from e
-    except (ValueError, RecursionError) as e:
-        raise RookeryError(f"{path} is not a JSON file ({e}): export the policy again.") from e
-    return validate_contract(contract)
-
-
-def _group(group: Group, actuators: Sequence[str], safety: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
-    before = group.observation_size - group.frame_size
-    slices = group.slices()
-    places = group.target_slices()
-    more: dict[str, Any] = {"frames": FRAMES} if group.history > 1 else {}
-    if group.targets:
-        more |= {"targets": [_place(t, places[t.name].start) for t in group.targets], "future": list(group.future)}
-    limits = _action_limits(group.action) if safety is None else _plain(safety)
-    return {
+def group_json(group: Group) -> dict[str, Any]:
+    """A group's declaration as it stands in contract.json: count, observation, action; with a history also frames, with
+    targets also targets and future."""
+    out: dict[str, Any] = {
         "count": group.count,
-        "observation": [_term(t, slices[t.name].start - before, group.history) for t in group.observation],
-        "action": _plain(group.action),
-        "network": None,
-        "normaliser": NORMALISER,
-        "actuators": list(actuators),
-        "safety": limits,
-        **more,
+        "observation": [
+            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history}
+            for t, line in zip(group.observation, _places(group.observation), strict=True)
+        ],
+        "action": plain(group.action),
     }
+    if group.history > 1:
+        out["frames"] = FRAMES
+    if group.targets:
+        out |= {"targets": _places(group.targets), "future": list(group.future)}
+    return out
 
 
-def _place(term: Term, start: int) -> dict[str, Any]:
-    """What a number means and where it stands; an infinite clip is null."""
-    line = dataclasses.asdict(term) | {
-        "clip": None if math.isinf(term.clip) else term.clip,
-        "slice": [start, start + term.size],
-    }
-    return {k: line[k] for k in ("name", "size", "slice", "unit", "frame", "scale", "clip")}
-
-
-def _term(term: Term, start: int, history: int) -> dict[str, Any]:
-    """One observation term; its slice is that in one frame, and all terms of a group have the same history."""
-    measured = {"noise": term.noise, "bias": term.bias, "delay": term.delay}
-    return {**_place(term, start), **measured, "history": history}
-
-
-def _action_limits(action: ActionSpec) -> dict[str, Any]:
-    columns = zip(action.names, action.low, action.high, action.units, strict=True)
-    return {name: {"low": low, "high": high, "unit": unit} for name, low, high, unit in columns}
-
-
-def _interface(group: Mapping[str, Any], predicts: bool) -> dict[str, Any]:
-    """The part of a group that the numbers of a network depend on, of one with a predictor also its targets."""
-    terms = ("name", "size", "unit", "frame", "scale", "clip", "history")
-    out = {
-        "observation": [{k: t[k] for k in terms} for t in group["observation"]],
-        "action": {k: v for k, v in group["action"].items() if k != "neutral"},
-    }
-    return out | {"targets": group.get("targets"), "future": group.get("future")} if predicts else out
-
-
-def _refuse_differences(contract: Mapping[str, Any], other: Mapping[str, Any], name: str) -> None:
-    found = differences(contract, other)
-    if not found:
-        return
-    line, mine, theirs = found[0]
-    more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
-    raise RookeryError(
-        f"the policy does not fit: at contract line {line}{more} the contract says {_short(mine)} and {name} "
-        f"{_short(theirs)}; use what the policy was trained with, or train and export again."
-    )
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
-
-
-def _same(a: Any, b: Any) -> bool:
-    numbers = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (a, b))
-    # Limits computed on another machine may differ in the last bit.
-    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) if numbers else bool(a == b and type(a) is type(b))
-
-
-def _plain(value: Any) -> Any:
-    """JSON values for dataclasses, mappings, tuples, paths; a number that is not finite becomes its name ("inf")."""
+def plain(value: Any) -> Any:
+    """JSON values for dataclasses, mappings, tuples and arrays; a number that is not finite becomes its name ("inf")."""
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if hasattr(value, "tolist"):  # arrays and their scalars
-        return _plain(value.tolist())
+        return plain(value.tolist())
     return str(value)
+
+
+def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
+    """Terms that follow each other, with the slice of each; an infinite clip is null."""
+    out = []
+    start = 0
+    for term in terms:
+        line = dataclasses.asdict(term) | {
+            "clip": None if math.isinf(term.clip) else term.clip,
+            "slice": [start, start + term.size],
+        }
+        out.append({k: line[k] for k in PLACE_KEYS})
+        start += term.size
+    return out
+
+
+def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
+    """A group from valid JSON values."""
+    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
+    spec = Group(
+        count=values["count"],
+        observation=tuple(_parse_term(t) for t in values["observation"]),
+        action=ActionSpec(**lists),
+        history=values["observation"][0]["history"],
+        targets=tuple(_parse_term(t) for t in values.get("targets", ())),
+        future=tuple(values.get("future", ())),
+    )
+    network = values["network"]
+    return ContractGroup(
+        spec=spec,
+        network=None if network is None else NetworkSpec.from_json(network),
+        normaliser=values["normaliser"],
+        actuators=tuple(values["actuators"]),
+        safety=parse_limits(values["safety"]),
+    )
+
+
+def _parse_term(values: Mapping[str, Any]) -> Term:
+    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip")}
+    return Term(**kept, clip=math.inf if values["clip"] is None else values["clip"])
+
+
+def parse_limits(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Limit]:
+    return {name: Limit(**limit) for name, limit in values.items()}

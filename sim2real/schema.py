@@ -203,8 +203,9 @@ NETWORK = record(
         "obs_clip": number(above=0.0),
         "squash": one_of(SQUASHES),
     },
-    # The perceptron sees the last `sees` components, and what a predictor with these hidden layers says of `targets`.
-    {"sees": integer(1), "predictor": items(integer(1)), "targets": integer(1)},
+    # The perceptron takes the last `actor_inputs` components, and predictions of `targets` by a state estimator with these
+    # hidden layers.
+    {"actor_inputs": integer(1), "estimator": items(integer(1)), "targets": integer(1), "module": filled_text},
 )
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
 GROUP = record(
@@ -237,7 +238,7 @@ CONTRACT = record(
 )
 
 
-def validate_contract(contract: Any, networks: bool = True) -> dict[str, Any]:
+def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
     """Refuse what is not a contract that this version can honour to the last line.
 
     Args:
@@ -291,7 +292,7 @@ def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
 
 
 def _check_targets(group: Mapping[str, Any], line: str) -> int:
-    """What a predictor may say, and which of it may be told instead. Returns the length of all targets."""
+    """What a state estimator predicts, and which of it may be known instead. Returns the length of all targets."""
     targets = group.get("targets", [])
     for i, name in enumerate(group.get("future", [])):
         if name not in [t["name"] for t in targets]:
@@ -300,12 +301,12 @@ def _check_targets(group: Mapping[str, Any], line: str) -> int:
 
 
 def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: int, line: str) -> None:
-    """How a predictor and the perceptron behind it fit together."""
-    sees = network.get("sees", inputs)
-    if sees > inputs or sees % frame:
-        raise fault(f"{line}.sees", sees, f"a multiple of {frame}, the size of a frame, up to {inputs}")
-    if ("targets" in network) != ("predictor" in network):
-        raise fault(f"{line}.predictor", network.get("predictor"), "there exactly when the network has targets")
+    """How a state estimator and the perceptron behind it fit together."""
+    actor_inputs = network.get("actor_inputs", inputs)
+    if actor_inputs > inputs or actor_inputs % frame:
+        raise fault(f"{line}.actor_inputs", actor_inputs, f"a multiple of {frame}, the size of a frame, up to {inputs}")
+    if ("targets" in network) != ("estimator" in network):
+        raise fault(f"{line}.estimator", network.get("estimator"), "there exactly when the network has targets")
     if network.get("targets", targets) != targets:
         raise fault(f"{line}.targets", network["targets"], f"{targets}, the sum of the targets' sizes")
 

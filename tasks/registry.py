@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.engines import ENGINES
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks import training
+from rookery.tasks import plugins, training
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -20,7 +20,7 @@ class TaskEntry:
 
     Args:
         id: its name on the command line.
-        cls: "module:Class"; "" for a set.
+        cls: the task's class, or "module:Class", imported when it is asked for; "" for a set.
         summary: one line.
         engines: engines it runs on, the default first.
         training: values of rookery.training.Settings ("num_envs", "randomize", ...) and of PPOConfig in place of defaults.
@@ -30,7 +30,7 @@ class TaskEntry:
     """
 
     id: str
-    cls: str
+    cls: str | type[Task]
     summary: str
     engines: tuple[str, ...] = ("rotor", "mujoco", "pybullet")
     training: dict[str, Any] = field(default_factory=dict)
@@ -50,8 +50,7 @@ class TaskEntry:
             raise RookeryError(
                 f"{self.id} is a set of {len(self.members)} tasks: take one of {', '.join(self.members)}."
             )
-        module, name = self.cls.split(":")
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+        return plugins.class_at(self.cls, self.id) if isinstance(self.cls, str) else self.cls
 
 
 # Meta-World's sets (facts 4)
@@ -411,8 +410,45 @@ TASKS: dict[str, TaskEntry] = {
 }
 
 
+def register(entry: TaskEntry) -> None:
+    """Add a task.
+
+    Raises:
+        RookeryError: the name is taken, or no name that a folder and a command line can take.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", entry.id):
+        raise RookeryError(f"{entry.id!r} cannot name a task: use letters, digits, '-', '_' and '.'.")
+    if entry.id in TASKS:
+        raise RookeryError(f"there is a task {entry.id!r} already: choose another name.")
+    TASKS[entry.id] = entry
+
+
+def task_names() -> list[str]:
+    """All tasks: of this package, registered ones, and entry points of installed packages. Imports none of them."""
+    return [*TASKS, *(name for name in plugins.entry_points() if name not in TASKS)]
+
+
+def is_task(name: str) -> bool:
+    """Whether `name` is a task's, of a file as ``my_task.py:Land`` included."""
+    return name in TASKS or plugins.is_file_task(name) or name in plugins.entry_points()
+
+
 def find(task: str) -> TaskEntry:
-    """The entry of a task. Raises RookeryError with the nearest match for an unknown name."""
+    """The entry of a task: registered, an entry point of an installed package, or a class in a file.
+
+    Raises:
+        RookeryError: an unknown name, with the nearest match; or a task that fails to load, after its traceback.
+    """
     if task not in TASKS:
-        raise unknown("task", task, TASKS)
+        if plugins.is_file_task(task):
+            TASKS[task] = _plugin_entry(task, plugins.class_in_file(task))
+        elif task in (points := plugins.entry_points()):
+            register(_plugin_entry(task, plugins.class_at(points[task], task)))
+        else:
+            raise unknown("task", task, task_names())
     return TASKS[task]
+
+
+def _plugin_entry(name: str, cls: type[Task]) -> TaskEntry:
+    summary = (cls.__doc__ or "").strip().split("\n")[0]
+    return TaskEntry(name, cls, summary, engines=cls.engines)

@@ -33,7 +33,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def pieces(page: Path) -> Iterator[tuple[str, str]]:
     """(language, text) of what a page asks for, in its order; a `rookery` command is Python."""
     for language, text in blocks(page):
-        assert language in ("bash", "python", "console"), f"a block in {page.name} has language {language!r}"
+        assert language in ("bash", "python", "console", "toml"), f"a block in {page.name} has language {language!r}"
         if language == "python":
             yield language, text
         for piece in PIECE.finditer(text) if language == "bash" else ():

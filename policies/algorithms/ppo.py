@@ -26,16 +26,17 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import GroupLearner, Samples, Worker
+from rookery.policies.algorithms.ppo_learner import GroupLearner, Worker
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
+from rookery.policies.storage.rollout import Samples
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 __all__ = ["PPO", "PPOConfig"]
 
-FIGURES = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "predictor_loss")
+FIGURES = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "estimator_loss")
 """What `loss_gradients` sums up, in this order."""
 
 MAX_LOG_RATIO = 20.0
@@ -77,10 +78,10 @@ class PPO(Algorithm):
             name: GroupLearner(name, group, env.num_envs, state_size, self.config, initial, self.device)
             for name, group in env.groups.items()
         }
-        self._estimates = any(learner.predictor is not None for learner in self.learners.values())
-        if self.config.predictor_mode != "off" and not self._estimates:
+        self._estimates = any(learner.estimator is not None for learner in self.learners.values())
+        if self.config.estimator != "off" and not self._estimates:
             raise RookeryError(
-                f'predictor_mode="{self.config.predictor_mode}" needs targets to predict, and no group of this task '
+                f'estimator="{self.config.estimator}" needs targets to predict, and no group of this task '
                 'declares any: use "off".'
             )
         self._threads = Threads()
@@ -171,7 +172,7 @@ class PPO(Algorithm):
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):
-                if figure != "predictor_loss" or learner.predictor is not None:
+                if figure != "estimator_loss" or learner.estimator is not None:
                     figures[f"{name}/{figure}"] = mean
             figures[f"{name}/std"] = learner.log_std.exp().mean()
             figures[f"{name}/entropy"] = learner.entropy()
@@ -207,10 +208,10 @@ class PPO(Algorithm):
         for worker in learner.workers[1:]:
             learner.gradients += worker.gradients
         if not self.policy_frozen:
-            learner.workers[0].log_std -= self.config.entropy_coef  # d entropy / d log std = 1
+            learner.workers[0].log_std_grad -= self.config.entropy_coef  # d entropy / d log std = 1
         learner.adam.step(learner.learning_rate)
-        if learner.predictor is not None:
-            learner.predictor.step()
+        if learner.estimator is not None:
+            learner.estimator.step()
         return sums
 
     def loss_gradients(
@@ -240,7 +241,7 @@ class PPO(Algorithm):
         sum_log_std = learner.log_std.sum(-1)
         for s in batch.chunks(rows, learner.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
-            z = (s.action - worker.actor.forward(s.observation)).mul_(inverse_std)
+            z = (s.action - worker.actor.forward(s.actor_input)).mul_(inverse_std)
             z_squared = z.square()
             log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(sum_log_std).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
             ratio = log_ratio.exp()
@@ -250,14 +251,14 @@ class PPO(Algorithm):
             if self.policy_frozen:
                 surrogate_grad.zero_()
             worker.actor.backward(z.mul_(inverse_std).mul_(surrogate_grad))
-            worker.log_std += z_squared.sub_(1.0).mul_(surrogate_grad).sum(1, keepdim=True)
+            worker.log_std_grad += z_squared.sub_(1.0).mul_(surrogate_grad).sum(1, keepdim=True)
 
             value = worker.critic.forward(s.critic_input).squeeze(2)
             value_loss, value_grad = self._value_loss(value, s)
             worker.critic.backward(value_grad.mul_(c.value_coef * w).unsqueeze(2))
 
-            if worker.predictor is not None and s.privileged_targets is not None:
-                sums[4] += worker.predictor.learn(s.critic_input, s.privileged_targets, w)
+            if worker.estimator is not None and s.privileged_targets is not None:
+                sums[4] += worker.estimator.learn(s.critic_input, s.privileged_targets, w)
 
             sums[0] -= (torch.minimum(surrogate, clipped_surrogate) * w).sum(1)
             sums[1] += (value_loss * w).sum(1)

@@ -30,12 +30,15 @@ class PPOConfig:
     # Policy
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the policy's hidden layers."""
+    network: str = ""
+    """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
+    (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
     """Standard deviation of the actions, in units of the normalised action, at the start of training."""
     clip: float = 0.2
-    """How far the probability ratio of an action may move from 1 before its sample stops pulling the policy."""
+    """How far the probability ratio of an action may move from 1 before the sample's gradient is cut off."""
     entropy_coef: float = 0.0
     """Weight of the policy's entropy in the objective; above 0 keeps the actions noisy for longer."""
     normalize_observations: bool = True
@@ -47,21 +50,21 @@ class PPOConfig:
     separate: tuple[str, ...] = ()
     """Names of groups whose agents each learn their own weights although `share` is true."""
 
-    # Predictor
-    predictor_mode: Literal["off", "predict", "truth"] = "off"
-    """What the policy is told of the targets that the task declares: nothing, what a network predicts from the
-    observation, or the truth, which no robot knows: the most that predicting can bring."""
-    predictor: tuple[int, ...] = (128, 64)
-    """Widths of the predictor's hidden layers."""
-    predictor_rate: float = 1e-3
-    """Learning rate of the predictor's own Adam."""
+    # Auxiliary state estimator
+    estimator: Literal["off", "predict", "privileged"] = "off"
+    """What the policy's network gets of the targets that the task declares: nothing, a state estimator's predictions from the
+    observation, or the true values, which no robot knows: the most that predictions can bring."""
+    estimator_hidden: tuple[int, ...] = (128, 64)
+    """Widths of the state estimator's hidden layers."""
+    estimator_learning_rate: float = 1e-3
+    """Learning rate of the state estimator's own Adam."""
     actor_frames: int | None = None
-    """Newest frames of an observation with history that the policy itself sees (the predictor and the critic see all);
-    None stands for 1 beside a predictor, and for all without."""
+    """Newest frames of an observation with history that go to the policy's network (state estimator and critic get all);
+    None means 1 with a state estimator, and all without."""
 
     # Critic
     critic: Literal["own", "central"] = "own"
-    """What the critic sees: the agent's own observation, or (MAPPO) the environment's whole state besides it."""
+    """The critic's input: the agent's own observation, or (MAPPO) the environment's whole state besides it."""
     critic_hidden: tuple[int, ...] | None = None
     """Widths of the critic's hidden layers; None takes the policy's."""
     value_coef: float = 1.0
@@ -96,12 +99,12 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "predictor"), 1)
+        check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "estimator_hidden"), 1)
         check_bounds(self, ("actor_frames",), 1)
         check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef"), 0)
         check_bounds(self, ("gamma", "lam", "value_norm_beta"), 0.0, 1.0)
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
-        rates = ("predictor_rate", "learning_rate_min", "learning_rate_max", "value_clip")
+        rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
 
     def to_dict(self) -> dict[str, Any]:

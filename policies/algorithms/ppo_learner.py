@@ -1,4 +1,4 @@
-"""All that PPO holds for one group of agents: networks, optimiser, normalisers and the samples of an iteration.
+"""One group's part of PPO: networks, optimiser, normalisers and rollout.
 
 Agents of a group that share weights are stacked into the batch: G = 1 set of weights, R = T N A rows. Where each agent
 learns its own, G = A sets of weights learn from R = T N rows each, side by side in the same calls.
@@ -7,19 +7,18 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.nn.mlp import MLP, Adam, parameter_count
-from rookery.policies.nn.state_estimator import Part, Predictor
+from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.nn.state_estimator import EstimatorWorker, StateEstimator
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed, under
-from rookery.policies.storage.rollout import Rollout, gae, moments
+from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -33,82 +32,33 @@ WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
 
 
-@dataclass
-class Samples:
-    """What one update learns from, as rows [G, R, ...] of all steps, worlds and agents.
-
-    Attributes:
-        observation: normalised, as the actor sees it [G, R, K].
-        critic_input: [G, R, C], the very same tensor as `observation` unless the critic is central, or the actor sees
-            less of the history, or what a predictor says.
-        action: [G, R, D].
-        log_prob: of the action under the policy that took it, without the constant [G, R].
-        advantage: [G, R].
-        value_target: in units of the critic's output [G, R].
-        value: of the critic before the update, in the same units [G, R].
-        active: [G, R] bool, or None when every row counts.
-        privileged_targets: what a predictor shall say [G, R, M], or None.
-    """
-
-    observation: Tensor
-    critic_input: Tensor
-    action: Tensor
-    log_prob: Tensor
-    advantage: Tensor
-    value_target: Tensor
-    value: Tensor
-    active: Tensor | None
-    privileged_targets: Tensor | None = None
-
-    def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
-        """A copy with rows in that order [R], in `out`'s memory if given."""
-
-        def pick(name: str) -> Any:
-            rows = getattr(self, name)
-            memory = getattr(out, name) if out is not None else None
-            return None if rows is None else torch.index_select(rows, 1, order, out=memory)
-
-        observation = pick("observation")
-        critic_input = observation if self.critic_input is self.observation else pick("critic_input")
-        names = ("action", "log_prob", "advantage", "value_target", "value", "active", "privileged_targets")
-        return Samples(observation, critic_input, *(pick(name) for name in names))
-
-    def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
-        """Views of consecutive pieces of `rows`, each at most `size` long."""
-        for start in range(rows.start, rows.stop, size):
-            piece = slice(start, min(start + size, rows.stop))
-            views: list[Any] = [None if v is None else v[:, piece] for v in vars(self).values()]
-            yield Samples(*views)
-
-
 class Worker:
-    """What one thread needs to learn from its part of a minibatch: gradients and memory of its own, weights in common.
+    """One thread's part of learning: activations and gradients of its own, weights in common.
 
     Args:
         parameters: [G, P], of policy, critic and log_std in that order.
-        actor, critic: layer widths.
-        activation: of both.
+        actor, critic: what the networks are built from.
 
     Attributes:
         gradients: [G, P].
-        log_std: [G, 1, D] view of them.
-        predictor: the thread's part of the predictor, where there is one.
+        log_std_grad: [G, 1, D] view of them.
+        estimator: the thread's part of the state estimator, where there is one.
     """
 
-    def __init__(self, parameters: Tensor, actor: tuple[int, ...], critic: tuple[int, ...], activation: str) -> None:
+    def __init__(self, parameters: Tensor, actor: NetworkSpec, critic: NetworkSpec) -> None:
         self.gradients = torch.zeros_like(parameters)
-        a, c = parameter_count(actor), parameter_count(critic)
-        p, g = parameters, self.gradients
-        self.actor = MLP(p[:, :a], g[:, :a], actor, activation)
-        self.critic = MLP(p[:, a : a + c], g[:, a : a + c], critic, activation)
-        self.log_std = g[:, a + c :].unsqueeze(1)
-        self.predictor: Part | None = None
+        actor_end = actor.parameter_count
+        critic_end = actor_end + critic.parameter_count
+        self.actor = actor.build(parameters[:, :actor_end], self.gradients[:, :actor_end])
+        self.critic = critic.build(parameters[:, actor_end:critic_end], self.gradients[:, actor_end:critic_end])
+        self.log_std_grad = self.gradients[:, critic_end:].unsqueeze(1)
+        self.estimator: EstimatorWorker | None = None
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
         self.gradients.zero_()
-        if self.predictor is not None:
-            self.predictor.gradients.zero_()
+        if self.estimator is not None:
+            self.estimator.gradients.zero_()
 
 
 class GroupLearner:
@@ -118,16 +68,21 @@ class GroupLearner:
         name: of the group.
         spec: its declaration.
         worlds: N.
-        state_size: S, of the environment's state; used only by a central critic.
+        state_size: S, of the environment's state; 0 without a central critic.
         config: settings.
         generator: source of the initial weights, on the CPU.
         device: where everything lives.
 
     Attributes:
         sets: G, number of independent sets of weights.
+        actor_inputs: newest components of the observation that go to the policy's network.
+        parameters: [G, P], of policy, critic and log_std.
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
-        predictor: says what the agents cannot measure, or None.
+        estimator: predicts what the agents do not measure, or None.
+
+    Raises:
+        RookeryError: fewer samples than minibatches.
     """
 
     def __init__(
@@ -144,11 +99,7 @@ class GroupLearner:
         self.spec = spec
         self.config = config
         self.device = device
-        shared = config.share and name not in config.separate
-        obs = spec.observation_size
-        act = spec.action.size
-        state = state_size if config.critic == "central" else 0
-        self.sets = 1 if shared else spec.count
+        self.sets = 1 if config.share and name not in config.separate else spec.count
         rows = config.rollout_steps * worlds * spec.count // self.sets
         if rows < config.minibatches:
             raise RookeryError(
@@ -157,100 +108,133 @@ class GroupLearner:
         self.bounds = [rows * i // config.minibatches for i in range(config.minibatches + 1)]
         cpu = device.type == "cpu"
         self.chunk = CHUNK_ROWS if cpu else rows
-        critic_hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
-        told = spec.target_size if config.predictor_mode != "off" else 0
-        self.predictor = Predictor(spec, self.sets, config, generator, device) if told else None
-        frames = config.actor_frames or (1 if told else spec.history)
-        self.sees = spec.frame_size * min(frames, spec.history)  # newest components of the observation
-        self._sizes = (self.sees + told, *config.hidden, act), (obs + state, *critic_hidden, 1)
-        count = parameter_count(self._sizes[0]) + parameter_count(self._sizes[1]) + act
-        self.parameters = torch.zeros(self.sets, count, device=device)
         threads = min(torch.get_num_threads(), rows // config.minibatches // WORKER_ROWS) if cpu else 1
+        self._make_networks(state_size, max(1, threads), generator)
+        obs = spec.observation_size
+        targets = self.estimator.size if self.estimator is not None else 0
+        actor_input = self.actor_inputs + targets if targets or self.actor_inputs < obs else 0
+        self.rollout = Rollout(
+            config.rollout_steps, worlds, spec.count, obs, spec.action.size, state_size, device, actor_input, targets
+        )
+        self.observations = ObservationNorm(obs, config.obs_clip, device)
+        self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
+        self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
+        self.std = self.log_std.exp()
+        self._shuffled: Samples | None = None
+        self.explained_variance = torch.zeros((), device=device)
+
+    def _make_networks(self, state_size: int, threads: int, generator: torch.Generator) -> None:
+        c = self.config
+        spec = self.spec
+        targets = spec.target_size if c.estimator != "off" else 0
+        self.estimator: StateEstimator | None = None
+        if targets:
+            self.estimator = StateEstimator(
+                spec,
+                self.sets,
+                hidden=c.estimator_hidden,
+                activation=c.activation,
+                learning_rate=c.estimator_learning_rate,
+                max_grad_norm=c.max_grad_norm,
+                obs_clip=c.obs_clip,
+                privileged=c.estimator == "privileged",
+                generator=generator,
+                device=self.device,
+            )
+        frames = c.actor_frames or (1 if targets else spec.history)
+        self.actor_inputs = spec.frame_size * min(frames, spec.history)
+        act = spec.action.size
+        critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
+        actor = NetworkSpec(self.actor_inputs + targets, act, c.hidden, c.activation, c.network)
+        critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation)
+        self._network_specs = (actor, critic)
+        count = actor.parameter_count + critic.parameter_count + act
+        self.parameters = torch.zeros(self.sets, count, device=self.device)
         self.workers: list[Worker] = []
-        self.divide(max(1, threads))
-        first = self.workers[0]
-        self.actor = first.actor
-        self.critic = first.critic
-        self.gradients = first.gradients
+        self.divide(threads)
+        self.actor = self.workers[0].actor
+        self.critic = self.workers[0].critic
+        self.gradients = self.workers[0].gradients
         self.log_std = self.parameters[:, -act:].unsqueeze(1)
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
         self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
         self.critic.initialize(generator, 1.0)
-        self.log_std.fill_(torch.tensor(config.initial_std).log())
-        self.adam = Adam(self.parameters, self.gradients, config.max_grad_norm)
-        self.learning_rate = torch.full((self.sets, 1), config.learning_rate, device=device)
-        self.observations = ObservationNorm(obs, config.obs_clip, device)
-        self.states = ObservationNorm(state, config.obs_clip, device) if state else None
-        self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
-        seen = self.sees + told if told or self.sees < obs else 0
-        self.rollout = Rollout(config.rollout_steps, worlds, spec.count, obs, act, state, device, seen, told)
-        self.std = self.log_std.exp()
-        self._shuffled: Samples | None = None
-        self.explained_variance = torch.zeros((), device=device)
+        self.log_std.fill_(torch.tensor(c.initial_std).log())
+        self.adam = Adam(self.parameters, self.gradients, c.max_grad_norm)
+        self.learning_rate = torch.full((self.sets, 1), c.learning_rate, device=self.device)
 
     def divide(self, parts: int) -> None:
         """Have so many threads share every minibatch; the same number gives the same bits on any machine."""
         self.workers = self.workers[:parts]
         while len(self.workers) < parts:
-            self.workers.append(Worker(self.parameters, *self._sizes, self.config.activation))
-        if self.predictor is not None:
-            self.predictor.divide(parts)
-            for worker, part in zip(self.workers, self.predictor.parts, strict=True):
-                worker.predictor = part
+            self.workers.append(Worker(self.parameters, *self._network_specs))
+        if self.estimator is not None:
+            self.estimator.divide(parts)
+            for worker, part in zip(self.workers, self.estimator.workers, strict=True):
+                worker.estimator = part
 
     # Collecting
 
     def start(self, generator: torch.Generator) -> None:
-        """Begin an iteration: fresh noise, and the policy's spread as it stands now."""
+        """Begin an iteration: fresh noise, and the policy's standard deviation as it is now."""
         self.rollout.clear()
         self.rollout.noise.normal_(generator=generator)
         self.std = self.log_std.exp()
 
-    def mean_action(self, seen: Tensor) -> Tensor:
-        """The policy's mean action [N, A, D] for what it sees [N, A, K]; valid until the next call."""
-        return self.actor.forward_agents(seen)
+    def mean_action(self, actor_input: Tensor) -> Tensor:
+        """The policy's mean action [N, A, D] for inputs [N, A, K]; valid until the next call."""
+        return self.actor.forward_agents(actor_input)
 
-    def see(self, obs: Tensor, privileged_targets: Tensor | None, given: Tensor | None) -> Tensor:
-        """What the policy sees [N, A, K] of normalised observations [N, A, O] and targets [N, A, M]; see Predictor.say."""
-        seen = obs[..., obs.shape[-1] - self.sees :]
-        if self.predictor is None or privileged_targets is None:
-            return seen
-        return torch.cat((seen, self.predictor.say(obs, privileged_targets, given)), -1)
+    def actor_input(self, obs: Tensor, targets: Tensor | None, reveal_future_mask: Tensor | None) -> Tensor:
+        """Input of the policy's network [N, A, K] for normalised observations [N, A, O] and targets [N, A, M]; see
+        StateEstimator.predict."""
+        newest = obs[..., obs.shape[-1] - self.actor_inputs :]
+        if self.estimator is None or targets is None:
+            return newest
+        return torch.cat((newest, self.estimator.predict(obs, targets, reveal_future_mask)), -1)
 
     def sample(
-        self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None,
-        privileged_targets: Tensor | None = None, given: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        """Actions [N, A, D] with exploration; notes everything in row t.
+        self,
+        t: int,
+        obs: Tensor,
+        state: Tensor | None,
+        active: Tensor | None,
+        privileged_targets: Tensor | None = None,
+        reveal_future_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Actions [N, A, D] with exploration; everything goes to row t of the rollout.
 
         Args:
+            t: row.
             obs: raw observations [N, A, O].
             state: [N, S], for a central critic.
             active: [N, A] bool.
-            privileged_targets: [N, A, M] the predictor's targets; given: [N] bool, where their future is told.
+            privileged_targets: [N, A, M], of the state estimator.
+            reveal_future_mask: [N] bool, see StateEstimator.predict.
         """
         roll = self.rollout
         roll.set_active(t, active)
         if self.config.normalize_observations:
             self.observations.record(obs, active)
-        normalized = self.observations.normalize(obs, out=roll.observation[t])
+        actor_input = self.observations.normalize(obs, out=roll.observation[t])
         if self.states is not None and roll.state is not None:
             assert state is not None
             if self.config.normalize_observations:
                 self.states.record(state)
             self.states.normalize(state, out=roll.state[t])
-        if self.predictor is not None and privileged_targets is not None and roll.privileged_targets is not None:
+        targets = None
+        if self.estimator is not None and privileged_targets is not None and roll.privileged_targets is not None:
             if self.config.normalize_observations:
-                self.predictor.scale.record(privileged_targets, active)
-            privileged_targets = self.predictor.scale.normalize(privileged_targets, out=roll.privileged_targets[t])
-        if roll.seen is not None:
-            normalized = roll.seen[t].copy_(self.see(normalized, privileged_targets, given))
+                self.estimator.scale.record(privileged_targets, active)
+            targets = self.estimator.scale.normalize(privileged_targets, out=roll.privileged_targets[t])
+        if roll.actor_input is not None:
+            actor_input = roll.actor_input[t].copy_(self.actor_input(actor_input, targets, reveal_future_mask))
         std = self.std if self.sets == 1 else self.std.transpose(0, 1)
-        torch.addcmul(self.mean_action(normalized), std, roll.noise[t], out=roll.action[t])
+        torch.addcmul(self.mean_action(actor_input), std, roll.noise[t], out=roll.action[t])
         return roll.action[t].clone()
 
     def record(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict) -> None:  # type: ignore[type-arg]
-        """Note what came of the actions of row t."""
+        """Store the outcome of the actions of row t."""
         roll = self.rollout
         if reward.shape != roll.reward[t].shape:
             raise RookeryError(
@@ -323,14 +307,14 @@ class GroupLearner:
         if self.returns is not None:
             self.returns.update(returns, active)
             returns = self.returns.normalize(returns)
-        observation = critic_input
-        if roll.state is not None or roll.seen is not None:
-            observation = self.rows(roll.observation if roll.seen is None else roll.seen)
+        actor_input = critic_input
+        if roll.state is not None or roll.actor_input is not None:
+            actor_input = self.rows(roll.observation if roll.actor_input is None else roll.actor_input)
         privileged_targets = None if roll.privileged_targets is None else self.rows(roll.privileged_targets)
         log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
         action = self.rows(roll.action)
         return Samples(
-            observation, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets
+            actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets
         )
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
@@ -344,13 +328,13 @@ class GroupLearner:
             yield self._shuffled, slice(start, stop)
 
     def finish(self) -> None:
-        """End an iteration: what was observed in it counts from now on."""
+        """End an iteration: its observations count in the normalisers from now on."""
         if self.config.normalize_observations:
             self.observations.commit()
             if self.states is not None:
                 self.states.commit()
-            if self.predictor is not None:
-                self.predictor.scale.commit()
+            if self.estimator is not None:
+                self.estimator.scale.commit()
 
     def _grid(self, rows: Tensor, steps: int) -> Tensor:
         """Rows [G, R] back as [T, N, A]."""
@@ -377,18 +361,26 @@ class GroupLearner:
         """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
         out = {}
         for g in range(self.sets):
-            c, p = self.config, self.predictor
+            c = self.config
+            estimator = self.estimator
             policy = Policy(
-                self.spec.observation_size, self.spec.action.size, c.hidden, c.activation, c.obs_clip,
-                self.sees, c.predictor, 0 if p is None else p.size,
-            )  # fmt: skip
+                self.spec.observation_size,
+                self.spec.action.size,
+                () if c.network else c.hidden,
+                c.activation,
+                c.obs_clip,
+                self.actor_inputs,
+                c.estimator_hidden,
+                0 if estimator is None else estimator.size,
+                module=c.network,
+            )
             policy.mean.copy_(self.observations.mean)
             policy.std.copy_(self.observations.std)
-            self.actor.write_to(policy.layers, g)
-            if p is not None:
-                policy.target_mean.copy_(p.scale.mean)
-                policy.target_std.copy_(p.scale.std)
-                p.network.write_to(policy.predictor, g)
+            self.actor.write_to(policy.body if c.network else policy.layers, g)
+            if estimator is not None:
+                policy.target_mean.copy_(estimator.scale.mean)
+                policy.target_std.copy_(estimator.scale.std)
+                estimator.network.write_to(policy.estimator, g)
             out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy
         return out
 
@@ -400,8 +392,8 @@ class GroupLearner:
             state |= prefixed("states", self.states.state_dict())
         if self.returns is not None:
             state |= prefixed("returns", self.returns.state_dict())
-        if self.predictor is not None:
-            state |= prefixed("predictor", self.predictor.state_dict())
+        if self.estimator is not None:
+            state |= prefixed("estimator", self.estimator.state_dict())
         return state | {"threads": torch.tensor(len(self.workers))}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -414,8 +406,8 @@ class GroupLearner:
             self.states.load_state_dict(under("states", state))
         if self.returns is not None:
             self.returns.load_state_dict(under("returns", state))
-        if self.predictor is not None:
-            self.predictor.load_state_dict(under("predictor", state))
+        if self.estimator is not None:
+            self.estimator.load_state_dict(under("estimator", state))
         self.divide(int(state["threads"]))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
-Describe = Callable[[Any], dict[str, Any]]
-"""The contract of anything with `task_id`, `control_dt` and `groups`: `rookery.sim2real.contract.build_contract`."""
+Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
+"""From task id, groups and control period (s) to the contract as JSON values (`rookery.sim2real.build.describe_json`)."""
 
 CRF = 18
 """Of the videos cut out of others: the second coding then takes no more than the first did (41.2 and 40.6 dB on a film of
@@ -213,11 +212,9 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     try:
         spec = _action(read, sizes["action"])
         group = Group(1, (Term("state", sizes["observation.state"]),), spec)
-        about = SimpleNamespace(
-            task_id=f"lerobot-{read.folder.name}", control_dt=1.0 / read.fps, groups={"robot": group}
-        )
+        contract = describe(f"lerobot-{read.folder.name}", {"robot": group}, 1.0 / read.fps)
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
-        with Writer(folder, describe(about), recording, {c.name: c.declaration() for c in clips}) as writer:
+        with Writer(folder, contract, recording, {c.name: c.declaration() for c in clips}) as writer:
             for i, rows in enumerate(read.episodes(wanted)):
                 for c in clips:
                     encode(writer.video(c.name), c.episode(i), c.fps, c.width, c.height, CRF)

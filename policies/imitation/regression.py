@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.mlp import MLP, Adam, parameter_count
+from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.mlp import MLP, parameter_count
 from rookery.policies.policy import ACTIVATIONS, Policy
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.sim.errors import RookeryError, unknown

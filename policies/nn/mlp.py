@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from rookery.policies.nn.network import Network
 
 
 def parameter_count(sizes: Sequence[int]) -> int:
@@ -24,7 +26,7 @@ def parameter_count(sizes: Sequence[int]) -> int:
     return sum((i + 1) * o for i, o in pairwise(sizes))
 
 
-class MLP:
+class MLP(Network):
     """G multilayer perceptrons of one shape over views into flat vectors.
 
     Args:
@@ -36,6 +38,8 @@ class MLP:
 
     def __init__(self, parameters: Tensor, gradients: Tensor, sizes: Sequence[int], activation: str) -> None:
         self.sizes = tuple(sizes)
+        self.inputs = sizes[0]
+        self.outputs = sizes[-1]
         self.activation = activation
         self.networks = parameters.shape[0]
         self.weights, self.biases = _layers(parameters, sizes)
@@ -53,7 +57,7 @@ class MLP:
         self._minus_one = torch.tensor(-1.0, device=parameters.device)
 
     def initialize(self, generator: torch.Generator, output_gain: float, output_bias: Tensor | None = None) -> None:
-        """Orthogonal weights (gain sqrt 2, at the end `output_gain`), zero biases but for `output_bias` [out]."""
+        """Orthogonal weights of gain sqrt 2, as the interface says in the last layer, and zero biases."""
         for k, weight in enumerate(self.weights):
             gain = output_gain if k == len(self.weights) - 1 else math.sqrt(2.0)
             for g in range(self.networks):
@@ -65,10 +69,6 @@ class MLP:
             self.biases[-1].copy_(output_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs [G, R, out] for inputs [G, R, in].
-
-        The result, and what `backward` needs, stay valid until the next call.
-        """
         single = self.networks == 1
         last = len(self._w) - 1
         self._reserve(x.shape[1], x)
@@ -85,20 +85,12 @@ class MLP:
             x = self._activate(out) if k < last else out
         return x.unsqueeze(0) if single else x
 
-    def forward_agents(self, x: Tensor) -> Tensor:
-        """Outputs [N, A, out] for inputs [N, A, in]: all agents through the one network, or each through its own."""
-        n, count, size = x.shape
-        if self.networks == 1:
-            return self.forward(x.reshape(1, n * count, size)).view(n, count, -1)
-        return self.forward(x.transpose(0, 1)).transpose(0, 1)
-
-    def backward(self, delta: Tensor) -> None:
-        """Add to the gradients for d loss / d output [G, R, out] of the latest `forward`."""
-        if self.networks == 1:
-            delta = delta[0]
+    def backward(self, output_grad: Tensor, input_grad: bool = False) -> Tensor | None:
+        single = self.networks == 1
+        delta = output_grad[0] if single else output_grad
         for k in range(len(self._w) - 1, -1, -1):
             x = self._inputs[k]
-            if self.networks == 1:
+            if single:
                 self._gw[k].addmm_(x.T, delta)
             else:
                 self._gw[k].baddbmm_(x.mT, delta)
@@ -106,11 +98,15 @@ class MLP:
             if k:
                 below = self._deltas[k - 1][..., : x.shape[-2], :]
                 delta = self._activate_backward(self._product(delta, self._w[k].mT, out=below), x)
+        if not input_grad:
+            return None
+        delta = self._product(delta, self._w[0].mT)
+        return delta.unsqueeze(0) if single else delta
 
-    def write_to(self, layers: torch.nn.ModuleList, g: int) -> None:
-        """Copy the weights of network g into as many torch.nn.Linear."""
+    def write_to(self, module: nn.Module, g: int) -> None:
+        """Copy the weights of network g into a ModuleList of as many torch.nn.Linear."""
+        layers = [layer for layer in module.children() if isinstance(layer, nn.Linear)]
         for layer, weight, bias in zip(layers, self.weights, self.biases, strict=True):
-            assert isinstance(layer, torch.nn.Linear)
             layer.weight.data.copy_(weight[g].T)
             layer.bias.data.copy_(bias[g, 0])
 
@@ -154,53 +150,3 @@ def _layers(flat: Tensor, sizes: Sequence[int]) -> tuple[list[Tensor], list[Tens
         biases.append(flat[:, at + i * o : at + (i + 1) * o].view(-1, 1, o))
         at += (i + 1) * o
     return weights, biases
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) with clipping of the gradient norm, on flat parameters; nothing waits for the device.
-
-    Each of the G rows is a network of its own: its norm is clipped alone, and it has its own learning rate.
-
-    Args:
-        parameters, gradients: [G, P].
-        max_norm: limit of each row's gradient norm.
-    """
-
-    BETAS = (0.9, 0.999)
-    EPS = 1e-5
-
-    def __init__(self, parameters: Tensor, gradients: Tensor, max_norm: float) -> None:
-        self.parameters = parameters
-        self.gradients = gradients
-        self.max_norm = max_norm
-        self.first = torch.zeros_like(parameters)
-        self.second = torch.zeros_like(parameters)
-        self._work = torch.empty_like(parameters)
-        self.steps = 0
-
-    def reset(self) -> None:
-        """Forget all gradients, as at the start."""
-        self.first.zero_()
-        self.second.zero_()
-        self.steps = 0
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Both moments and the number of steps (not copied)."""
-        return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put a saved state back, in place."""
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.steps = int(state["steps"])
-
-    def step(self, learning_rate: Tensor) -> None:
-        """Clip, then descend; learning_rate [G, 1]."""
-        self.steps += 1
-        b1, b2 = self.BETAS
-        norm = torch.linalg.vector_norm(self.gradients, dim=1, keepdim=True)
-        self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp_(max=1.0))
-        self.first.lerp_(self.gradients, 1.0 - b1)
-        self.second.mul_(b2).addcmul_(self.gradients, self.gradients, value=1.0 - b2)
-        root = torch.sqrt(self.second, out=self._work).div_(math.sqrt(1.0 - b2**self.steps)).add_(self.EPS)
-        self.parameters.addcdiv_(self.first * learning_rate, root, value=-1.0 / (1.0 - b1**self.steps))

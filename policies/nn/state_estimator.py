@@ -1,14 +1,15 @@
-"""What an agent cannot measure, said by a network from what it can: its velocity, the next points of a trajectory.
+"""Auxiliary state estimator: a network that predicts from observations what a robot does not measure.
 
-    observation, H frames, normalised --+--> predictor --> M values, normalised --+
-                                        |                                         +--> actor --> action
-                                        +--> its newest frames -------------------+
+    observation, H frames, normalised --+--> estimator --> M predictions, normalised --+
+                                        |                                              +--> actor --> action
+                                        +--> its newest frames ------------------------+
 
-The predictor regresses the targets that the environment declares (specs.Group.targets), on the minibatches that the policy
-learns from but with an optimiser of its own. The actor learns from the values it saw when it acted; its loss does not
-reach the predictor. Where the agent is told the future, that takes the place of its prediction.
+The estimator regresses the targets that the environment declares (`Group.targets`: a velocity, the next points of a
+trajectory), on the minibatches that the policy learns from but with an optimiser of its own. The policy's loss does not reach
+the estimator. Where the environment reveals the future (`Env.reveal_future_mask`), the true values of the group's `future`
+targets take the place of the predictions.
 
-The idea is that of MLM's trajectory and velocity prediction (arXiv 2508.10538); facts/quadruped_arm_and_manipulation 1.1.
+The idea is that of MLM's trajectory and velocity prediction (arXiv 2508.10538).
 """
 
 from __future__ import annotations
@@ -19,120 +20,142 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.nn.mlp import MLP, Adam, parameter_count
+from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.network import Network
+from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import prefixed, under
 from rookery.sim.env import Env
 from rookery.sim.specs import Group
 
 
-def told(env: Env, group: str, everything: bool = False) -> Tensor | None:
-    """What the agents of a group are told now [N, A, M], NaN where they must predict: the argument of Policy.forward.
+def known_targets(env: Env, group: str, everything: bool = False) -> Tensor | None:
+    """The targets that agents of a group know now: the second argument of Policy.forward.
 
     Args:
-        env: the environment, see its `privileged_targets` and `reveal_future_mask`.
+        env: with `privileged_targets` and `reveal_future_mask`.
         group: its name.
-        everything: tell the whole truth in every world, which no robot knows.
+        everything: all targets in every world, which no robot knows.
 
     Returns:
-        None when nothing is told.
+        [N, A, M], NaN where the agents depend on predictions; None when they know nothing.
     """
     spec = env.groups[group]
-    given = env.reveal_future_mask
-    if not spec.targets or not (everything or (spec.future and given is not None)):
+    mask = env.reveal_future_mask
+    if not spec.targets or not (everything or (spec.future and mask is not None)):
         return None
-    truth: Tensor = env.privileged_targets[group]
+    all_targets = env.privileged_targets
+    assert all_targets is not None
+    targets = all_targets[group]
     if everything:
-        return truth
-    assert given is not None
-    out = torch.full_like(truth, torch.nan)
-    for at in (spec.target_slices()[name] for name in spec.future):
-        out[..., at] = torch.where(given[:, None, None], truth[..., at], torch.nan)
-    return out
+        return targets
+    assert mask is not None
+    known = torch.full_like(targets, torch.nan)
+    for columns in (spec.target_slices()[name] for name in spec.future):
+        known[..., columns] = torch.where(mask[:, None, None], targets[..., columns], torch.nan)
+    return known
 
 
 @dataclass
-class Part:
-    """What one thread needs to learn from its part of a minibatch: gradients of its own, weights in common."""
+class EstimatorWorker:
+    """One thread's part of learning: activations and gradients of its own, weights in common."""
 
-    network: MLP
+    network: Network
     gradients: Tensor
 
-    def learn(self, critic_input: Tensor, truth: Tensor, w: Any) -> Tensor:
-        """Add the gradients of ``sum w mean (prediction - truth)^2``, the mean over components; returns that loss [G].
+    def learn(self, critic_input: Tensor, targets: Tensor, weight: Any) -> Tensor:
+        """Add the gradients of ``sum weight mean (prediction - target)^2``, the mean over components.
 
         Args:
             critic_input: [G, R, C], whose last O components are the normalised observation.
-            truth: [G, R, M], normalised.
-            w: weight of each row [G, R], or one number.
+            targets: [G, R, M], normalised.
+            weight: of each row [G, R], or one number.
+
+        Returns:
+            that loss [G].
         """
-        error = self.network.forward(critic_input[..., -self.network.sizes[0] :]).sub_(truth)
-        loss: Tensor = (error.square().mean(-1) * w).sum(1)
-        error.movedim(-1, 0).mul_(2.0 / truth.shape[-1] * w)
+        error = self.network.forward(critic_input[..., -self.network.inputs :]).sub_(targets)
+        loss: Tensor = (error.square().mean(-1) * weight).sum(1)
+        error.movedim(-1, 0).mul_(2.0 / targets.shape[-1] * weight)
         self.network.backward(error)
         return loss
 
 
-class Predictor:
-    """One group's predictor.
+class StateEstimator:
+    """One group's state estimator with its optimiser.
 
     Args:
         spec: the group's declaration, with targets.
         sets: G, independent sets of weights.
-        config: settings.
+        hidden, activation: of the network.
+        learning_rate, max_grad_norm: of its Adam.
+        obs_clip: limit of normalised targets.
+        privileged: give the actor the true values, which no robot knows, instead of predictions.
         generator: source of the initial weights, on the CPU.
         device: where everything lives.
 
     Attributes:
         size: M, all targets together.
-        parts: one for each thread.
-        scale: running statistics of the truth [M]; the network speaks in their units.
+        workers: one for each thread.
+        scale: running statistics of the targets [M]; predictions are in their units.
     """
 
     def __init__(
-        self, spec: Group, sets: int, config: PPOConfig, generator: torch.Generator, device: torch.device
+        self,
+        spec: Group,
+        sets: int,
+        *,
+        hidden: tuple[int, ...],
+        activation: str,
+        learning_rate: float,
+        max_grad_norm: float,
+        obs_clip: float,
+        privileged: bool,
+        generator: torch.Generator,
+        device: torch.device,
     ) -> None:
-        self.config = config
+        self.privileged = privileged
         self.size = spec.target_size
-        self._sizes = (spec.observation_size, *config.predictor, self.size)
-        self.parameters = torch.zeros(sets, parameter_count(self._sizes), device=device)
-        self.scale = ObservationNorm(self.size, config.obs_clip, device)
-        self.parts: list[Part] = []
+        self._network_spec = NetworkSpec(spec.observation_size, self.size, hidden, activation)
+        self.parameters = torch.zeros(sets, self._network_spec.parameter_count, device=device)
+        self.scale = ObservationNorm(self.size, obs_clip, device)
+        self.workers: list[EstimatorWorker] = []
         self.divide(1)
-        self.network = self.parts[0].network
+        self.network = self.workers[0].network
         self.network.initialize(generator, 0.1)
-        self.adam = Adam(self.parameters, self.parts[0].gradients, config.max_grad_norm)
-        self._rate = torch.full((sets, 1), config.predictor_rate, device=device)
+        self.adam = Adam(self.parameters, self.workers[0].gradients, max_grad_norm)
+        self._learning_rate = torch.full((sets, 1), learning_rate, device=device)
         self._future = torch.zeros(self.size, dtype=torch.bool, device=device)
         for name in spec.future:
             self._future[spec.target_slices()[name]] = True
 
     def divide(self, parts: int) -> None:
         """Have so many threads share every minibatch."""
-        self.parts = self.parts[:parts]
-        while len(self.parts) < parts:
+        self.workers = self.workers[:parts]
+        while len(self.workers) < parts:
             gradients = torch.zeros_like(self.parameters)
-            self.parts.append(Part(MLP(self.parameters, gradients, self._sizes, self.config.activation), gradients))
+            self.workers.append(EstimatorWorker(self._network_spec.build(self.parameters, gradients), gradients))
 
-    def say(self, obs: Tensor, truth: Tensor, given: Tensor | None) -> Tensor:
-        """What the actor is told [N, A, M], in units of `scale`; valid until the next call.
+    def predict(self, obs: Tensor, privileged_targets: Tensor, reveal_future_mask: Tensor | None) -> Tensor:
+        """The actor's input in place of the targets [N, A, M], in units of `scale`; valid until the next call.
 
         Args:
             obs: normalised observation [N, A, O].
-            truth: normalised truth [N, A, M].
-            given: [N] bool, worlds in which the future is known; None where it never is.
+            privileged_targets: true values, normalised [N, A, M]; the result if `privileged`.
+            reveal_future_mask: [N] bool, worlds in which `future` targets are known; None where they never are.
         """
-        if self.config.predictor_mode == "truth":
-            return truth
-        said = self.network.forward_agents(obs)
-        return said if given is None else torch.where(given[:, None, None] & self._future, truth, said)
+        if self.privileged:
+            return privileged_targets
+        prediction = self.network.forward_agents(obs)
+        if reveal_future_mask is None:
+            return prediction
+        return torch.where(reveal_future_mask[:, None, None] & self._future, privileged_targets, prediction)
 
     def step(self) -> None:
-        """One step of the optimiser on the gradients of all parts."""
-        for part in self.parts[1:]:
-            self.parts[0].gradients += part.gradients
-        self.adam.step(self._rate)
+        """One step of the optimiser on the gradients of all workers."""
+        for worker in self.workers[1:]:
+            self.workers[0].gradients += worker.gradients
+        self.adam.step(self._learning_rate)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, optimiser and statistics (not copied)."""

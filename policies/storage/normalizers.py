@@ -20,6 +20,7 @@ class ObservationNorm:
     """``clip((x - mean) / std, -clip, clip)`` with the mean and standard deviation of everything committed so far.
 
     `normalize` uses the frozen statistics, `record` adds samples to the pending ones, `commit` makes those count.
+    Components that `set_statistics` fixes never change.
 
     Args:
         size: number of components O.
@@ -31,6 +32,7 @@ class ObservationNorm:
         self.clip = clip
         self.mean = torch.zeros(size, device=device)
         self.std = torch.ones(size, device=device)
+        self._fixed = torch.zeros(size, dtype=torch.bool, device=device)
         self._count = torch.zeros((), dtype=torch.float64, device=device)
         self._mean = torch.zeros(size, dtype=torch.float64, device=device)
         self._m2 = torch.zeros(size, dtype=torch.float64, device=device)
@@ -71,20 +73,32 @@ class ObservationNorm:
         self._mean += delta * (n / total)
         self._count += n
         self._pending.zero_()
-        seen = self._count > 0
-        self.mean.copy_(self._mean)
-        self.std.copy_(torch.where(seen, (self._m2 / total).sqrt().clamp(min=STD_FLOOR), 1.0))
+        known = self._count > 0
+        std = torch.where(known, (self._m2 / total).sqrt().clamp(min=STD_FLOOR), 1.0)
+        self.mean.copy_(torch.where(self._fixed, self.mean, self._mean))
+        self.std.copy_(torch.where(self._fixed, self.std, std))
 
-    def believe(self, mean: Tensor, std: Tensor, count: float) -> None:
-        """Begin with statistics [O] from elsewhere, as if they came from `count` samples."""
-        self._count.fill_(count)
-        self._mean.copy_(mean)
-        self._m2.copy_(std.double().square() * count)
-        self.commit()
+    def set_statistics(self, mean: Tensor, std: Tensor, fixed: Tensor) -> None:
+        """Fix components at statistics from elsewhere.
+
+        Args:
+            mean, std: [O], read only where `fixed`.
+            fixed: [O] bool; the other components go on as before.
+        """
+        self.mean.copy_(torch.where(fixed, mean, self.mean))
+        self.std.copy_(torch.where(fixed, std, self.std))
+        self._fixed |= fixed
 
     def state_dict(self) -> dict[str, Tensor]:
         """The committed statistics (pending ones are empty between iterations)."""
-        return {"count": self._count, "mean64": self._mean, "m2": self._m2, "mean": self.mean, "std": self.std}
+        return {
+            "count": self._count,
+            "mean64": self._mean,
+            "m2": self._m2,
+            "mean": self.mean,
+            "std": self.std,
+            "fixed": self._fixed,
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put saved statistics back, in place."""

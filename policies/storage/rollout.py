@@ -1,6 +1,6 @@
-"""What one iteration of on-policy collecting leaves behind, and the advantages computed from it.
+"""The samples of one iteration of on-policy learning, and the advantages computed from them.
 
-Time runs along the first axis: row t holds the observation o_t, the action a_t taken on it, and what came of it: reward
+Time runs along the first axis: row t holds the observation o_t, the action a_t taken on it, and its outcome: reward
 r_t, and whether the episode ended there. Environments reset in the same step, so after an end at t the observation in
 row t+1 is already the first of the next episode; the last one of the old episode arrives apart, with its own value:
 
@@ -11,6 +11,10 @@ row t+1 is already the first of the next episode; the last one of the old episod
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,14 +75,14 @@ class Rollout:
         active: [T, N, A] bool, or None as long as every agent takes part.
         terminated, truncated: [T, N] bool.
         state: normalised input of a central critic [T, N, S], or None.
-        seen: what the actor saw instead of `observation` [T, N, A, K], or None where it sees that.
-        privileged_targets: normalised targets of the predictor [T, N, A, M], or None.
+        actor_input: input of the actor's network [T, N, A, K], or None where it is `observation`.
+        privileged_targets: normalised targets of the state estimator [T, N, A, M], or None.
         finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalised.
     """
 
     def __init__(
         self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device,
-        seen: int = 0, privileged_targets: int = 0,
+        actor_input: int = 0, privileged_targets: int = 0,
     ) -> None:  # fmt: skip
         shape = (steps, worlds, agents)
         self.observation = torch.zeros(*shape, obs, device=device)
@@ -90,12 +94,12 @@ class Rollout:
         self.terminated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.state = torch.zeros(steps, worlds, state, device=device) if state else None
-        self.seen = torch.zeros(*shape, seen, device=device) if seen else None
+        self.actor_input = torch.zeros(*shape, actor_input, device=device) if actor_input else None
         self.privileged_targets = torch.zeros(*shape, privileged_targets, device=device) if privileged_targets else None
         self.finals: list[tuple[int, Tensor, Tensor, Tensor | None]] = []
 
     def set_active(self, t: int, active: Tensor | None) -> None:
-        """Note who takes part in step t, [N, A] bool; None stands for everyone."""
+        """Record who takes part in step t, [N, A] bool; None stands for everyone."""
         if active is not None:
             self._active[t].copy_(active)
             self.active = self._active
@@ -107,3 +111,51 @@ class Rollout:
         self.finals.clear()
         self.active = None
         self._active.fill_(True)
+
+
+@dataclass
+class Samples:
+    """The samples of one update, as rows [G, R, ...] of all steps, worlds and agents.
+
+    Attributes:
+        actor_input: [G, R, K].
+        critic_input: [G, R, C], the same tensor as `actor_input` unless the critic is central, or the actor gets fewer frames
+            or a state estimator's predictions.
+        action: [G, R, D].
+        log_prob: of the action under the policy that took it, without the constant [G, R].
+        advantage: [G, R].
+        value_target: in units of the critic's output [G, R].
+        value: of the critic before the update, in the same units [G, R].
+        active: [G, R] bool, or None when every row counts.
+        privileged_targets: the state estimator's regression targets [G, R, M], or None.
+    """
+
+    actor_input: Tensor
+    critic_input: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    value_target: Tensor
+    value: Tensor
+    active: Tensor | None
+    privileged_targets: Tensor | None = None
+
+    def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
+        """A copy with rows in that order [R], in `out`'s memory if given."""
+
+        def pick(name: str) -> Any:
+            rows = getattr(self, name)
+            memory = getattr(out, name) if out is not None else None
+            return None if rows is None else torch.index_select(rows, 1, order, out=memory)
+
+        actor_input = pick("actor_input")
+        critic_input = actor_input if self.critic_input is self.actor_input else pick("critic_input")
+        names = ("action", "log_prob", "advantage", "value_target", "value", "active", "privileged_targets")
+        return Samples(actor_input, critic_input, *(pick(name) for name in names))
+
+    def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
+        """Views of consecutive pieces of `rows`, each at most `size` long."""
+        for start in range(rows.start, rows.stop, size):
+            piece = slice(start, min(start + size, rows.stop))
+            views: list[Any] = [None if v is None else v[:, piece] for v in vars(self).values()]
+            yield Samples(*views)

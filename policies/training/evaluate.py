@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.state_estimator import told
+from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 
-def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
+def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) -> Act:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
         policies: by group, or by "<group>_<i>" where each agent has its own.
-        env: where they will act; they are moved to its device. Where it gives the future, policies with a predictor are
-            told it, so that the observations must be those of this environment now.
-        truth: tell policies with a predictor the truth instead of having them predict.
+        env: where they will act; they are moved to its device. A policy with a state estimator gets the targets that the
+            environment reveals now, so that the observations must be those of this environment now.
+        privileged: give a policy with a state estimator the true targets instead of its predictions.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
@@ -49,11 +50,11 @@ def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
     def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
         for name, team in teams.items():
-            given = told(env, name, truth) if team[0].targets else None
+            known = known_targets(env, name, privileged) if team[0].targets else None
             if len(team) == 1:
-                out[name] = team[0](obs[name], given)
+                out[name] = team[0](obs[name], known)
             else:
-                each = [None] * len(team) if given is None else given.unbind(1)
+                each = [None] * len(team) if known is None else known.unbind(1)
                 out[name] = torch.stack([p(obs[name][:, i], each[i]) for i, p in enumerate(team)], 1)
         return out
 
@@ -61,7 +62,9 @@ def act_with(policies: dict[str, Policy], env: Env, truth: bool = False) -> Act:
 
 
 @one_thread_each
-def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[str, Any]:
+def evaluate(
+    env: Env, act: Act, episodes: int, seed: int | None = 0, progress: Callable[[int, float], None] | None = None
+) -> dict[str, Any]:
     """Run exactly `episodes` episodes and average over them.
 
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
@@ -75,6 +78,7 @@ def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[st
         act: from observations {group: [N, A, O]} to actions {group: [N, A, D]}.
         episodes: how many.
         seed: of the episodes; None continues the environment's own streams.
+        progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
 
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
@@ -93,8 +97,11 @@ def evaluate(env: Env, act: Act, episodes: int, seed: int | None = 0) -> dict[st
     columns: dict[str, list[Tensor]] = {}
     obs, _ = env.reset(seed)
     left = int(quota.sum())
-    for _ in range(int(quota.max()) * (env.max_episode_steps + 1)):
+    most = int(quota.max()) * (env.max_episode_steps + 1)
+    for step in range(most):
         obs, _, _, _, info = env.step(act(obs))
+        if progress is not None:
+            progress(episodes - left, max((episodes - left) / episodes, step / most))
         if "episode" not in info:
             continue
         ids = info["episode"]["ids"].cpu()

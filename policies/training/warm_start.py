@@ -1,92 +1,115 @@
 """Start a training from a policy that has learned another task, or the same one under other settings.
 
-Only the policy is taken over, as exact as its observation allows: terms are matched by name, and what the other task did
-not have, a predictor's word among it, begins without influence. The critic and the exploration begin afresh: let
-`critic_warmup` updates pass before the policy moves, or a critic that knows nothing leads it astray.
+Only the policy is taken over, as exactly as its observation allows: terms are matched by name, and inputs that the other task
+did not have, a state estimator's predictions among them, begin with weights of zero. The critic and the exploration begin
+afresh: with `critic_warmup` the critic alone learns at first.
+
+The normaliser's statistics are fixed at those of the stored policy. Were they to go on, exploration would change them, and the
+policy with them although its weights stay: a component that hardly moved under the stored policy has a small standard
+deviation, which noise in the actions multiplies. A policy that opened the drawer of table-drawer-open in every episode opened
+it in none after ten updates of the critic's warm-up.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor, nn
 
+from rookery.policies.algorithms.ppo import PPO
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.nn.mlp import MLP
+from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
-
-if TYPE_CHECKING:
-    from rookery.policies.algorithms.ppo import PPO
-    from rookery.policies.policy import Policy
-
-
-KNOWN = 1e6
-"""Samples that a stored policy's normaliser stands for: as it moves on, the policy has time to follow."""
+from rookery.sim.specs import Group
 
 
 @torch.no_grad()
-def warm_start(ppo: PPO, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
-    """Put stored policies into a trainer that has not begun.
+def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group]) -> None:
+    """Put stored policies into a PPO that has not begun.
 
     Args:
+        ppo: changed in place.
         policies: by group.
-        contract: that came with them; its terms say which input is which.
+        groups: of the task that they were trained in; their terms name the inputs.
 
     Raises:
         RookeryError: a group, an action kind or a network of another shape.
     """
-    for name, agents in ppo.learners.items():
+    for name, learner in ppo.learners.items():
         policy = policies.get(name)
-        theirs = contract["groups"].get(name)
-        if policy is None or theirs is None:
+        stored = groups.get(name)
+        if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        if policy.targets or any(t["history"] > 1 for t in theirs["observation"]):
-            raise RookeryError(
-                "a policy with a history of observations or a predictor cannot be taken over from another task: "
-                "resume its own run, or start afresh."
-            )
-        frame = agents.spec.frame_size
-        history = agents.spec.history
-        if agents.sees != frame:
-            raise RookeryError(
-                f"the policy to start from sees the present, and this one the last {agents.sees // frame} observations: "
-                "give --ppo actor_frames=1, which leaves the history to critic and predictor."
-            )
-        kind = agents.spec.action.kind
-        if theirs["action"]["kind"] != kind:
-            raise RookeryError(
-                f"the policy to start from acts by {theirs['action']['kind']!r}, and this task by {kind!r}."
-            )
-        if (policy.hidden, policy.activation) != (tuple(ppo.config.hidden), ppo.config.activation):
-            raise RookeryError(
-                f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
-                f"{list(ppo.config.hidden)} with {ppo.config.activation}: give --ppo hidden and activation as there."
-            )
-        first, *rest = (layer for layer in policy.layers if isinstance(layer, torch.nn.Linear))
-        normalizes = ppo.config.normalize_observations
-        weight = (
-            first.weight if normalizes else first.weight / policy.std
-        )  # else the normaliser goes into the first layer
-        bias = first.bias if normalizes else first.bias - weight @ policy.mean
-        inputs = agents.actor.weights[0].shape[1]  # the newest frame, then what a predictor says
-        fresh = torch.zeros(inputs, weight.shape[0])
-        mean = torch.zeros(frame)
-        std = torch.ones(frame)
-        old = {t["name"]: slice(*t["slice"]) for t in theirs["observation"]}
-        scales = {t["name"]: float(t["scale"]) for t in theirs["observation"]}
-        at = 0
-        for term in agents.spec.observation:
-            here = slice(at, at + term.size)
-            there = old.get(term.name)
-            at += term.size
-            if there is not None and there.stop - there.start == term.size:
-                scale = scales[term.name] / term.scale
-                fresh[here] = weight[:, there].T * (1.0 if normalizes else scale)
-                mean[here] = policy.mean[there] / scale
-                std[here] = policy.std[there] / scale
-        if normalizes:
-            agents.observations.believe(mean.repeat(history), std.repeat(history), KNOWN)
-        for g in range(agents.sets):
-            agents.actor.weights[0][g].copy_(fresh)
-            agents.actor.biases[0][g, 0].copy_(bias)
-            for k, layer in enumerate(rest, start=1):
-                agents.actor.weights[k][g].copy_(layer.weight.T)
-                agents.actor.biases[k][g, 0].copy_(layer.bias)
+        _check_fit(ppo.config, learner, policy, stored)
+        _take_over(ppo.config, learner, policy, stored)
+
+
+def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+    """Refuse a stored policy whose network, frames or actions are not this learner's."""
+    if policy.targets or stored.history > 1:
+        raise RookeryError(
+            "a policy with a history of observations or a state estimator cannot be taken over from another task: "
+            "resume its own run, or start afresh."
+        )
+    if policy.module or config.network or policy.squash != "clip":
+        raise RookeryError(
+            "PPO starts only from a perceptron whose actions are clipped: leave --init out, or take a policy of PPO, imitation "
+            "or cloning without a network of its own."
+        )
+    frame = learner.spec.frame_size
+    if learner.actor_inputs != frame:
+        raise RookeryError(
+            f"the policy to start from takes the latest observation, and this one the last {learner.actor_inputs // frame}: "
+            "give --ppo actor_frames=1, which leaves the history to critic and state estimator."
+        )
+    kind = learner.spec.action.kind
+    if stored.action.kind != kind:
+        raise RookeryError(f"the policy to start from acts by {stored['action']['kind']!r}, and this task by {kind!r}.")
+    if (policy.hidden, policy.activation) != (tuple(config.hidden), config.activation):
+        raise RookeryError(
+            f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
+            f"{list(config.hidden)} with {config.activation}: give --ppo hidden and activation as there."
+        )
+
+
+def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+    """Copy the weights, the first layer's columns term by term, and fix the normaliser."""
+    first, *rest = (layer for layer in policy.layers if isinstance(layer, nn.Linear))
+    normalizes = config.normalize_observations
+    # Without a normaliser of its own, the learner has the stored one folded into the first layer.
+    weight = first.weight if normalizes else first.weight / policy.std
+    bias = first.bias if normalizes else first.bias - weight @ policy.mean
+    actor = learner.actor
+    assert isinstance(actor, MLP)
+    first_weight = torch.zeros(actor.inputs, weight.shape[0])  # the newest frame, then predictions
+    frame = learner.spec.frame_size
+    mean = torch.zeros(frame)
+    std = torch.ones(frame)
+    taken = torch.zeros(frame, dtype=torch.bool)
+    slices = stored.slices()
+    scales = {t.name: t.scale for t in stored.observation}
+    start = 0
+    for term in learner.spec.observation:
+        columns = slice(start, start + term.size)
+        start += term.size
+        old = slices.get(term.name)
+        if old is None or old.stop - old.start != term.size:
+            continue
+        scale = scales[term.name] / term.scale
+        first_weight[columns] = weight[:, old].T * (1.0 if normalizes else scale)
+        mean[columns] = policy.mean[old] / scale
+        std[columns] = policy.std[old] / scale
+        taken[columns] = True
+    if normalizes:
+        history = learner.spec.history
+        repeated: list[Tensor] = [x.repeat(history).to(learner.device) for x in (mean, std, taken)]
+        learner.observations.set_statistics(*repeated)
+    for g in range(learner.sets):
+        actor.weights[0][g].copy_(first_weight)
+        actor.biases[0][g, 0].copy_(bias)
+        for k, layer in enumerate(rest, start=1):
+            actor.weights[k][g].copy_(layer.weight.T)
+            actor.biases[k][g, 0].copy_(layer.bias)

@@ -23,9 +23,9 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import rotation_error
 
 DAMPING = 0.05
-"""Of the least-squares step, in the unit of the Jacobian's rows (m and rad); facts 1.2."""
+"""Of the least-squares step, in the unit of the Jacobian's rows (m and rad); as in UniLab 0.1.0's manip_loco.py."""
 MAX_STEP = 0.2
-"""Rad, largest change of a joint in one step; facts 1.2."""
+"""Rad, largest change of a joint in one step; as in UniLab 0.1.0's manip_loco.py."""
 
 
 class Place(NamedTuple):

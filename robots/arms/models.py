@@ -1,15 +1,39 @@
-"""Arms by name, as tasks' configs give them."""
+"""Arms for a quadruped's back by name, as tasks' configs give them.
+
+Your own arm is an `ArmModel`; register it and name it in a config::
+
+    from rookery.robots.arms.models import register_arm
+    register_arm(ArmModel(name="my_arm", spec=..., numbers=..., ...))
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rookery.robots.arms.airbot_play import AIRBOT_PLAY
+from rookery.robots.arms.arm import ArmModel
+from rookery.robots.arms.arx5 import ARX5
+from rookery.sim.errors import RookeryError, unknown
 
-from rookery.sim.errors import unknown
+__all__ = ["arm_names", "find_arm", "register_arm"]
 
-if TYPE_CHECKING:
-    from rookery.robots.arms.arm import ArmModel
+NO_ARM = "none"
+_ARMS: dict[str, ArmModel] = {arm.name: arm for arm in (AIRBOT_PLAY, ARX5)}
 
-NAMES = ("none", "airbot_play", "arx5")
+
+def arm_names() -> tuple[str, ...]:
+    """All names that `find_arm` takes."""
+    return (NO_ARM, *_ARMS)
+
+
+def register_arm(arm: ArmModel) -> ArmModel:
+    """Make an arm known by its name; returns it.
+
+    Raises:
+        RookeryError: another arm has that name.
+    """
+    if arm.name == NO_ARM or _ARMS.get(arm.name, arm) != arm:
+        raise RookeryError(f"the name {arm.name!r} is taken: choose another name for the arm.")
+    _ARMS[arm.name] = arm
+    return arm
 
 
 def find_arm(name: str) -> ArmModel | None:
@@ -18,11 +42,8 @@ def find_arm(name: str) -> ArmModel | None:
     Raises:
         RookeryError: no such arm.
     """
-    if name not in NAMES:
-        raise unknown("arm", name, NAMES)
-    if name == "none":
+    if name == NO_ARM:
         return None
-    from rookery.robots.arms.airbot_play import AIRBOT_PLAY
-    from rookery.robots.arms.arx5 import ARX5
-
-    return AIRBOT_PLAY if name == "airbot_play" else ARX5
+    if name not in _ARMS:
+        raise unknown("arm", name, arm_names())
+    return _ARMS[name]

@@ -13,8 +13,10 @@ from rookery.robots.drones import kernels
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
 from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import type_row
 from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
+from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
 from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.specs import ActionSpec
@@ -106,7 +108,7 @@ class Drones(Buffers):
         high = torch.tensor(self.spec.high)
         self._half = (high - low) / 2
         self._mid = low + self._half
-        self.native = world.multirotors(names)
+        self.native = multirotors_of(world, names)
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)
             return
@@ -118,7 +120,7 @@ class Drones(Buffers):
         self.buffer("setpoint", n, a, 4)
         self.buffer("rotor_params", n, a, 4)
         self._nominal_rotor = torch.tensor([1.0, 1.0, drone.tau_up, drone.tau_down])
-        if not world.rotor_lag:
+        if not world.scene.extension(Aeronautics).effects.rotor_lag:
             self._nominal_rotor[2:] = 0.0
         self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4))
         self._rows: Tensor | None = None  # [N, K, A, 4] setpoints of the K physics steps, when they differ

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import mujoco
 
 from rookery.assets.drones import quadrotor_spec
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 
@@ -46,5 +47,5 @@ def add_drone(
     """
     scene.add(lambda: drone_spec(drone, racket_radius), name, pos=pos)
     scene.inertia[f"{name}/base"] = drone.inertia
-    scene.multirotors[name] = drone
+    scene.extension(Aeronautics).drones[name] = drone
     return scene

@@ -240,7 +240,7 @@ def _export(args: Args, what: Path) -> int:
 
 def _import(args: Args, what: Path) -> int:
     from rookery.policies.datasets.lerobot_import import import_lerobot
-    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.build import describe_json
 
     out = _out(args)
 
@@ -248,7 +248,11 @@ def _import(args: Args, what: Path) -> int:
         if not args.json and (done * 10 // total > (done - 1) * 10 // total):
             print(f"{done} of {total} episodes", flush=True)
 
-    _told(args, import_lerobot(what, out, build_contract, videos=not args.no_videos, progress=progress), out)
+    _told(
+        args,
+        import_lerobot(what, out, describe_json, videos=not args.no_videos, progress=progress),
+        out,
+    )
     return 0
 
 

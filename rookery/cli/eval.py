@@ -98,10 +98,12 @@ def run(args: Args) -> int:
 
 
 def measure(env: Env, act: Act, episodes: int, seed: int) -> dict[str, Any]:
-    """What `rookery eval` tells of a policy: the figures of `evaluate` with the task's headline figure and name."""
+    """The figures of `evaluate` with the name and value of the task's headline figure; progress goes to standard error."""
+    from rookery.cli.progress import Progress
     from rookery.policies.training.evaluate import evaluate
 
-    result = {"task": env.task_id, **evaluate(env, act, episodes, seed)}
+    with Progress("episodes", episodes) as progress:
+        result = {"task": env.task_id, **evaluate(env, act, episodes, seed, progress)}
     name = env.headline
     return result | {"metric_name": name, "metric": result["metrics"].get(name)}
 

@@ -58,7 +58,7 @@ def run(args: Args) -> int:
     export_bundle(policies, contract, args.out)
     files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}
     if args.json:
-        print_json({"bundle": str(args.out), "task": contract["task_id"], "files": files})
+        print_json({"bundle": str(args.out), "task": contract.task_id, "files": files})
         return 0
     print(f"exported {contract['task_id']} to {args.out}")
     for name, size in files.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from rookery.cli.options import Json, print_json
+from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
   rookery list
@@ -23,10 +25,17 @@ def run(args: Args) -> int:
     """Print the tasks."""
     from rookery.listing import describe, list_tasks
 
-    tasks = [describe(task) for task in list_tasks()]
+    tasks = []
+    broken = 0
+    for name in list_tasks():
+        try:
+            tasks.append(describe(name))
+        except RookeryError as e:  # a task of another package that fails to load: the others are still shown
+            broken += 1
+            print(f"rookery: {e}", file=sys.stderr)
     if args.json:
         print_json([task.to_json() for task in tasks])
-        return 0
+        return 2 if broken else 0
     from rich.console import Console
     from rich.table import Table
 
@@ -42,4 +51,4 @@ def run(args: Args) -> int:
             ", ".join(task.engines),
         )
     Console().print(table)
-    return 0
+    return 2 if broken else 0

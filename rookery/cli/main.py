@@ -15,9 +15,10 @@ from rookery.cli.options import parse
 from rookery.sim.errors import RookeryError, unknown
 
 COMMANDS = {
+    "new": "write a project with a task or robot of your own",
     "list": "every task: agents, observation and action sizes, engines",
     "train": "learn a policy, with live progress; makes a run folder",
-    "play": "film a policy",
+    "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "export": "write the bundle for hardware, or check one",

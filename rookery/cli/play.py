@@ -1,4 +1,4 @@
-"""`rookery play`: film a policy."""
+"""`rookery play`: make a video of a policy."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ EXAMPLES = """
   rookery play drone-hover --controller pid --out pid.mp4
 """
 
+FPS = 30
+"""Frames per second of a video."""
+
 
 @dataclass(frozen=True)
 class Args:
-    """Film a policy: MP4 or GIF with target markers, trail and a small overlay; without a screen, too."""
+    """Make a video of a policy: MP4 or GIF with target markers, trail and a small overlay. No screen is needed."""
 
     run: Run
     out: Annotated[
-        Path | None, tyro.conf.arg(metavar="FILE", help="Film, .mp4 or .gif; film.mp4 in the run folder if left out.")
+        Path | None, tyro.conf.arg(metavar="FILE", help="Video, .mp4 or .gif; by default video.mp4 in the run folder.")
     ] = None
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help="Simulated time; one episode if left out.")] = None
     camera: Annotated[
@@ -50,7 +53,9 @@ class Args:
         640,
         480,
     )
-    sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the film as well, .png.")] = None
+    sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the video as well, .png.")] = (
+        None
+    )
     task: OtherTask = None
     engine: Engine = None
     set: Annotated[
@@ -65,9 +70,10 @@ class Args:
 
 
 def run(args: Args) -> int:
-    """Film."""
+    """Make the video."""
     if args.seconds is not None:
         positive("--seconds", args.seconds)
+    from rookery.cli.progress import Progress
     from rookery.runs import open_env
     from rookery.sim.rendering.video import contact_sheet, film
 
@@ -82,11 +88,15 @@ def run(args: Args) -> int:
         randomize=args.randomize,
         fixed=numbers(args.set, "--set"),
     )
-    out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "film.mp4")
+    out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "video.mp4")
     seconds = args.seconds or env.max_episode_steps * env.control_dt
     width, height = args.size
     try:
-        made = film(env, act, out, seconds=seconds, camera=args.camera, width=width, height=height, seed=args.seed)
+        with Progress("frames", round(seconds * FPS)) as progress:
+            made = film(
+                env, act, out, seconds=seconds, fps=FPS, camera=args.camera, width=width, height=height,
+                seed=args.seed, progress=progress,
+            )  # fmt: skip
     finally:
         env.close()
     if args.sheet is not None:
@@ -95,7 +105,7 @@ def run(args: Args) -> int:
         story = {"story": env.event_log(0)}
         print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None} | story)
         return 0
-    print(f"filmed {made.seconds:.1f} s with {made.backend}: {made.path}")
+    print(f"video of {made.seconds:.1f} s, drawn with {made.backend}: {made.path}")
     if args.sheet is not None:
         print(f"contact sheet: {args.sheet}")
     for line in env.event_log(0):

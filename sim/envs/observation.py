@@ -41,10 +41,11 @@ class ObservationPipeline(Buffers):
     def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
         super().__init__()
         self.terms = group.observation
-        self._names = frozenset(group.terms())
+        self._names = frozenset(t.name for t in group.observation)
         self.rng = rng
         size = group.frame_size
-        self._scale, self._noise, self._bias = self._column("scale"), self._column("noise"), self._column("bias")
+        self._scale = torch.tensor([0.0 if t.hidden else float(t.scale) for t in self.terms for _ in range(t.size)])
+        self._noise, self._bias = self._column("noise"), self._column("bias")
         self._clip = self._column("clip")
         self._scaled = bool((self._scale != 1).any())
         self._clipped = bool(torch.isfinite(self._clip).any())
@@ -149,12 +150,14 @@ class CleanPipeline(Buffers):
         return self.frames.flatten(2) if self.history > 1 else self._frame(terms)
 
     def _frame(self, terms: dict[str, Tensor]) -> Tensor:
-        return torch.cat([(terms[t.name] * t.scale).clamp(-t.clip, t.clip) for t in self.terms], dim=-1)
+        parts = [(terms[t.name] * (0.0 if t.hidden else t.scale)).clamp(-t.clip, t.clip) for t in self.terms]
+        return torch.cat(parts, dim=-1)
 
 
 def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
-    """[N, A, M] true values of a group's targets, scaled and clipped."""
-    _check_names(terms, frozenset(t.name for t in declared), "has targets")
+    """[N, A, M] true values of a group's targets, scaled and clipped; `terms` may have others too."""
+    if not {t.name for t in declared} <= terms.keys():
+        raise RookeryError(f"the task has targets {sorted(terms)} but declares {sorted(t.name for t in declared)}.")
     x = _joined(terms, declared)
     start = 0
     for t in declared:
@@ -176,7 +179,7 @@ def check_terms(
     task: str, terms: dict[str, Tensor], declared: tuple[Term, ...], shape: tuple[int, int], what: str = "observation"
 ) -> None:
     """Refuse observations or targets that do not fit their declaration (called once, when an environment is made)."""
-    giver = "observe()" if what == "observation" else "privileged_targets()"
+    giver = "observe()" if what == "observation" else "observe_privileged()"
     for t in declared:
         if t.name not in terms:
             raise RookeryError(f"task {task!r} declares the {what} {t.name!r} but {giver} does not give it.")

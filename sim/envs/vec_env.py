@@ -135,11 +135,12 @@ class VecEnv(Buffers, Env):
         self.task.reset(self._all)
         self.world.forward()
         for g, terms in self.task.observe().items():
-            shape = (self.num_envs, self.groups[g].count)
-            check_terms(self.task_id, terms, tuple(self.groups[g].terms().values()), shape)
-        targets = self.task.privileged_targets() or {}
+            check_terms(self.task_id, terms, self.groups[g].observation, (self.num_envs, self.groups[g].count))
+        privileged = self.task.observe_privileged()
         for g, s in self.groups.items():
-            check_terms(self.task_id, targets.get(g, {}), s.targets, (self.num_envs, s.count), "target")
+            shape = (self.num_envs, s.count)
+            check_terms(self.task_id, privileged.get(g, {}), s.targets, shape, "target")
+            check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
         state = self.task.state()
         if state is not None:
             self.state_size = state.shape[1]
@@ -192,8 +193,7 @@ class VecEnv(Buffers, Env):
         if self._record is not None:
             self._record("observation", self._terms)
         self._ready = True
-        for g, clean in self._clean:
-            clean.restart(self._all, self._terms[g])
+        self._push_sets(self._all)
         return {g: p.restart(self._all, self._terms[g]) for g, p in self._pipelines.items()}, {}
 
     def _begin(self, ids: Tensor) -> None:
@@ -235,8 +235,7 @@ class VecEnv(Buffers, Env):
             self._record("reward", terms)
             self._record("observation", self._terms)
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}
-        for g, clean in self._clean:
-            clean.push(self._terms[g])
+        self._push_sets(None)
         info: dict[str, Any] = {"events": self.task.events()} if self.event_names else {}
         if done.any():
             obs, ended = self._finish(done.nonzero().squeeze(1), obs, cause)
@@ -254,8 +253,7 @@ class VecEnv(Buffers, Env):
         fresh = {g: o.clone() for g, o in obs.items()}
         for g, p in self._pipelines.items():
             fresh[g][ids] = p.restart(ids, self._terms[g])
-        for g, clean in self._clean:
-            clean.restart(ids, self._terms[g])
+        self._push_sets(ids)
         return fresh, info
 
     def _diverged(self, ids: Tensor, reward: dict[str, Tensor], cause: Tensor) -> None:
@@ -277,7 +275,23 @@ class VecEnv(Buffers, Env):
         for g, sets in self._sets.items():
             if name not in sets:
                 raise unknown(f"observation set of group {g!r} of {self.task_id}", name, sets)
-        return {g: sets[name].read(self._terms[g]) for g, sets in self._sets.items()}
+        values = self._all_terms()
+        return {g: sets[name].read(values[g]) for g, sets in self._sets.items()}
+
+    def _all_terms(self) -> dict[str, dict[str, Tensor]]:
+        privileged = self.task.observe_privileged()
+        return {g: {**privileged.get(g, {}), **terms} for g, terms in self._terms.items()}
+
+    def _push_sets(self, ids: Tensor | None) -> None:
+        """Take a control step into the sets that have a history, or the first one of new episodes in the worlds `ids`."""
+        if not self._clean:
+            return
+        values = self._all_terms()
+        for g, clean in self._clean:
+            if ids is None:
+                clean.push(values[g])
+            else:
+                clean.restart(ids, values[g])
 
     @property
     def active(self) -> dict[str, Tensor] | None:
@@ -285,10 +299,11 @@ class VecEnv(Buffers, Env):
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
-        values = self.task.privileged_targets()
-        if values is None:
+        groups = {g: s for g, s in self.groups.items() if s.targets}
+        if not groups:
             return None
-        return {g: target_values(values[g], s.targets) for g, s in self.groups.items() if s.targets}
+        values = self.task.observe_privileged()
+        return {g: target_values(values[g], s.targets) for g, s in groups.items()}
 
     @property
     def reveal_future_mask(self) -> Tensor | None:

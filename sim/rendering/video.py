@@ -51,6 +51,7 @@ def film(
     overlay: bool = True,
     seed: int | None = None,
     backend: str = "auto",
+    progress: Callable[[int, float], None] | None = None,
 ) -> Film:
     """Reset `env`, let `act` control it for `seconds` of its own time, and write what happens in one of its worlds.
 
@@ -70,6 +71,7 @@ def film(
         overlay: write task, time, episode and metrics into the picture.
         seed: passed to ``env.reset``.
         backend: "auto", "opengl" or "software".
+        progress: called before every frame with the frames finished and their share of all.
 
     Raises:
         RookeryError: unknown suffix or camera, sizes that cannot be, a place that cannot be written, no renderer.
@@ -87,6 +89,8 @@ def film(
         observation, _ = env.reset(seed)
         steps = 0
         for k in range(total):
+            if progress is not None:
+                progress(k, k / total)
             # Half a step of grace: 1 / fps and control_dt are not exact in binary.
             while (steps + 0.5) * env.control_dt < k / fps:
                 observation, _, _, _, info = env.step(act(observation))

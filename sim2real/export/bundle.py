@@ -14,20 +14,24 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import fingerprint, with_networks, write_contract
+from rookery.sim2real.compatibility import with_networks
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.onnx import export_onnx
 
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+
 BUNDLE_FILE = re.compile(r"contract\.json|policy(_[\w-]+)?\.(onnx|c|h)|golden(_[\w-]+)?\.npz")
 
 
-def bundle_files(contract: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def bundle_files(contract: Contract) -> dict[str, dict[str, str]]:
     """By group, the file names of its "onnx", "c", "h" and "golden"."""
-    groups = list(contract["groups"])
+    groups = list(contract.groups)
     out = {}
     for group in groups:
         suffix = f"_{group}" if len(groups) > 1 else ""
@@ -37,7 +41,7 @@ def bundle_files(contract: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def export_bundle(
-    policies: Mapping[str, Any], contract: Mapping[str, Any], folder: Path | str, prefix: str = "rookery"
+    policies: Mapping[str, Policy], contract: Contract, folder: Path | str, prefix: str = "rookery"
 ) -> Path:
     """Write the bundle of a run. The folder appears complete or not at all; an older bundle in its place is replaced.
 
@@ -56,14 +60,14 @@ def export_bundle(
     """
     contract = with_networks(contract, policies)
     with _new_folder(Path(folder)) as inside:
-        write_contract(contract, inside / "contract.json")
+        contract.write(inside / "contract.json")
         for group, files in bundle_files(contract).items():
             policy = policies[group]
             names = f"{prefix}_{group.replace('-', '_')}" if len(policies) > 1 else prefix
             code, header = c_source(contract, group, policy_arrays(policy), names, files["h"])
             (inside / files["c"]).write_text(code, encoding="ascii")
             (inside / files["h"]).write_text(header, encoding="ascii")
-            write_golden(policy, fingerprint(contract), inside / files["golden"])
+            write_golden(policy, contract.fingerprint, inside / files["golden"])
             export_onnx(policy, contract, group, inside / files["onnx"])
     return Path(folder)
 

@@ -8,6 +8,7 @@ nobody copies a scale by hand.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import fingerprint
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.stages import Stages
+from rookery.sim2real.schema import CONVENTIONS
 
 Array = NDArray[np.float32]
 LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
@@ -25,7 +28,7 @@ LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 
 def policy_arrays(policy: Any) -> dict[str, Array]:
     """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
-    predictor also target_mean, target_std [M], predictor.N.weight, predictor.N.bias.
+    state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias.
 
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
@@ -41,9 +44,7 @@ def policy_arrays(policy: Any) -> dict[str, Array]:
     return arrays
 
 
-def c_source(
-    contract: Mapping[str, Any], group: str, arrays: Mapping[str, Array], prefix: str, header: str
-) -> tuple[str, str]:
+def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix: str, header: str) -> tuple[str, str]:
     """The texts of the C file and of its header.
 
     Args:
@@ -51,7 +52,7 @@ def c_source(
         group: agent group.
         arrays: from `policy_arrays`.
         prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
-            history also ``<prefix>_remember``, with a predictor ``<prefix>_predict`` and ``<prefix>_policy_given``.
+            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_given``.
         header: file name of the header.
 
     Raises:
@@ -59,25 +60,26 @@ def c_source(
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", prefix):
         raise RookeryError(f"{prefix!r} cannot begin C names: use letters, digits and underscores, a letter first.")
-    return _code(contract["groups"][group], arrays, prefix, header), _header(contract, group, prefix)
+    return _code(contract.groups[group], arrays, prefix, header), _header(contract, group, prefix)
 
 
-def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
-    spec = contract["groups"][group]
+def _header(contract: Contract, group: str, prefix: str) -> str:
+    declared = contract.groups[group]
+    spec = declared.spec
     upper = prefix.upper()
-    network = spec["network"]
-    stages = Stages(spec)
-    low, high = (f"{s:g}" for s in contract["assumed_delay"])
+    network = declared.trained
+    stages = Stages(declared)
+    low, high = (f"{s:g}" for s in contract.assumed_delay)
     delay = low if low == high else f"{low} to {high}"
     guard = f"{upper}_POLICY_H"
-    world, body, quaternion = (_c(contract["conventions"][n]) for n in ("world_frame", "body_frame", "quaternion"))
+    world, body, quaternion = (_c(CONVENTIONS[n]) for n in ("world_frame", "body_frame", "quaternion"))
     return f"""/*
- * {_c(contract["task_id"])}, agent group {_c(group)}: a policy exported by Rookery {_c(contract["rookery_version"])}.
+ * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
  *
- * {stages.shape}, {network["activation"]}; observation normaliser and final clip included.
+ * {stages.shape}, {network.activation}; observation normaliser and final {network.squash} included.
  * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {stages.stack} bytes.
  *
- * Call it every {contract["control_dt"]:g} s. Assumed delay from measurement to actuation: {delay} s.
+ * Call it every {contract.control_dt:g} s. Assumed delay from measurement to actuation: {delay} s.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
@@ -86,32 +88,32 @@ def _header(contract: Mapping[str, Any], group: str, prefix: str) -> str:
  *     {prefix}_command(action, command); actions -> physical commands in the units below
  *
  * {_observation_title(stages)}[i] = clip(raw[i] * scale, -clip, clip):
-{_observation_table(spec["observation"])}
+{_observation_table(spec.observation)}
 {_target_lines(spec, stages)} *
- * Action, kind "{_c(spec["action"]["kind"])}", -1 stands for low and +1 for high:
-{_action_table(spec)}{_actuator_line(spec)}
+ * Action, kind "{_c(spec.action.kind)}", -1 stands for low and +1 for high:
+{_action_table(spec.action)}{_actuator_line(declared)}
  */
 #ifndef {guard}
 #define {guard}
 
-#define {upper}_POLICY_OBSERVATIONS {network["observation_size"]}
-#define {upper}_POLICY_ACTIONS {network["action_size"]}
-{_more_sizes(stages, upper)}#define {upper}_POLICY_CONTROL_DT {literal(contract["control_dt"])} /* s */
+#define {upper}_POLICY_OBSERVATIONS {network.observation_size}
+#define {upper}_POLICY_ACTIONS {network.action_size}
+{_more_sizes(stages, upper)}#define {upper}_POLICY_CONTROL_DT {literal(contract.control_dt)} /* s */
 /* SHA-256 of the contract these files were exported with. */
-#define {upper}_POLICY_CONTRACT "{fingerprint(contract)}"
+#define {upper}_POLICY_CONTRACT "{contract.fingerprint}"
 
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
 /* The network. */
-void {prefix}_policy(const float obs[{network["observation_size"]}], float action[{network["action_size"]}]);
+void {prefix}_policy(const float obs[{network.observation_size}], float action[{network.action_size}]);
 
-/* Raw measurements, in the units and frames above, to what the network sees. Both may be the same array. */
+/* Raw measurements, in the units and frames above, to the network's input. Both may be the same array. */
 void {prefix}_observe(const float raw[{stages.frame}], float {_frame(stages)}[{stages.frame}]);
 
 /* Actions in [-1, 1] to physical commands. action and command may be the same array. */
-void {prefix}_command(const float action[{network["action_size"]}], float command[{network["action_size"]}]);
+void {prefix}_command(const float action[{network.action_size}], float command[{network.action_size}]);
 {stages.declarations(prefix)}
 #ifdef __cplusplus
 }}
@@ -128,7 +130,7 @@ def _frame(stages: Stages) -> str:
 
 def _observe_lines(stages: Stages, prefix: str) -> str:
     call = f"{prefix}_observe(raw, {_frame(stages)});"
-    text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> what the network sees"
+    text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> the network's input"
     if stages.history > 1:
         text += f"\n *     {prefix}_remember(frame, obs);     the latest {stages.history} frames, oldest first"
     return text
@@ -138,11 +140,13 @@ def _observation_title(stages: Stages) -> str:
     return "Observation, obs" if stages.history == 1 else f"One of the {stages.history} frames of an observation, frame"
 
 
-def _target_lines(spec: Mapping[str, Any], stages: Stages) -> str:
+def _target_lines(spec: Group, stages: Stages) -> str:
     if not stages.targets:
         return ""
-    table = _observation_table(spec["targets"])
-    return f" *\n * What the predictor says of these, targets[i] = clip(raw[i] * scale, -clip, clip):\n{table}\n"
+    table = _observation_table(spec.targets)
+    return (
+        f" *\n * The state estimator's predictions of these, targets[i] = clip(raw[i] * scale, -clip, clip):\n{table}\n"
+    )
 
 
 def _more_sizes(stages: Stages, upper: str) -> str:
@@ -150,21 +154,22 @@ def _more_sizes(stages: Stages, upper: str) -> str:
     return frame + (f"#define {upper}_POLICY_TARGETS {stages.targets}\n" if stages.targets else "")
 
 
-def _observation_table(terms: Sequence[Mapping[str, Any]]) -> str:
+def _observation_table(terms: Sequence[Term]) -> str:
     rows = [("index", "term", "unit", "frame", "scale", "clip")]
+    start = 0
     for t in terms:
-        start, stop = t["slice"]
-        index = f"{start}" if t["size"] == 1 else f"{start}..{stop - 1}"
-        clip = "none" if t["clip"] is None else f"{t['clip']:.9g}"
-        rows.append((index, t["name"], t["unit"], t["frame"] or "-", f"{t['scale']:.9g}", clip))
+        index = f"{start}" if t.size == 1 else f"{start}..{start + t.size - 1}"
+        clip = "none" if math.isinf(t.clip) else f"{t.clip:.9g}"
+        rows.append((index, t.name, t.unit, t.frame or "-", f"{t.scale:.9g}", clip))
+        start += t.size
     return _table(rows)
 
 
-def _action_table(spec: Mapping[str, Any]) -> str:
-    a = spec["action"]
+def _action_table(action: ActionSpec) -> str:
     rows = [("index", "name", "unit", "low", "high", "neutral")]
-    for i, name in enumerate(a["names"]):
-        rows.append((str(i), name, a["units"][i], *(f"{a[k][i]:.9g}" for k in ("low", "high", "neutral"))))
+    columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
+    for i, (name, unit, *numbers) in enumerate(columns):
+        rows.append((str(i), name, unit, *(f"{x:.9g}" for x in numbers)))
     return _table(rows)
 
 
@@ -175,23 +180,24 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f" *     {line}" for line in lines)
 
 
-def _actuator_line(spec: Mapping[str, Any]) -> str:
-    order = ", ".join(_c(name) for name in spec["actuators"])
+def _actuator_line(group: ContractGroup) -> str:
+    order = ", ".join(_c(name) for name in group.actuators)
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
 
 
-def _code(spec: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, header: str) -> str:
-    network = spec["network"]
-    terms = spec["observation"]
-    action = spec["action"]
-    stages = Stages(spec)
-    scale = np.repeat([t["scale"] for t in terms], [t["size"] for t in terms])
-    clip = np.repeat([LIMIT if t["clip"] is None else t["clip"] for t in terms], [t["size"] for t in terms])
-    half = [(h - w) / 2.0 for w, h in zip(action["low"], action["high"], strict=True)]
+def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str) -> str:
+    network = group.trained
+    terms = group.spec.observation
+    action = group.spec.action
+    stages = Stages(group)
+    sizes = [t.size for t in terms]
+    scale = np.repeat([t.scale for t in terms], sizes)
+    clip = np.repeat([min(t.clip, LIMIT) for t in terms], sizes)
+    half = [(high - low) / 2.0 for low, high in zip(action.low, action.high, strict=True)]
     tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]
-    tables += [("action_low", np.asarray(action["low"])), ("action_half", np.asarray(half))]
+    tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
     tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
-    for stage, c_name in (("layers", ""), ("predictor", "predictor_")):
+    for stage, c_name in (("layers", ""), ("estimator", "estimator_")):
         for i in range(sum(name.startswith(stage) for name in arrays) // 2):
             tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
     return "\n".join(
@@ -199,8 +205,8 @@ def _code(spec: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, hea
             f'/* Written by Rookery; {header} says what it is. */\n#include <math.h>\n\n#include "{header}"\n',
             *(_const(name, values) for name, values in tables),
             _HELPERS,
-            _ACTIVATION[network["activation"]] if network["hidden"] or network.get("predictor") else "",
-            stages.functions(prefix, literal(network["obs_clip"])),
+            _ACTIVATION[network.activation] if network.hidden or network.estimator else "",
+            stages.functions(prefix, literal(network.obs_clip)),
             _scaling_functions(stages, prefix),
         ]
     )

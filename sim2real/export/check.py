@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import differences, fingerprint, read_contract
+from rookery.sim2real.compatibility import differences
+from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.native import NativePolicy, read_header
 from rookery.sim2real.export.onnx import CONTRACT_KEY, GIVEN, GROUP_KEY, INPUT, OUTPUT
@@ -31,7 +32,7 @@ LEAST = 1000
 
 @dataclass(frozen=True)
 class Golden:
-    """Observations [n, O] and the torch policy's actions [n, D], float32; with a predictor the targets that it is told
+    """Observations [n, O] and the torch policy's actions [n, D], float32; with a state estimator the known targets
     [n, M], as `given`."""
 
     observations: Array
@@ -69,11 +70,11 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float
     return result
 
 
-def read_bundle_contract(folder: Path) -> dict[str, Any]:
+def read_bundle_contract(folder: Path) -> Contract:
     """The contract of a bundle folder, with a sentence when the folder is none or lacks a file."""
     if not folder.is_dir():
         raise RookeryError(f"{folder} is not a folder: give the folder that `rookery export RUN --out DIR` wrote.")
-    contract = read_contract(folder)
+    contract = Contract.read(folder)
     for files in bundle_files(contract).values():
         for name in files.values():
             if not (folder / name).is_file():
@@ -81,7 +82,7 @@ def read_bundle_contract(folder: Path) -> dict[str, Any]:
     return contract
 
 
-def read_golden(path: Path, contract: Mapping[str, Any], group: str) -> Golden:
+def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     """The golden vectors of a group, checked against its contract.
 
     Raises:
@@ -93,9 +94,9 @@ def read_golden(path: Path, contract: Mapping[str, Any], group: str) -> Golden:
             mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
-    network = contract["groups"][group]["network"]
+    network = contract.groups[group].trained
     n = len(golden.observations)
-    wanted = ((n, network["observation_size"]), (n, network["action_size"]))
+    wanted = ((n, network.observation_size), (n, network.action_size))
     if (golden.observations.shape, golden.actions.shape) != wanted:
         given = f"{golden.observations.shape} and {golden.actions.shape}"
         raise RookeryError(
@@ -105,18 +106,18 @@ def read_golden(path: Path, contract: Mapping[str, Any], group: str) -> Golden:
         raise RookeryError(f"{path} must hold at least {LEAST} float32 observations and actions: {AGAIN}.")
     if not (np.isfinite(golden.observations).all() and np.isfinite(golden.actions).all()):
         raise RookeryError(f"{path} holds numbers that are not finite: {AGAIN}.")
-    if mark != fingerprint(contract):
+    if mark != contract.fingerprint:
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return golden
 
 
-def read_given(path: Path, contract: Mapping[str, Any], group: str, golden: Golden) -> list[Golden]:
-    """The golden vectors of a policy with a predictor that is told some of the targets; none of one without.
+def read_given(path: Path, contract: Contract, group: str, golden: Golden) -> list[Golden]:
+    """The golden vectors of a policy with a state estimator where some targets are known; none of one without.
 
     Raises:
         RookeryError: when they are missing or of other sizes.
     """
-    targets = contract["groups"][group]["network"].get("targets", 0)
+    targets = contract.groups[group].trained.targets
     if not targets:
         return []
     try:
@@ -148,7 +149,7 @@ def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> floa
     return worst
 
 
-def _open_onnx(path: Path, contract: Mapping[str, Any], group: str) -> Any:
+def _open_onnx(path: Path, contract: Contract, group: str) -> Any:
     """An ONNX Runtime session whose sizes and metadata agree with the contract."""
     try:
         import onnxruntime as ort  # type: ignore[import-untyped]
@@ -168,12 +169,12 @@ def _open_onnx(path: Path, contract: Mapping[str, Any], group: str) -> Any:
         raise RookeryError(f"{path} carries no Rookery contract in its metadata: {AGAIN}.") from e
     if meta.get(GROUP_KEY) != group:
         raise RookeryError(f"{path} is the policy of group {meta.get(GROUP_KEY)!r}, not of {group!r}: {AGAIN}.")
-    found = differences(contract, inner)
-    if found or fingerprint(contract) != fingerprint(inner):
+    found = differences(contract.to_json(), inner)
+    if found or contract.fingerprint != fingerprint_of(inner):
         line, ours, theirs = found[0] if found else ("(some line)", "one thing", "another")
         raise RookeryError(f"contract line {line} is {ours!r} in contract.json and {theirs!r} in {path}: {AGAIN}.")
-    network = contract["groups"][group]["network"]
-    wanted = [(INPUT, [1, network["observation_size"]]), (OUTPUT, [1, network["action_size"]])]
+    network = contract.groups[group].trained
+    wanted = [(INPUT, [1, network.observation_size]), (OUTPUT, [1, network.action_size])]
     given = [(t.name, list(t.shape)) for t in (*session.get_inputs(), *session.get_outputs())]
     if given != wanted:
         raise RookeryError(f"{path} takes and gives {given}, and the contract wants {wanted}: {AGAIN}.")
@@ -189,29 +190,29 @@ def _check_onnx(session: Any, golden: Golden, tolerance: float, path: Path) -> f
     return compare(answer, golden, tolerance, path)
 
 
-def check_header(path: Path, contract: Mapping[str, Any], group: str) -> Any:
+def check_header(path: Path, contract: Contract, group: str) -> Any:
     """The facts of a header that agree with the contract.
 
     Raises:
         RookeryError: when they do not.
     """
     header = read_header(path)
-    network = contract["groups"][group]["network"]
+    network = contract.groups[group].trained
     given = (header.observations, header.actions, header.frame, header.targets)
-    frame = sum(t["size"] for t in contract["groups"][group]["observation"])
-    wanted = (network["observation_size"], network["action_size"], frame, network.get("targets", 0))
+    frame = contract.groups[group].spec.frame_size
+    wanted = (network.observation_size, network.action_size, frame, network.targets or 0)
     if given != wanted:
         raise RookeryError(
             f"{path} is for {given} observations, actions, components of a frame and targets, and the contract for "
             f"{wanted}: {AGAIN}."
         )
-    if header.fingerprint != fingerprint(contract):
+    if header.fingerprint != contract.fingerprint:
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return header
 
 
 def _check_c(
-    folder: Path, files: Mapping[str, str], contract: Mapping[str, Any], group: str, golden: Sequence[Golden],
+    folder: Path, files: Mapping[str, str], contract: Contract, group: str, golden: Sequence[Golden],
     tolerance: float,
 ) -> float:  # fmt: skip
     """Compile the C, compare the network with the golden actions and the scaling functions with the contract."""
@@ -224,26 +225,27 @@ def _check_c(
             obs = g.observations
             answer = native.policy(obs) if g.given is None else native.policy_given(obs, g.given)
             worst = max(worst, compare(answer, g, tolerance, source))
-        _check_scaling(native, contract["groups"][group], source)
+        _check_scaling(native, contract.groups[group], source)
     return worst
 
 
-def _check_scaling(native: NativePolicy, spec: Mapping[str, Any], source: Path) -> None:
+def _check_scaling(native: NativePolicy, group: ContractGroup, source: Path) -> None:
     """`observe` and `command` of the C against the contract's scales, clips and limits."""
     rng = np.random.default_rng(0)
-    sizes = [t["size"] for t in spec["observation"]]
-    scale = np.repeat([t["scale"] for t in spec["observation"]], sizes)
-    clip = np.repeat([np.inf if t["clip"] is None else t["clip"] for t in spec["observation"]], sizes)
+    terms = group.spec.observation
+    sizes = [t.size for t in terms]
+    scale = np.repeat([t.scale for t in terms], sizes)
+    clip = np.repeat([t.clip for t in terms], sizes)
     raw = (rng.standard_normal((100, scale.size)) * 10.0).astype(np.float32)
     seen = np.clip(raw * scale, -clip, clip)
     action = rng.uniform(-1.5, 1.5, (100, native.actions)).astype(np.float32)
-    low = np.array(spec["action"]["low"])
-    high = np.array(spec["action"]["high"])
+    low = np.array(group.spec.action.low)
+    high = np.array(group.spec.action.high)
     command = low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
     span = np.maximum(np.abs(low), np.abs(high))
     same = np.allclose(native.observe(raw), seen, rtol=1e-5, atol=0.0)
     if not (same and (np.abs(native.command(action) - command) <= 1e-5 * span).all()):
         raise RookeryError(f"{source} scales observations or actions otherwise than the contract says: {AGAIN}.")
-    history = spec["observation"][0]["history"]
+    history = group.spec.history
     if history > 1 and not np.array_equal(native.remember(raw), raw[-history:].ravel()):
         raise RookeryError(f"{source} stacks frames otherwise than the contract says: {AGAIN}.")

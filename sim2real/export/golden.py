@@ -40,7 +40,7 @@ def golden_observations(mean: Array, std: Array, obs_clip: float, seed: int = 0)
 def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> None:
     """Write `observations` [n, O], `actions` [n, D] (torch, float32, CPU) and the contract's `fingerprint` as .npz.
 
-    With a predictor also `given` [n, M], half of it NaN, and `given_actions` [n, D], the answers where that is told.
+    With a state estimator also `given` [n, M], half of it NaN, and `given_actions` [n, D], the answers where that is told.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata.
 
-A policy with a predictor has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
+A policy with a state estimator has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
 for every target, which means that all are predicted. A number in it stands in for the prediction.
 """
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rookery.sim2real.contract import contract_json
+from rookery.sim2real.contract import Contract
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
 
 INPUT = "obs"
 OUTPUT = "action"
@@ -22,7 +24,7 @@ CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
 
 
-def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path) -> None:
+def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> None:
     """Write a policy as ONNX; input "obs" [1, O], output "action" [1, D].
 
     Args:
@@ -63,8 +65,8 @@ def export_onnx(policy: Any, contract: Mapping[str, Any], group: str, path: Path
     if plain.targets:
         nothing = np.full((1, plain.targets), np.nan, np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(nothing, GIVEN))
-    onnx.helper.set_model_props(model, {CONTRACT_KEY: contract_json(contract), GROUP_KEY: group})
-    model.doc_string = f"{contract['task_id']}, group {group}, exported by Rookery {contract['rookery_version']}"
+    onnx.helper.set_model_props(model, {CONTRACT_KEY: contract.dumps(), GROUP_KEY: group})
+    model.doc_string = f"{contract.task_id}, group {group}, exported by Rookery {contract.rookery_version}"
     onnx.checker.check_model(model, full_check=True)
     onnx.save_model(model, str(path), save_as_external_data=False)
 

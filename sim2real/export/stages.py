@@ -1,54 +1,65 @@
-"""The forward pass in C, stage by stage, and what a history of observations or a predictor adds to it (see export/c.py).
+"""The forward pass in C, stage by stage, and what a history of observations or a state estimator adds to it (see export/c.py).
 
 obs --normalize--> z --------------------------------------> act --> action         plain
 obs --normalize--> z --predict--> targets, or the given ones --+
-                   +--> the newest frames of z ----------------+--> act --> action  with a predictor
+                   +--> the newest frames of z ----------------+--> act --> action  with a state estimator
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import ContractGroup
 
 
 class Stages:
     """Sizes of a group's network.
 
     Args:
-        spec: the group in a valid contract.
+        group: in a valid contract.
+
+    Raises:
+        RookeryError: the network is no perceptron.
 
     Attributes:
         frame, history: F and H; the observation has O = H F components.
         inputs, outputs: O and D.
-        sees: components at the end of the observation that the perceptron itself sees.
-        targets: M, 0 without a predictor.
-        layers, predictor: widths from input to output of the perceptron and the predictor.
+        actor_inputs: components at the end of the observation that the perceptron itself gets.
+        targets: M, 0 without a state estimator.
+        squash: C expression of the last stage.
+        layers, estimator: widths from input to output of the perceptron and the estimator.
     """
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        network = spec["network"]
-        self.frame = sum(t["size"] for t in spec["observation"])
-        self.history = spec["observation"][0]["history"]
-        self.inputs = network["observation_size"]
-        self.outputs = network["action_size"]
-        self.sees = network.get("sees", self.inputs)
-        self.targets = network.get("targets", 0)
-        self.layers = [self.sees + self.targets, *network["hidden"], self.outputs]
-        self.predictor = [self.inputs, *network.get("predictor", []), self.targets]
+    def __init__(self, group: ContractGroup) -> None:
+        network = group.trained
+        if network.module:
+            raise RookeryError(
+                f"the policy's network is the module {network.module!r}, and C export knows perceptrons: export_onnx writes it."
+            )
+        self.frame = group.spec.frame_size
+        self.history = group.spec.history
+        self.inputs = network.observation_size
+        self.outputs = network.action_size
+        self.actor_inputs = network.actor_inputs or self.inputs
+        self.targets = network.targets or 0
+        self.layers = [self.actor_inputs + self.targets, *network.hidden, self.outputs]
+        self.squash = "tanhf(action[i])" if network.squash == "tanh" else "clamp(action[i], 1.0f)"
+        self.estimator = [self.inputs, *(network.estimator or ()), self.targets]
 
     @property
     def shape(self) -> str:
         """The networks in words."""
         out = "multilayer perceptron " + " -> ".join(map(str, self.layers))
         if self.targets:
-            out = f"predictor {' -> '.join(map(str, self.predictor))} and {out}"
+            out = f"state estimator {' -> '.join(map(str, self.estimator))} and {out}"
         return out[0].upper() + out[1:]
 
     @property
     def stack(self) -> int:
         """Bytes of the caller's stack, about."""
-        scratch = max(sum(_memory(sizes)) for sizes in (self.layers, self.predictor))
+        scratch = max(sum(_memory(sizes)) for sizes in (self.layers, self.estimator))
         return 4 * (self.inputs + scratch + (self.layers[0] if self.targets else 0)) + 160
 
     def declarations(self, prefix: str) -> str:
@@ -62,7 +73,7 @@ void {prefix}_remember(const float frame[{self.frame}], float obs[{self.inputs}]
 """
         if self.targets:
             out += f"""
-/* What the predictor says of the targets above. */
+/* The state estimator's predictions of the targets above. */
 void {prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}]);
 
 /* The network where some targets are known: given[i] stands in for a prediction unless it is NaN. */
@@ -75,13 +86,13 @@ float action[{self.outputs}]);
         """C of ``<prefix>_policy`` and whatever `declarations` announces; `clip` is the literal of obs_clip."""
         parts = [_NORMALIZE.format(n=self.inputs, clip=clip), _network("act", "", self.layers)]
         if self.targets:
-            parts.append(_network("predict", "predictor_", self.predictor))
-            parts.append(_PREDICTOR.format(prefix=prefix, clip=clip, first=self.inputs - self.sees, x=self.layers[0],
-                                           n=self.inputs, k=self.sees, t=self.targets, m=self.outputs,
-                                           nothing=", ".join(["NAN"] * self.targets)))  # fmt: skip
+            parts.append(_network("predict", "estimator_", self.estimator))
+            parts.append(_ESTIMATOR.format(prefix=prefix, clip=clip, first=self.inputs - self.actor_inputs, x=self.layers[0],
+                                           n=self.inputs, k=self.actor_inputs, t=self.targets, m=self.outputs,
+                                           nothing=", ".join(["NAN"] * self.targets), squash=self.squash))  # fmt: skip
         else:
-            z = f"&z[{self.inputs - self.sees}]" if self.sees < self.inputs else "z"
-            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z))
+            z = f"&z[{self.inputs - self.actor_inputs}]" if self.actor_inputs < self.inputs else "z"
+            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z, squash=self.squash))
         if self.history > 1:
             parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
         return "\n".join(parts)
@@ -131,11 +142,11 @@ void {prefix}_policy(const float obs[{n}], float action[{m}])
     normalize(obs, z);
     act({z}, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}"""
 
-_PREDICTOR = """
+_ESTIMATOR = """
 void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float action[{m}])
 {{
     float z[{n}];
@@ -154,7 +165,7 @@ void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float a
     }}
     act(seen, action);
     for (i = 0; i < {m}; i++) {{
-        action[i] = clamp(action[i], 1.0f);
+        action[i] = {squash};
     }}
 }}
 

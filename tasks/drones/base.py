@@ -15,6 +15,7 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.engines.rotor.effects import effects
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
@@ -76,7 +77,7 @@ class DroneTask(Task):
     def scene(self) -> Scene:
         cfg = self.cfg
         scene = Scene(ground, dt=cfg.dt, integrator="euler")
-        scene.effects = effects(cfg.effects)
+        scene.extension(Aeronautics).effects = effects(cfg.effects)
         for i, name in enumerate(self.names):
             add_drone(scene, name, self.drone, (i * cfg.spacing_m, 0.0, cfg.height_m))
         return scene

@@ -22,7 +22,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
@@ -78,7 +78,7 @@ class LeggedConfig:
     episode_s: float = 20.0  # s
     control_dt: float = 0.02  # s
     dt: float = 0.005  # s
-    history: int = 1  # frames that the policy sees; above 1 a predictor can learn the base's velocity from them
+    history: int = 1  # frames that the policy sees; above 1 a state estimator can learn the base's velocity from them
     max_vx: float = 1.0  # m/s, forward command; backward is max_back
     max_back: float = 0.6  # m/s
     max_vy: float = 0.4  # m/s
@@ -98,6 +98,11 @@ class LeggedConfig:
         0.5  # cosine between the trunk's up and the world's below which a robot has fallen (UniLab's go2_arm: 0.5)
     )
     fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
+
+
+def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> ObservationSet:
+    """A policy's terms, nothing hidden, and what only a simulation knows."""
+    return ObservationSet((*(replace(t, hidden=False) for t in terms), *privileged))
 
 
 class LeggedTask(Task):
@@ -339,12 +344,14 @@ class LeggedTask(Task):
         )
 
     def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
-        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it."""
+        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
+        has them, and nothing hidden."""
         h = self.cfg.history
+        targets = (Term("base_velocity", 3, "m/s", "body"), *targets)
+        sets = {"teacher": teacher_set(terms, targets)}
         if h == 1:
-            return Group(1, terms, action)
-        velocity = Term("base_velocity", 3, "m/s", "body")
-        return Group(1, terms, action, history=h, targets=(velocity, *targets), future=future)
+            return Group(1, terms, action, observation_sets=sets)
+        return Group(1, terms, action, history=h, targets=targets, future=future, observation_sets=sets)
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""

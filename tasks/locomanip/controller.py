@@ -62,15 +62,15 @@ class WholeBodyController:
         self._mount = torch.tensor(robot.arm.mount)
         carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
         self._share = float(self._arm.body_mass.sum()) / carried
-        self.off = torch.zeros(len(self.wanted), 3)
-        self.turned = torch.zeros(len(self.wanted), 3)
+        self.sway = torch.zeros(len(self.wanted), 3)
+        self.sway_rotation = torch.zeros(len(self.wanted), 3)
 
     def restart(self, begins: Tensor) -> None:
         """Forget the past where an episode begins, [N] bool."""
         self.wanted[begins] = self.robot.pos[begins, 12:]
         self.sag[begins] = 0.0
-        self.off[begins] = 0.0
-        self.turned[begins] = 0.0
+        self.sway[begins] = 0.0
+        self.sway_rotation[begins] = 0.0
 
     def act(self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """[N, 18] rad.
@@ -84,13 +84,13 @@ class WholeBodyController:
         now = self.robot.pos[:, 12:]
         self.sag.add_(SETTLE * (self.wanted - now)).clamp_(-SETTLE_MOST, SETTLE_MOST)
         share = self.dt / SWAY_S
-        self.off += share * (seen[0] - planned[0] - self.off)
-        self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
-        quat = multiply(_rotation(self.turned), planned[1])
+        self.sway += share * (seen[0] - planned[0] - self.sway)
+        self.sway_rotation += share * (rotation_error(seen[1], planned[1]) - self.sway_rotation)
+        quat = multiply(_rotation(self.sway_rotation), planned[1])
         # by then the trunk has moved on with its command
         speed = command * _X + command * _Y
         spin = command * _Z
-        pos = planned[0] + self.off
+        pos = planned[0] + self.sway
         pos = pos - ahead_s * (speed + torch.linalg.cross(spin, pos))
         quat = multiply(_rotation(-ahead_s * spin), quat)
         self.wanted.copy_(follow(self.robot, self.tool, self.wanted, pos, quat, STEPS))

@@ -23,6 +23,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
+from rookery.tasks.locomanip.base import teacher_set
 from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
@@ -120,19 +121,26 @@ class LocoManipulation(Reach):
         """Whether agents have a predictor."""
         return self.cfg.predictor or not self.cfg.future
 
+    @property
+    def hides_future(self) -> bool:
+        return self.predicts
+
     def groups(self) -> dict[str, Group]:
         gripper = Term("gripper", 1, "m", "opening between the fingers", scale=15.0, noise=0.001)
-        if not self.predicts:
-            return {g: Group(1, (*s.observation, gripper), s.action) for g, s in super().groups().items()}
         targets = (
             Term("base_velocity", 3, "m/s", "body"),
             *(Term(f"to_goal_in_{s}_s", 3, "m", f"body, goal in {s} s minus tool", scale=3.0) for s in LATER_S),
         )
         future = tuple(t.name for t in targets[1:])
-        return {
-            g: Group(1, (*s.observation, gripper), s.action, self.cfg.history, targets, future)
-            for g, s in super().groups().items()
-        }
+        out = {}
+        for g, s in super().groups().items():
+            terms = (*s.observation, gripper)
+            sets = {"teacher": teacher_set(terms, targets)}
+            if self.predicts:
+                out[g] = Group(1, terms, s.action, self.cfg.history, targets, future, sets)
+            else:
+                out[g] = Group(1, terms, s.action, observation_sets=sets)
+        return out
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         super().apply(actions)
@@ -185,14 +193,9 @@ class LocoManipulation(Reach):
         opening = self.fingers.pos.sum(1, keepdim=True)[:, None]
         for seen in out.values():
             seen["gripper"] = opening
-            if self.predicts:
-                seen["to_goal_soon"] = torch.zeros_like(seen["to_goal_soon"])
-                seen["rotation_to_goal_soon"] = torch.zeros_like(seen["rotation_to_goal_soon"])
         return out
 
-    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        if not self.predicts:
-            return None
+    def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         values = {"base_velocity": self.robot.velocity[:, None]}
         for s in LATER_S:
             values[f"to_goal_in_{s}_s"] = (self.goal_in_trunk(s)[0] - self.pose.pos)[:, None]

@@ -117,13 +117,21 @@ class Reach(LeggedTask):
 
     # Who acts
 
+    @property
+    def hides_future(self) -> bool:
+        """The policy gets zeros in place of the goal of 0.2 s later."""
+        return not self.cfg.future
+
     def groups(self) -> dict[str, Group]:
+        hidden = self.hides_future
         terms = (
             *self.body_terms(),
             Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003),
             Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01),
-            Term("to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003),
-            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01),
+            Term(
+                "to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003, hidden=hidden
+            ),
+            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01, hidden=hidden),
             Term("goal", 3, "m", "body", scale=1.5),
             Term("goal_rotation", 6, "1", "goal's x and y axes in body"),
         )
@@ -135,9 +143,7 @@ class Reach(LeggedTask):
         path = Term("path", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0)
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
 
-    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        if self.cfg.history == 1:
-            return None
+    def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         own = {"base_velocity": self.robot.velocity[:, None], "path": self.position_error_soon[:, None]}
         return dict.fromkeys(self._agents, own)
 
@@ -212,8 +218,6 @@ class Reach(LeggedTask):
             "rotation_to_goal_soon": self.rotation_error_soon, "goal": self.goal.pos,
             "goal_rotation": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
         }  # fmt: skip
-        if not self.cfg.future:
-            own |= {k: torch.zeros_like(own[k]) for k in ("to_goal_soon", "rotation_to_goal_soon")}
         return {key: {**body, **{k: v[:, None] for k, v in own.items()}} for key in self._agents}
 
     def state(self) -> Tensor:

@@ -78,8 +78,8 @@ class Velocity(LeggedTask):
     def groups(self) -> dict[str, Group]:
         return {"robot": self.group(self.body_terms(), self.robot.legs)}
 
-    def privileged_targets(self) -> dict[str, dict[str, Tensor]] | None:
-        return None if self.cfg.history == 1 else {"robot": {"base_velocity": self.robot.velocity[:, None]}}
+    def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
+        return {"robot": {"base_velocity": self.robot.velocity[:, None]}}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)

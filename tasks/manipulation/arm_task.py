@@ -222,6 +222,16 @@ class ArmTask(Task):
             own += (Term("command", 3, "m", "base, the tool's goal minus the tool", scale=20.0),)
         return {g: Group(1, own + self.observation_terms(g), arm.spec) for g, arm in self.arms.items()}
 
+    @property
+    def actuator_order(self) -> dict[str, list[str]]:
+        """Joints from the base outwards and the gripper, by group."""
+        return {group: [*self.model.joints, self.model.gripper] for group in self.mounts}
+
+    @property
+    def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Those of the action kind, by group."""
+        return {group: self.action.safety_limits(arm) for group, arm in self.arms.items()}
+
     def parameters(self) -> dict[str, Parameter]:
         """Those of all arms: a value holds for each of them."""
         parts = [arm.parameters() for arm in self.arms.values()]

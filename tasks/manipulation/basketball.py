@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop_more import BALL_RADIUS, RING, ball, hoop
-from rookery.tasks.manipulation.carried import Carried
+from rookery.tasks.manipulation.carry_task import CarryTask
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 
 RADIUS = 0.08  # m, in which height counts twice
@@ -17,7 +17,7 @@ NEAR = 0.035  # m, of the tool and the ball: what counts as in the hand
 LIFTED = 0.01  # m
 
 
-class Basketball(Carried):
+class Basketball(CarryTask):
     """Done: the ball is within 8 cm of a place 5 cm over the hoop, height counted twice.
 
     The goal that is seen is that place; Meta-World shows the hoop's middle, 5 cm lower, and judges by this one. The expert
@@ -45,11 +45,11 @@ class Basketball(Carried):
         opening = self.robot.opening
         thing = self.first[:, :3]
         scale = torch.tensor([1.0, 1.0, 2.0])
-        off = ((thing - self.target) * scale).norm(dim=1)
-        near = tolerance(off, 0.0, RADIUS, ((self.first_0 - self.target) * scale).norm(dim=1))
+        error = ((thing - self.target) * scale).norm(dim=1)
+        near = tolerance(error, 0.0, RADIUS, ((self.first_0 - self.target) * scale).norm(dim=1))
         caged = cage(
             tool, opening, thing, self.tool_0, self.first_0, self.closing, radius=0.025, pad=0.06, beside=0.005
         )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
         score = torch.where(held, near + 1.0 + 5.0 * near, both(caged, near))
-        return {"score": torch.where(off < RADIUS, 10.0, score)}, off <= RADIUS
+        return {"score": torch.where(error < RADIUS, 10.0, score)}, error <= RADIUS

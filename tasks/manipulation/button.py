@@ -61,12 +61,12 @@ class ButtonPressTopdown(MetaWorldTask):
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cap = self.first[:, :3]
-        off = (tool - cap).norm(dim=1)
+        error = (tool - cap).norm(dim=1)
         up = (cap[:, 2] - self.target[:, 2]).abs()
-        reached = tolerance(off, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
+        reached = tolerance(error, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
         shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
         pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
-        return {"score": 5.0 * both(shut, reached) + torch.where(off <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
+        return {"score": 5.0 * both(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cap with the fingers closed, then down on it."""

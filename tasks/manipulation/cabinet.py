@@ -16,7 +16,7 @@ from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import at_rest
 
-OPENED = 0.39  # m, IsaacGym's FrankaCabinet (facts 3.1), as are the terms of the reward
+OPENED = 0.39  # m, IsaacGymEnvs' franka_cabinet.py, as are the reward's terms
 NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
 FINGER = 0.04  # m, of a finger from the handle, within which it is rewarded to be nearer
 AHEAD = 0.07  # m, before the handle, from where the script goes to it
@@ -93,17 +93,17 @@ class Cabinet(ArmTask):
         robot = self.robot
         handle = self.handle
         out = self.out
-        way = (robot.tool - handle).norm(dim=1)
-        distance = (1.0 / (1.0 + way.square())).square()
+        distance = (robot.tool - handle).norm(dim=1)
+        near = (1.0 / (1.0 + distance.square())).square()
         # heading of the approach into the cabinet, and of the fingers' axis upright; which finger is above does not matter
         into = robot.rotation[:, 0, 2]
         upright = robot.rotation[:, 2, 1].abs()
         side = 0.5 * robot.opening * robot.rotation[:, 2, 1].abs()
         above = robot.tool[:, 2] + side - handle[:, 2]
         below = handle[:, 2] - robot.tool[:, 2] + side
-        around = 0.5 * ((above > 0.0) & (below > 0.0) & (way < 0.1)).float()
+        around = 0.5 * ((above > 0.0) & (below > 0.0) & (distance < 0.1)).float()
         terms = {
-            "distance": torch.where(way <= NEAR, 2.0, 1.0) * distance,
+            "distance": torch.where(distance <= NEAR, 2.0, 1.0) * near,
             "attitude": 0.5 * (into.sign() * into.square() + upright.square()),
             "around": around,
             "open": out * (2.0 * around + 1.0),
@@ -114,13 +114,13 @@ class Cabinet(ArmTask):
         return terms, out > OPENED
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """To a place before the handle, around it, close, and back. What comes next is told by where things are."""
+        """To a place before the handle, around it, close, and back. The next motion follows from where things are."""
         tool = self.robot.tool
         handle = self.handle
         approach = self.start_rotation["arm"][:, 2].float()
-        off = tool - handle
-        ahead = off @ approach
-        aside = (off - ahead[:, None] * approach).norm(dim=1)
+        offset = tool - handle
+        ahead = offset @ approach
+        aside = (offset - ahead[:, None] * approach).norm(dim=1)
         on_line = aside < torch.where(self.robot.opening < GRASP, 0.03, 0.012)
         around = on_line & (ahead.abs() < torch.where(self.robot.opening < GRASP, 0.02, 0.004))
         held = around & (self.robot.opening < HELD)

@@ -35,12 +35,12 @@ class DoorClose(DoorOpen):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         handle = self.first[:, :3]
-        off = (handle - self.target).norm(dim=1)
-        shut = tolerance(off, 0.0, FULL, math.hypot(*self.shift), gaussian=True)
+        error = (handle - self.target).norm(dim=1)
+        shut = tolerance(error, 0.0, FULL, math.hypot(*self.shift), gaussian=True)
         hand_0 = self.tool_0 + torch.tensor([0.0, 0.0, PALM])
-        way = (self.robot.tool - self.target).norm(dim=1)
-        near = tolerance(way, 0.0, NEAR, (hand_0 - handle).norm(dim=1) + 0.1, gaussian=True)
-        return {"score": torch.where(off < FULL, 10.0, 3.0 * near + 6.0 * shut)}, off <= RADIUS
+        distance = (self.robot.tool - self.target).norm(dim=1)
+        near = tolerance(distance, 0.0, NEAR, (hand_0 - handle).norm(dim=1) + 0.1, gaussian=True)
+        return {"score": torch.where(error < FULL, 10.0, 3.0 * near + 6.0 * shut)}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """To the lever's outer side with closed fingers, then along with it."""

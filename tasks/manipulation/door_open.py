@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
 from rookery.tasks.manipulation.arm_task import ToolTarget
-from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.shaping import both, tolerance
 
 RADIUS = 0.08  # m, in x
@@ -29,7 +29,7 @@ OVER = 0.115
 """m, of the tool over the door's middle when it pushes: 17 mm of the finger are behind the leaf, the palm is over the case."""
 
 
-class DoorOpen(Furnished):
+class DoorOpen(FurnitureTask):
     """Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees."""
 
     joint = "hinge"
@@ -58,13 +58,13 @@ class DoorOpen(Furnished):
         hand = self.frame[:, :3]
         handle = self.first[:, :3]
         angle = self.opened
-        off = hand - handle
-        rho = (off + torch.tensor([0.05, 0.0, 0.0]))[:, :2].norm(dim=1)
+        offset = hand - handle
+        rho = (offset + torch.tensor([0.05, 0.0, 0.0]))[:, :2].norm(dim=1)
         # far from the lever the hand has to be high
         floor = torch.where(rho <= 0.12, 0.0, 0.04 * (rho - 0.12).clamp_min(1e-9).log() + 0.4)
         lack = floor - hand[:, 2]
         high = torch.where(lack <= 0.0, 1.0, tolerance(lack, 0.0, 0.01, 0.5 * floor))
-        near = tolerance((off - torch.tensor([0.0, 0.03, -0.01])).norm(dim=1), 0.0, 0.06, 0.5)
+        near = tolerance((offset - torch.tensor([0.0, 0.03, -0.01])).norm(dim=1), 0.0, 0.06, 0.5)
         wide = 0.2 * (angle > math.pi / 90.0) + 0.8 * tolerance(WIDE - angle, 0.0, 0.5, math.pi / 3.0)
         score = 2.0 * both(both(high, near), 0.5 * (self.closing.clamp(-1.0, 1.0) + 1.0)) + 8.0 * wide
         done = (handle[:, 0] - self.target[:, 0]).abs() <= RADIUS
@@ -83,8 +83,8 @@ class DoorOpen(Furnished):
     def _local(self, angle: Tensor) -> tuple[Tensor, Tensor]:
         """[N] m: where the tool is in the leaf's frame, along it and behind it."""
         along, behind = self._axes(angle)
-        off = self.robot.tool - self.origin - torch.tensor(HINGE)
-        return (off * along).sum(1), (off * behind).sum(1)
+        offset = self.robot.tool - self.origin - torch.tensor(HINGE)
+        return (offset * along).sum(1), (offset * behind).sum(1)
 
     def _at(self, angle: Tensor, out: Tensor, behind: Tensor, height: Tensor) -> Tensor:
         """[N, 3] m, world: a place in the frame of a leaf opened by `angle`, `height` over the door's middle."""

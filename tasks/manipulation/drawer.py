@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
 from rookery.tasks.manipulation.arm_task import ToolTarget
-from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.shaping import both, tolerance
 
 OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m
@@ -24,7 +24,7 @@ PULL = (
 OVER = 0.06  # m, the same while it goes there: the tips are clear of the bar
 
 
-class _Drawer(Furnished):
+class _Drawer(FurnitureTask):
     """Base of both. What is observed is `above` m over the bar and 1 cm before its axis."""
 
     joint = "slide"
@@ -37,10 +37,10 @@ class _Drawer(Furnished):
     def setup(self) -> None:
         super().setup()
         self._bar = torch.tensor(BAR)
-        self._seen_at = torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
+        self._observed_point = torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
 
     def refresh_observation(self) -> None:
-        torch.add(self.origin, self._seen_at, out=self.first[:, :3])
+        torch.add(self.origin, self._observed_point, out=self.first[:, :3])
         self.first[:, 1] -= self.opened
 
     def bar(self) -> Tensor:
@@ -49,7 +49,7 @@ class _Drawer(Furnished):
         bar[:, 1] -= self.opened
         return bar
 
-    def off_goal(self) -> Tensor:
+    def goal_error(self) -> Tensor:
         """[N] m, from what is observed to its goal."""
         return (self.first[:, :3] - self.target).norm(dim=1)
 
@@ -63,20 +63,20 @@ class DrawerOpen(_Drawer):
         scale = torch.tensor([3.0, 3.0, 1.0])
         hand = self.frame[:, :3]
         thing = self.first[:, :3]
-        off = self.off_goal()
+        error = self.goal_error()
         bar_0 = self.origin + self._bar
         margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
         near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
-        return {"score": 5.0 * (near + tolerance(off, 0.0, 0.02, 0.2))}, off <= OPEN_RADIUS
+        return {"score": 5.0 * (near + tolerance(error, 0.0, 0.02, 0.2))}, error <= OPEN_RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down around the bar with open fingers, then back."""
         tool = self.robot.tool
         grip = self.bar()
         grip[:, 1] -= BEFORE
-        off = tool - grip
-        above = off[:, :2].norm(dim=1) < 0.01
-        around = (off[:, 0].abs() < 0.03) & (off[:, 1].abs() < 0.02) & (off[:, 2] < 0.015)
+        offset = tool - grip
+        above = offset[:, :2].norm(dim=1) < 0.01
+        around = (offset[:, 0].abs() < 0.03) & (offset[:, 1].abs() < 0.02) & (offset[:, 2] < 0.015)
         place = grip.clone()
         place[:, 2] += torch.where(above | around, DEEP, OVER)
         out = self.origin[:, 1] + BAR[1] - PULL
@@ -93,13 +93,13 @@ class DrawerClose(_Drawer):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         thing = self.first[:, :3]
-        off = self.off_goal()
-        way = (thing - self.robot.tool).norm(dim=1)
+        error = self.goal_error()
+        distance = (thing - self.robot.tool).norm(dim=1)
         way_0 = (self.first_0 - self.tool_0).norm(dim=1)
-        reach = tolerance(way, 0.0, 0.005, (way_0 - 0.005).abs(), gaussian=True)
+        reach = tolerance(distance, 0.0, 0.005, (way_0 - 0.005).abs(), gaussian=True)
         off_0 = (self.first_0 - self.target).norm(dim=1)
-        shut = tolerance(off, 0.0, 0.05, (off_0 - 0.05).abs())
-        done = off <= SHUT_RADIUS
+        shut = tolerance(error, 0.0, 0.05, (off_0 - 0.05).abs())
+        done = error <= SHUT_RADIUS
         score = 10.0 * both(both(reach, self.closing.clamp(0.0, 1.0)), shut)
         return {"score": torch.where(done, 10.0, score)}, done
 
@@ -107,9 +107,9 @@ class DrawerClose(_Drawer):
         """Down before the bar with the fingers closed, then forth."""
         tool = self.robot.tool
         bar = self.bar()
-        off = tool - bar
-        before = (off[:, 0].abs() < 0.03) & (off[:, 1] < -0.015)
-        low = before & (off[:, 2] < 0.012)
+        offset = tool - bar
+        before = (offset[:, 0].abs() < 0.03) & (offset[:, 1] < -0.015)
+        low = before & (offset[:, 2] < 0.012)
         place = bar.clone()
         place[:, 2] += torch.where(before, DEEP, OVER)
         # bar and finger are 28.5 mm apart when they touch

@@ -1,7 +1,7 @@
-"""The automatic demonstrator of hand-grasp: approach along the sampled grasp, close until nothing moves, lift and hold.
+"""The scripted expert of hand-grasp: approach along the sampled grasp, close until nothing moves, lift and hold.
 
-A state machine for all worlds at once, in the manner of G-PAYN's scripted pipeline (facts 5.1). The fingers close as in a
-power grasp where the object is before the palm, and as in a pinch where only their tips reach it.
+A state machine for all worlds at once, in the manner of the scripted pipeline of G-PAYN (arXiv 2306.03484). The fingers close
+as in a power grasp where the object is before the palm, and as in a pinch where only their tips reach it.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ class HandExpert(Buffers):
         """The action [N, 1, 22] of every world; called once in each control step."""
         task = self.task
         hand = self.task.hand
-        self._go_on()
+        self._next_phase()
         closing = torch.where(self.phase == APPROACH, 0.0, self.clock / CLOSING).clamp(max=1.0)
         closing = torch.where(self.phase == LIFT, 1.0, closing)[:, None]
         tips = task.grasps.tips[task.pick][:, None]
         fingers = torch.where(tips, torch.lerp(PINCH_OPEN, PINCH_SHUT, closing), torch.lerp(OPEN, FIST, closing))
         raised = torch.where(self.phase == LIFT, LIFT_SPEED * self.clock, 0.0).clamp(max=RAISE)
         wrist = hand.target[:, 16:].clone()  # its angles are right from the start
-        wrist[:, :3] = task.place - task.zero
+        wrist[:, :3] = task.grasp_pos - task.zero
         wrist[:, 2] += raised
-        wish = torch.cat((fingers, wrist), 1) - hand.target
+        wanted = torch.cat((fingers, wrist), 1) - hand.target
         self.clock += task.cfg.control_dt
-        return {"hand": (wish / task.step_sizes).clamp(-1.0, 1.0)[:, None]}
+        return {"hand": (wanted / task.step_sizes).clamp(-1.0, 1.0)[:, None]}
 
-    def _go_on(self) -> None:
+    def _next_phase(self) -> None:
         """To the next phase, where this one is done."""
         task = self.task
         hand = self.task.hand
         t = self.clock
-        near = (hand.grasp.pos[:, 0] - task.place).norm(dim=1) < THERE
+        near = (hand.grasp.pos[:, 0] - task.grasp_pos).norm(dim=1) < THERE
         still = hand.joints.vel[:, :16].abs().amax(1) < STILL
         done = torch.where(self.phase == APPROACH, near | (t > LATEST), (still & (t > SQUEEZE[0])) | (t > SQUEEZE[1]))
         done &= self.phase != LIFT

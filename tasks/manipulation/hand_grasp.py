@@ -1,9 +1,9 @@
 """Hand-grasp: from a pre-grasp, close an Allegro hand around an object, lift it by 10 cm and hold it.
 
-In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, facts 5.1): a sampler of grasp poses says where the hand
-begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than there
-the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and nothing
-is seen by cameras: the object's pose stands in for their features.
+In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, arXiv 2306.03484): a sampler of grasp poses says where the
+hand begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than
+there the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and
+nothing is seen by cameras: the object's pose stands in for their features.
 
 World: the table's top is z = 0, the object stands about the origin.
 """
@@ -42,7 +42,8 @@ LOST = 0.3  # m and the object's length, from the hand to the superquadric's cen
 
 @dataclass(frozen=True)
 class HandGraspConfig:
-    """Values of hand-grasp. The reward's weights are G-PAYN's (facts 5.1)."""
+    """Values of hand-grasp. The reward's weights are G-PAYN's (arXiv 2306.03484; hsp-iit/
+    rl-icub-dexterous-manipulation)."""
 
     object: str = "tomato_soup_can"  # of the library, see rookery.assets.objects
     sampler: str = "superquadric"  # of grasp poses, or "antipodal"
@@ -66,8 +67,8 @@ class HandGrasp(Task):
     Attributes:
         hand: the AllegroHand. thing: view of the object.
         pick: [N] int64, which of the grasps `grasps` the episode begins before.
-        place, turn: [N, 3] m and [N, 4] wxyz, world: that grasp.
-        held: [N] control steps for which the object has been up without a break.
+        grasp_pos, grasp_quat: [N, 3] m and [N, 4] wxyz, world: that grasp.
+        held_steps: [N] control steps for which the object has been up without a break.
     """
 
     Config = HandGraspConfig
@@ -77,17 +78,17 @@ class HandGrasp(Task):
     cfg: HandGraspConfig
 
     pick: Tensor
-    place: Tensor
-    turn: Tensor
-    held: Tensor
-    ever: Tensor
-    when: Tensor
-    last: Tensor
+    grasp_pos: Tensor
+    grasp_quat: Tensor
+    held_steps: Tensor
+    ever_done: Tensor
+    first_done_s: Tensor
+    last_action: Tensor
     height: Tensor
-    away: Tensor
-    felt: Tensor
+    centre_distance: Tensor
+    touch_share: Tensor
     force: Tensor
-    met: Tensor
+    touched_once: Tensor
     lost: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
@@ -110,16 +111,16 @@ class HandGrasp(Task):
         self._leashes = torch.tensor(LEASHES)
         self.zero = torch.tensor([0.0, 0.0, HEIGHT])
         self._size = max(self.item.size)
-        for name, width in (("place", 3), ("turn", 4), ("last", 22)):
+        for name, width in (("grasp_pos", 3), ("grasp_quat", 4), ("last_action", 22)):
             self.buffer(name, n, width)
         self.buffer(
             "force", n, 5
         )  # kept, since the engine knows touches from its last step alone: neither reset nor resume have one
-        for name in ("when", "height", "away", "felt"):
+        for name in ("first_done_s", "height", "centre_distance", "touch_share"):
             self.buffer(name, n)
-        for name in ("ever", "met", "lost"):
+        for name in ("ever_done", "touched_once", "lost"):
             self.buffer(name, n, dtype=torch.bool)
-        for name in ("pick", "held"):
+        for name in ("pick", "held_steps"):
             self.buffer(name, n, dtype=torch.int64)
         self.expert = HandExpert(self)
         self.child("expert", self.expert)
@@ -157,56 +158,57 @@ class HandGrasp(Task):
         quat = torch.stack((half.cos(), 0.0 * half, 0.0 * half, half.sin()), 1)
         axes = matrix(quat).view(-1, 3, 3)
         place = pos + torch.einsum("nij,nj->ni", axes, self.grasps.position[pick])
-        turn = multiply(quat, self.grasps.quaternion[pick])
-        start = place - BACK * matrix(turn).view(-1, 3, 3)[:, :, 2]
+        rotation = multiply(quat, self.grasps.quaternion[pick])
+        start = place - BACK * matrix(rotation).view(-1, 3, 3)[:, :, 2]
         fingers = torch.where(self.grasps.tips[pick][:, None], PINCH_OPEN, OPEN)
-        wrist = torch.cat((start - self.zero, wrist_angles(turn)), 1)
+        wrist = torch.cat((start - self.zero, wrist_angles(rotation)), 1)
         self.hand.reset(ids, torch.cat((fingers, wrist), 1))
         self.thing.set_state(ids, at_rest(pos, quat))
         self.pick[ids] = pick
-        self.place[ids] = place
-        self.turn[ids] = turn
+        self.grasp_pos[ids] = place
+        self.grasp_quat[ids] = rotation
         self.height[ids] = 0.0
-        self.away[ids] = (start - pos - axes @ self.grasps.centre).norm(dim=1)
-        self.last[ids] = 0.0
+        self.centre_distance[ids] = (start - pos - axes @ self.grasps.centre).norm(dim=1)
+        self.last_action[ids] = 0.0
         self.force[ids] = 0.0
-        self.when[ids] = self.felt[ids] = 0.0
-        self.held[ids] = 0
-        self.ever[ids] = self.met[ids] = self.lost[ids] = False
+        self.first_done_s[ids] = self.touch_share[ids] = 0.0
+        self.held_steps[ids] = 0
+        self.ever_done[ids] = self.touched_once[ids] = self.lost[ids] = False
         self.expert.reset(ids)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         a = actions["hand"]
-        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the way of a delayed change is the sum of its rows
-        self.last.copy_(a)
+        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the change over a delayed step is the mean of its rows
+        self.last_action.copy_(a)
         hand = self.hand
         now = hand.joints.pos
-        wish = (hand.target + self.step_sizes * a.clamp(-1.0, 1.0)).clamp(now - self._leashes, now + self._leashes)
-        hand.command(wish.clamp(hand.lower, hand.upper))
+        wanted = (hand.target + self.step_sizes * a.clamp(-1.0, 1.0)).clamp(now - self._leashes, now + self._leashes)
+        hand.command(wanted.clamp(hand.lower, hand.upper))
 
     def advance(self) -> None:
         state = self.thing.state[:, 0]
         hand = self.hand.grasp.pos[:, 0]
         self.force.copy_(self.hand.touch)
         touching = self.force > TOUCHED
-        felt = touching.sum(1) / 5.0
-        felt = torch.where(felt > 0.3, felt, 0.0)  # two at least, so that poking does not pay
+        share = touching.sum(1) / 5.0
+        share = torch.where(share > 0.3, share, 0.0)  # two at least, so that poking does not pay
         height = state[:, 2] - self.item.rest_height
         centre = state[:, :3] + matrix(state[:, 3:7]).view(-1, 3, 3) @ self.grasps.centre
         away = (hand - centre).norm(dim=1)
         up = height >= self.cfg.goal_height
         self.lost.copy_(away > LOST + self._size)
-        self.met |= touching.any(1)
+        self.touched_once |= touching.any(1)
         self._terms = {
-            "contacts": felt - self.felt, "lift": height - self.height,
-            "near": torch.where(self.met, 0.0, self.away - away), "goal": up.float(), "failure": self.lost.float(),
+            "contacts": share - self.touch_share, "lift": height - self.height,
+            "near": torch.where(self.touched_once, 0.0, self.centre_distance - away),
+            "goal": up.float(), "failure": self.lost.float(),
         }  # fmt: skip
-        self.felt.copy_(felt)
+        self.touch_share.copy_(share)
         self.height.copy_(height)
-        self.away.copy_(away)
-        self.held.copy_(torch.where(up, self.held + 1, 0))
-        self.when.copy_(torch.where(up & ~self.ever, self.steps * self.cfg.control_dt, self.when))
-        self.ever |= up
+        self.centre_distance.copy_(away)
+        self.held_steps.copy_(torch.where(up, self.held_steps + 1, 0))
+        self.first_done_s.copy_(torch.where(up & ~self.ever_done, self.steps * self.cfg.control_dt, self.first_done_s))
+        self.ever_done |= up
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         hand = self.hand
@@ -223,7 +225,7 @@ class HandGrasp(Task):
             "object_position": torch.einsum("nij,nj->ni", to_hand, offset),
             "object_axes": (to_hand @ axes[:, :, :2]).transpose(1, 2).flatten(1),
             "superquadric_centre": torch.einsum("nij,nj->ni", to_hand, centre),
-            "lifted": state[:, 2:3] - self.item.rest_height, "last_action": self.last,
+            "lifted": state[:, 2:3] - self.item.rest_height, "last_action": self.last_action,
         }  # fmt: skip
         return {"hand": {name: value[:, None] for name, value in terms.items()}}
 
@@ -234,17 +236,17 @@ class HandGrasp(Task):
         return self.lost.long()
 
     def metrics(self) -> dict[str, Tensor]:
-        success = (self.held * self.cfg.control_dt >= self.cfg.hold_s) & ~self.lost
-        late = torch.where(self.ever, self.when, self.steps * self.cfg.control_dt)
+        success = (self.held_steps * self.cfg.control_dt >= self.cfg.hold_s) & ~self.lost
+        late = torch.where(self.ever_done, self.first_done_s, self.steps * self.cfg.control_dt)
         return {
             "success": success.float(),
-            "lifted_at_any_time": self.ever.float(),
+            "lifted_at_any_time": self.ever_done.float(),
             "seconds": late,
             "height": self.height,
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """The automatic demonstrator: it reads the true state, see hand_expert.HandExpert."""
+        """The scripted expert: it reads the true state, see hand_expert.HandExpert."""
         return self.expert.act
 
 

@@ -17,7 +17,7 @@ from rookery.sim.errors import RookeryError, unknown
 
 SAMPLERS = ("superquadric", "antipodal")
 BACK = 0.05
-"""m, from the grasp back along the approach to where the hand begins (G-PAYN, facts 5.1)."""
+"""m, from the grasp back along the approach to where the hand begins (G-PAYN, arXiv 2306.03484)."""
 BELOW = 0.25
 """Sine of the steepest approach from below: the table leaves no room for more."""
 _POINTS = 500

@@ -1,8 +1,8 @@
 """Hand-reorient: turn a cube in the palm of an Allegro hand to one orientation after the other, without dropping it.
 
-In the manner of MuJoCo Playground's LeapCubeReorient (facts 3.2: control step, episode, action scale, weights, noise and the
-0.1 rad of a success are its), with an Allegro hand, which also feels. As there, all terms but `success` are rates: they are
-paid per second.
+In the manner of MuJoCo Playground's LeapCubeReorient (mujoco_playground 0.2.0: control step, episode, action scale, weights,
+noise and the 0.1 rad of a success are its), with an Allegro hand, which also has touch sensors. As there, all terms but
+`success` are rates: they are paid per second.
 
 World: the hand is screwed down with its palm up, fingers towards +x and leaning down, so that the cube rests against them.
 """
@@ -36,9 +36,9 @@ CRADLE = torch.tensor([0.0, 0.8, 0.7, 0.6] * 3 + [0.9, 0.5, 0.3, 0.5])
 REST = (PALM_CENTRE[0] + PALM_HALF[0] + HALF + 0.004, 0.0, FLANGE_TO_PALM - 0.013)
 """m, in the hand's frame: where the cube lies in that bowl, its goal."""
 _BEND = 0.5 * (0.5 * math.pi + LEAN)
-TURN = multiply(torch.tensor([math.cos(_BEND), 0.0, math.sin(_BEND), 0.0]), torch.tensor([0.0, 0.0, 0.0, 1.0]))
+HAND_QUAT = multiply(torch.tensor([math.cos(_BEND), 0.0, math.sin(_BEND), 0.0]), torch.tensor([0.0, 0.0, 0.0, 1.0]))
 """[4] wxyz of the hand: half a turn about its z brings the palm round, the bend its fingers to x."""
-MIDDLE = matrix(TURN).view(3, 3) @ torch.tensor(REST) + torch.tensor([0.0, 0.0, HEIGHT])
+MIDDLE = matrix(HAND_QUAT).view(3, 3) @ torch.tensor(REST) + torch.tensor([0.0, 0.0, HEIGHT])
 """[3] m, world: REST."""
 FALLEN = 0.12  # m, from there: it is out of the hand
 SHOWN = (0.08, 0.25, 0.36)  # m: where a second cube shows the goal
@@ -51,7 +51,7 @@ FACES: tuple[Rgba, ...] = (
 
 @dataclass(frozen=True)
 class HandReorientConfig:
-    """Values of hand-reorient; those of LeapCubeReorient (facts 3.2) but for the finer physics step."""
+    """Values of hand-reorient; those of LeapCubeReorient but for the finer physics step."""
 
     action_scale: float = 0.5  # rad, largest change of a joint's target in a control step; the hand's speed allows 0.31
     reached: float = 0.1  # rad, from the goal: a success
@@ -83,15 +83,15 @@ class HandReorient(Task):
 
     goal: Tensor
     reached_count: Tensor
-    last: Tensor
+    last_action: Tensor
     change: Tensor
     force: Tensor
     dropped: Tensor
-    when: Tensor
+    first_done_s: Tensor
 
     def scene(self) -> Scene:
         scene = Scene(_floor, dt=self.cfg.dt)
-        scene.add(lambda: allegro(wrist=False), HAND_NAME, pos=(0.0, 0.0, HEIGHT), quat=TURN.tolist())
+        scene.add(lambda: allegro(wrist=False), HAND_NAME, pos=(0.0, 0.0, HEIGHT), quat=HAND_QUAT.tolist())
         scene.add(lambda: coloured_cube(), "cube", pos=MIDDLE.tolist())
         return scene.add(lambda: coloured_cube(shown=True), "goal", pos=SHOWN)
 
@@ -102,14 +102,14 @@ class HandReorient(Task):
         self.child("hand", self.hand)
         self.cube = world.bodies(["cube/base"])
         self._shown = world.bodies(["goal/base"])
-        self._starts = cube_turns()
+        self._starts = cube_symmetries()
         self.buffer("goal", n, 4)
-        self.buffer("last", n, 16)
+        self.buffer("last_action", n, 16)
         self.buffer("change", n, 16)
         self.buffer(
             "force", n, 5
         )  # kept, since the engine knows touches from its last step alone: neither reset nor resume have one
-        self.buffer("when", n)
+        self.buffer("first_done_s", n)
         self.buffer("dropped", n, dtype=torch.bool)
         self.buffer("reached_count", n, dtype=torch.int64)
         self._terms = {name: torch.zeros(n) for name in self.cfg.reward}
@@ -120,7 +120,7 @@ class HandReorient(Task):
             Term("command", 16, "rad", "targets minus joints", scale=4.0),
             Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05),
             Term("cube_position", 3, "m", "world, from the middle of the hand", scale=10.0, noise=0.02),
-            Term("cube_turn", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1),
+            Term("cube_rotation", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1),
             Term("cube_axes", 6, "1", "x and y of the cube, world", noise=0.1),
             Term("last_action", 16),
         )  # fmt: skip
@@ -144,9 +144,9 @@ class HandReorient(Task):
         quat = multiply(multiply(lean, about), self._starts[rng.integers(0, len(self._starts))])
         self.cube.set_state(ids, at_rest(pos, quat))
         self._new_goals(ids)
-        self.last[ids] = self.change[ids] = 0.0
+        self.last_action[ids] = self.change[ids] = 0.0
         self.force[ids] = 0.0
-        self.when[ids] = 0.0
+        self.first_done_s[ids] = 0.0
         self.reached_count[ids] = 0
         self.dropped[ids] = False
 
@@ -157,9 +157,9 @@ class HandReorient(Task):
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         a = actions["hand"]
-        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the way of a delayed change is the sum of its rows
-        self.change.copy_(a - self.last)
-        self.last.copy_(a)
+        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the change over a delayed step is the mean of its rows
+        self.change.copy_(a - self.last_action)
+        self.last_action.copy_(a)
         hand = self.hand
         hand.command((hand.target + self.cfg.action_scale * a.clamp(-1.0, 1.0)).clamp(hand.lower, hand.upper))
 
@@ -167,21 +167,21 @@ class HandReorient(Task):
         state = self.cube.state[:, 0]
         hand = self.hand
         self.force.copy_(hand.touch)
-        off = (state[:, :3] - MIDDLE).norm(dim=1)
+        error = (state[:, :3] - MIDDLE).norm(dim=1)
         angle = rotation_error(self.goal, state[:, 3:7]).norm(dim=1)
-        self.dropped.copy_(off > FALLEN)
+        self.dropped.copy_(error > FALLEN)
         done = (angle < self.cfg.reached) & ~self.dropped
         power = (hand.actuators.force * hand.joints.vel).abs().sum(1)
         dt = self.cfg.control_dt
         self._terms = {
             "orientation": dt * (1.0 - (angle - 0.2) / math.pi).clamp(0.0, 1.0),
-            "position": dt * (1.0 - (off - 0.02) / 0.05).clamp(0.0, 1.0),
+            "position": dt * (1.0 - (error - 0.02) / 0.05).clamp(0.0, 1.0),
             "termination": dt * self.dropped.float(),
             "hand_pose": dt * (hand.joints.pos - CRADLE).square().sum(1),
             "action_rate": dt * self.change.square().sum(1), "energy": dt * power, "success": done.float(),
         }  # fmt: skip
         self.reached_count += done
-        self.when.copy_(torch.where(done & (self.reached_count == 1), self.steps * dt, self.when))
+        self.first_done_s.copy_(torch.where(done & (self.reached_count == 1), self.steps * dt, self.first_done_s))
         if done.any():
             self._new_goals(done.nonzero()[:, 0])
 
@@ -191,9 +191,9 @@ class HandReorient(Task):
         terms = {
             "joint_position": hand.joints.pos, "joint_velocity": hand.joints.vel, "command": hand.target - hand.joints.pos,
             "force": self.force, "cube_position": state[:, :3] - MIDDLE,
-            "cube_turn": rotation_error(self.goal, state[:, 3:7]),
+            "cube_rotation": rotation_error(self.goal, state[:, 3:7]),
             "cube_axes": matrix(state[:, 3:7]).view(-1, 3, 3)[:, :, :2].transpose(1, 2).flatten(1),
-            "last_action": self.last,
+            "last_action": self.last_action,
         }  # fmt: skip
         return {"hand": {name: value[:, None] for name, value in terms.items()}}
 
@@ -205,11 +205,11 @@ class HandReorient(Task):
 
     def metrics(self) -> dict[str, Tensor]:
         count = self.reached_count.float()
-        first = torch.where(count > 0, self.when, self.steps * self.cfg.control_dt)
+        first = torch.where(count > 0, self.first_done_s, self.steps * self.cfg.control_dt)
         return {"successes": count, "success": (count > 0).float(), "seconds_to_first": first}
 
 
-def cube_turns() -> Tensor:
+def cube_symmetries() -> Tensor:
     """[24, 4] wxyz: all turns of a cube onto itself."""
     quarters = torch.arange(4) * 0.5 * math.pi
     spin = from_axis_angle(torch.tensor([0.0, 0.0, 1.0]).expand(4, 3), quarters)

@@ -36,7 +36,7 @@ class HandoverConfig(ArmTaskConfig):
     """Handover's values."""
 
     episode_s: float = 10.0  # s
-    bar_yaw: float = 0.15  # rad, largest turn of the bar at the start
+    bar_yaw: float = 0.15  # rad, largest yaw of the bar at the start
     reward: Weights = Weights(reach=0.5, lift=0.5, offer=1.0, take=1.0, passed=2.0, goal=4.0, done=8.0)
 
 
@@ -117,7 +117,7 @@ class Handover(ArmTask):
         }  # fmt: skip
         return out | {"goal": here(self.target - robot.tool)} if group == "receiver" else out
 
-    def off(self, group: str) -> Tensor:
+    def grip_error(self, group: str) -> Tensor:
         """[N] m, of an arm's tool from where it holds the bar."""
         return (self.arms[group].tool - self.grips[group]).norm(dim=1)
 
@@ -126,8 +126,8 @@ class Handover(ArmTask):
         bar = self.bar.pos
         giver = self.arms["giver"]
         receiver = self.arms["receiver"]
-        give = self.off("giver")
-        take = self.off("receiver")
+        give = self.grip_error("giver")
+        take = self.grip_error("receiver")
         height = bar[:, 2] - HALF[2]
         gripped = (take < 0.02) & (receiver.opening < HELD)
         alone = gripped & ((giver.tool - self.grips["giver"]).norm(dim=1) > AWAY) & (height > 0.05)
@@ -135,9 +135,9 @@ class Handover(ArmTask):
         held = ((give < 0.02) & (giver.opening < HELD)).float()
         meet = 1.0 - torch.tanh(4.0 * (bar - torch.tensor(MEET)).norm(dim=1))
         aloft = (height / 0.1).clamp(0.0, 1.0)
-        off = (bar - self.target).norm(dim=1)
+        error = (bar - self.target).norm(dim=1)
         free = torch.minimum(self._clear("giver"), self._clear("receiver")) > AWAY
-        done = self.passed & (off < RADIUS) & free & (self.bar.speed < STILL)
+        done = self.passed & (error < RADIUS) & free & (self.bar.speed < STILL)
         one = torch.ones_like(aloft)
         terms = {
             "reach": torch.where(self.passed, one, 1.0 - torch.tanh(5.0 * give)),
@@ -145,17 +145,17 @@ class Handover(ArmTask):
             "offer": torch.where(self.passed, one, aloft * meet),
             "take": torch.where(self.passed, one, aloft * (1.0 - torch.tanh(5.0 * take)) * (0.5 + 0.5 * gripped)),
             "passed": self.passed.float(),
-            "goal": (1.0 - torch.tanh(4.0 * off)) * self.passed,
+            "goal": (1.0 - torch.tanh(4.0 * error)) * self.passed,
             "done": done.float(),
         }
         return terms, done
 
     def _clear(self, group: str) -> Tensor:
         """[N] m, of a tool from the bar's axis, within its length."""
-        off = self.arms[group].tool - self.bar.pos
+        offset = self.arms[group].tool - self.bar.pos
         axis = self.bar.rotation[:, :, 0]
-        along = (off * axis).sum(1, keepdim=True).clamp(-HALF[0], HALF[0])
-        return (off - along * axis).norm(dim=1)
+        along = (offset * axis).sum(1, keepdim=True).clamp(-HALF[0], HALF[0])
+        return (offset - along * axis).norm(dim=1)
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Phases of both: giver over the bar, down, close, to the meeting place; receiver over it, down, close; giver opens,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
 from rookery.tasks.manipulation.arm_task import ToolTarget
-from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
 from rookery.tasks.manipulation.shaping import both, tolerance
 
@@ -26,7 +26,7 @@ CLEAR = 0.06  # m, of the tool over the bar on the way there
 AHEAD = 0.15  # rad, that the expert's goal is before the lever
 
 
-class LeverPull(Furnished):
+class LeverPull(FurnitureTask):
     """Done: the lever is upright within 7.5 degrees.
 
     Meta-World's hand goes under the lever's ball and lifts it with its side, and is rewarded for being there; the Panda's
@@ -58,12 +58,12 @@ class LeverPull(Furnished):
         end = self.first[:, :3]
         scale = torch.tensor([4.0, 1.0, 4.0])
         grip = torch.tensor([GRIP, 0.0, 0.0])
-        way = self.robot.tool - end - grip
+        move = self.robot.tool - end - grip
         way_0 = self.tool_0 - self.first_0 - grip
-        ready = tolerance((way * scale).norm(dim=1), 0.0, 0.02, (way_0 * scale).norm(dim=1))
-        off = (end - self.target).norm(dim=1)
+        ready = tolerance((move * scale).norm(dim=1), 0.0, 0.02, (way_0 * scale).norm(dim=1))
+        error = (end - self.target).norm(dim=1)
         off_0 = (self.first_0 - self.target).norm(dim=1)
-        score = 10.0 * both(ready, tolerance(off, 0.0, 0.04, off_0))
+        score = 10.0 * both(ready, tolerance(error, 0.0, 0.04, off_0))
         return {"score": score}, (self.opened - UPRIGHT).abs() <= ERROR
 
     def expert_targets(self) -> dict[str, ToolTarget]:
@@ -72,14 +72,14 @@ class LeverPull(Furnished):
         angle = self.opened
         grip = torch.tensor([GRIP, 0.0, -DEEP])
         bar = self._end(angle) + grip
-        off = tool - bar
-        around = (off[:, 0].abs() < 0.025) & (off[:, 1].abs() < 0.02) & (off[:, 2].abs() < 0.02)
-        above = (off[:, :2].norm(dim=1) < 0.01) & (off[:, 2] > 0.0)
+        offset = tool - bar
+        around = (offset[:, 0].abs() < 0.025) & (offset[:, 1].abs() < 0.02) & (offset[:, 2].abs() < 0.02)
+        above = (offset[:, :2].norm(dim=1) < 0.01) & (offset[:, 2] > 0.0)
         held = around & (self.robot.opening < HELD)
-        high = off[:, 2] > CLEAR - 0.02
+        high = offset[:, 2] > CLEAR - 0.02
         place = bar.clone()
         place[:, 2] += torch.where(above | around, 0.0, CLEAR)
         place[:, :2] = torch.where((above | around | high)[:, None], place[:, :2], tool[:, :2])
         pull = self._end((angle + AHEAD).clamp_max(UPRIGHT)) + grip
         place = torch.where(held[:, None], pull, place)
-        return {"arm": ToolTarget(self.towards(place, around), torch.where(around & (off[:, 2] < 0.01), 1.0, -1.0))}
+        return {"arm": ToolTarget(self.towards(place, around), torch.where(around & (offset[:, 2] < 0.01), 1.0, -1.0))}

@@ -26,9 +26,9 @@ HELD = 0.055  # m, the gripper's opening below which it holds the cube
 
 @dataclass(frozen=True)
 class LiftConfig(ArmTaskConfig):
-    """Lift's values. The reward's weights are those of Playground's PandaPickCube (facts 3.1)."""
+    """Lift's values. The reward's weights are those of MuJoCo Playground 0.2.0's PandaPickCube."""
 
-    cube_yaw: float = 0.25  # rad, largest turn of the cube at the start: the tool's attitude is fixed in "cartesian"
+    cube_yaw: float = 0.25  # rad, largest yaw of the cube at the start: the tool's rotation is fixed in "cartesian"
     reward: Weights = Weights(reach=4.0, target=8.0, off_table=0.25, posture=0.3)
 
 
@@ -81,28 +81,28 @@ class Lift(ArmTask):
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cube = self.cube.pos
-        way = (tool - cube).norm(dim=1)
-        off = (self.target - cube).norm(dim=1)
-        self.reached |= way < REACHED
+        distance = (tool - cube).norm(dim=1)
+        error = (self.target - cube).norm(dim=1)
+        self.reached |= distance < REACHED
         terms = {
-            "reach": 1.0 - torch.tanh(5.0 * way),
-            "target": (1.0 - torch.tanh(5.0 * off)) * self.reached,
+            "reach": 1.0 - torch.tanh(5.0 * distance),
+            "target": (1.0 - torch.tanh(5.0 * error)) * self.reached,
             "off_table": (tool[:, 2] > 0.015).float(),
             "posture": 1.0 - torch.tanh((self.robot.pos - self._home).norm(dim=1)),
         }
-        return terms, off < RADIUS
+        return terms, error < RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """Over the cube, down, close, and with it to the goal. What comes next is told by where things are."""
+        """Over the cube, down, close, and with it to the goal. The next motion follows from where things are."""
         tool = self.robot.tool
         cube = self.cube.pos
-        off = tool - cube
-        over = off[:, :2].norm(dim=1) < 0.01
-        down = over & (off[:, 2].abs() < 0.008)
+        offset = tool - cube
+        over = offset[:, :2].norm(dim=1) < 0.01
+        down = over & (offset[:, 2].abs() < 0.008)
         held = down & (self.robot.opening < HELD)
         place = cube.clone()
         place[:, 2] += torch.where(over, 0.0, ABOVE)
-        place = torch.where(held[:, None], self.target + off, place)
+        place = torch.where(held[:, None], self.target + offset, place)
         return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
 
     def markers(self, i: int) -> list[dict[str, Any]]:

@@ -39,8 +39,8 @@ def overlap(pose, goal, rectangles, area):  # type: ignore[no-untyped-def]  # pr
     for world in prange(pose.shape[0]):
         first = np.empty((8, 2))
         second = np.empty((8, 2))
-        turn = pose[world, 2] - goal[world, 2]
-        c, s = math.cos(turn), math.sin(turn)
+        rotation = pose[world, 2] - goal[world, 2]
+        c, s = math.cos(rotation), math.sin(rotation)
         dx, dy = pose[world, 0] - goal[world, 0], pose[world, 1] - goal[world, 1]
         cg, sg = math.cos(goal[world, 2]), math.sin(goal[world, 2])
         ox, oy = cg * dx + sg * dy, cg * dy - sg * dx  # of the shape in the goal's frame

@@ -15,7 +15,7 @@ from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
-from rookery.tasks.manipulation.puck import LEAD, gripping_table
+from rookery.tasks.manipulation.puck_task import LEAD, gripping_table
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 
 RADIUS = 0.07  # m
@@ -81,8 +81,8 @@ class PegInsertSide(MetaWorldTask):
         weights = torch.tensor([1.0, 2.0, 2.0])
         # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
         head_0 = self.first_0 + (self._points[1] - self._points[0])
-        off = ((self.head - self.target) * weights).norm(dim=1)
-        near = tolerance(off, 0.0, RADIUS, ((head_0 - self.target) * weights).norm(dim=1))
+        error = ((self.head - self.target) * weights).norm(dim=1)
+        near = tolerance(error, 0.0, RADIUS, ((head_0 - self.target) * weights).norm(dim=1))
         near = both(near, self._clear())
         # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
         held = ((tool - grasp).norm(dim=1) < NEAR) & (opening > 0.0) & (grasp[:, 2] > self.first_0[:, 2] + LIFTED)
@@ -91,7 +91,7 @@ class PegInsertSide(MetaWorldTask):
         )
         caged = torch.where(held, 1.0, caged)
         score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
-        return {"score": torch.where(off <= RADIUS, 10.0, score)}, off <= RADIUS
+        return {"score": torch.where(error <= RADIUS, 10.0, score)}, error <= RADIUS
 
     def _clear(self) -> Tensor:
         """[N] in [0, 1]: less where the head is about to hit the block's front."""
@@ -99,18 +99,18 @@ class PegInsertSide(MetaWorldTask):
         shares = []
         for corners in (BELOW, OVER):
             zero, one = torch.tensor(corners)
-            way = (at - zero) / (one - zero)
-            inside = ((way >= 0.0) & (way <= 1.0)).all(1)
-            shares.append(torch.where(inside, way.prod(1), 1.0))
+            move = (at - zero) / (one - zero)
+            inside = ((move >= 0.0) & (move <= 1.0)).all(1)
+            shares.append(torch.where(inside, move.prod(1), 1.0))
         return both(shares[1], shares[0])
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """Over the peg, down, close, in front of the hole, in. What comes next is told by where things are."""
+        """Over the peg, down, close, in front of the hole, in. The next motion follows from where things are."""
         grasp = self.first[:, :3]
         tool = self.robot.tool
-        off = tool - grasp
-        there = off[:, :2].norm(dim=1) < 0.015
-        down = there & (off[:, 2].abs() < 0.01)
+        offset = tool - grasp
+        there = offset[:, :2].norm(dim=1) < 0.015
+        down = there & (offset[:, 2].abs() < 0.01)
         held = down & (self.robot.opening < HELD)
         over = grasp.clone()
         over[:, 2] += torch.where(there, 0.0, 0.08)
@@ -118,9 +118,9 @@ class PegInsertSide(MetaWorldTask):
         in_line = to[:, 1:].norm(dim=1) < 0.006
         ahead = to.clone()
         ahead[:, 0] += MOUTH - GOAL[0] + (PEG_HALF[0] + HEAD[0]) + AHEAD
-        way = torch.where((in_line | (ahead[:, 0] > AHEAD))[:, None], to, ahead)
+        move = torch.where((in_line | (ahead[:, 0] > AHEAD))[:, None], to, ahead)
         return {
             "arm": ToolTarget(
-                torch.where(held[:, None], tool + way.clamp(-LEAD, LEAD), over), torch.where(down, 1.0, -1.0)
+                torch.where(held[:, None], tool + move.clamp(-LEAD, LEAD), over), torch.where(down, 1.0, -1.0)
             )
         }

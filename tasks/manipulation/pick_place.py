@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rookery.tasks.manipulation.meta_world import OPENING
-from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.push import NEAR
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 
@@ -27,8 +27,8 @@ class PickPlace(PuckTask):
         tool = self.robot.tool
         opening = self.robot.opening
         puck = self.first[:, :3]
-        off = (puck - self.target).norm(dim=1)
-        near = tolerance(off, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
+        error = (puck - self.target).norm(dim=1)
+        near = tolerance(error, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
         caged = cage(
             tool, opening, puck, self.tool_0, self.first_0, self.closing,
             radius=0.015, pad=0.05, beside=0.005, opening_0=OPENING,
@@ -36,4 +36,4 @@ class PickPlace(PuckTask):
         lifted = puck[:, 2] > self.first_0[:, 2] + LIFTED
         held = ((tool - puck).norm(dim=1) < NEAR) & (opening > 0.0) & lifted
         score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
-        return {"score": torch.where(off < FULL, 10.0, score)}, off <= RADIUS
+        return {"score": torch.where(error < FULL, 10.0, score)}, error <= RADIUS

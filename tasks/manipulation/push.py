@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF
-from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.shaping import cage, tolerance
 
 RADIUS = 0.05  # m
@@ -33,9 +33,9 @@ class Push(PuckTask):
         tool = self.robot.tool
         opening = self.robot.opening
         puck = self.first[:, :3]
-        off = (puck - self.target).norm(dim=1)
-        near = tolerance(off, 0.0, RADIUS, (self.first_0 - self.target).norm(dim=1))
+        error = (puck - self.target).norm(dim=1)
+        near = tolerance(error, 0.0, RADIUS, (self.first_0 - self.target).norm(dim=1))
         caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005)
         held = ((tool - puck).norm(dim=1) < NEAR) & (opening > 0.0)
         score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)
-        return {"score": torch.where(off < RADIUS, 10.0, score)}, off <= RADIUS
+        return {"score": torch.where(error < RADIUS, 10.0, score)}, error <= RADIUS

@@ -102,19 +102,19 @@ class PushT(ArmTask):
     def observation(self, group: str) -> dict[str, Tensor]:
         place = self.pose[:, :2]
         yaw = self.pose[:, 2]
-        off = GOAL[2] - yaw
+        offset = GOAL[2] - yaw
         return {
             "tee": place - self.robot.tool[:, :2], "tee_heading": torch.stack((yaw.cos(), yaw.sin()), 1),
-            "goal": self._goal[:, :2].float() - place, "goal_heading": torch.stack((off.cos(), off.sin()), 1),
+            "goal": self._goal[:, :2].float() - place, "goal_heading": torch.stack((offset.cos(), offset.sin()), 1),
         }  # fmt: skip
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         torch.maximum(self.most, self.coverage, out=self.most)
-        off = (self.pose[:, :2] - self._goal[:, :2].float()).norm(dim=1)
-        turn = (1.0 - (self.pose[:, 2] - GOAL[2]).cos()) / 2.0
+        error = (self.pose[:, :2] - self._goal[:, :2].float()).norm(dim=1)
+        rotation = (1.0 - (self.pose[:, 2] - GOAL[2]).cos()) / 2.0
         terms = {
             "coverage": (self.coverage / COVERED).clamp(0.0, 1.0),
-            "pose": 1.0 - torch.tanh(4.0 * off + turn),
+            "pose": 1.0 - torch.tanh(4.0 * error + rotation),
             "reach": 1.0 - torch.tanh(5.0 * (self.robot.tool - self.tee.pos).norm(dim=1)),
         }
         return terms, self.coverage >= COVERED
@@ -135,15 +135,15 @@ class PushT(ArmTask):
             self.push[choose] = best_push(self.pose[choose], self._goal[choose].float(), tool[choose, :2])
             self.phase[choose] = 1
             self.since[choose] = 0
-        contact, way, begin = CANDIDATES[self.push].split(2, dim=1)
+        contact, move, begin = CANDIDATES[self.push].split(2, dim=1)
         c, s = self.pose[:, 2].cos()[:, None], self.pose[:, 2].sin()[:, None]
-        contact, way, begin = (
-            torch.cat((c * v[:, :1] - s * v[:, 1:], s * v[:, :1] + c * v[:, 1:]), 1) for v in (contact, way, begin)
+        contact, move, begin = (
+            torch.cat((c * v[:, :1] - s * v[:, 1:], s * v[:, :1] + c * v[:, 1:]), 1) for v in (contact, move, begin)
         )
         start = self.pose[:, :2] + begin
         there = (tool[:, :2] - start).norm(dim=1) < 0.008
         pushing = self.phase == 3
-        left = travel_left(self.pose, self._goal.float(), contact, way)
+        left = travel_left(self.pose, self._goal.float(), contact, move)
         self.since += pushing
         self.phase += ((self.phase == 1) & there) | ((self.phase == 2) & (tool[:, 2] < LOW + 0.004))
         over = pushing & ((left < 0.001) | (self.since > PATIENCE) | (self.coverage > GOOD))
@@ -154,8 +154,8 @@ class PushT(ArmTask):
         place[:, :2] = torch.where(high[:, None], self.robot.goal[:, :2].float(), place[:, :2])
         place[:, 2] = torch.where(high, HIGH, place[:, 2])
         step = (0.25 * left).clamp(0.0008, 0.006)
-        ahead = self.robot.goal.float()[:, :2] + way * step[:, None]
-        side = way * ((self.pose[:, :2] + contact - ahead) * way).sum(1, keepdim=True)  # stay on the contact's line
+        ahead = self.robot.goal.float()[:, :2] + move * step[:, None]
+        side = move * ((self.pose[:, :2] + contact - ahead) * move).sum(1, keepdim=True)  # stay on the contact's line
         ahead = ahead + 0.2 * (self.pose[:, :2] + contact - ahead - side)
         place[:, :2] = torch.where((self.phase == 3)[:, None], ahead, place[:, :2])
         return {"arm": ToolTarget(place, torch.ones_like(step))}

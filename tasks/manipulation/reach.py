@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rookery.tasks.manipulation.arm_task import ToolTarget
-from rookery.tasks.manipulation.puck import PuckTask
+from rookery.tasks.manipulation.puck_task import PuckTask
 from rookery.tasks.manipulation.shaping import tolerance
 
 RADIUS = 0.05  # m
@@ -16,8 +16,8 @@ class Reach(PuckTask):
     """Done: the tool is within 5 cm of the goal."""
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        off = (self.robot.tool - self.target).norm(dim=1)
-        return {"score": 10.0 * tolerance(off, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1))}, off <= RADIUS
+        error = (self.robot.tool - self.target).norm(dim=1)
+        return {"score": 10.0 * tolerance(error, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1))}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         return {"arm": ToolTarget(self.target, torch.full_like(self.closing, -1.0))}

@@ -1,4 +1,4 @@
-"""The algebra of Meta-World's rewards (facts 4.2): how far a value is from where it should be, and how conditions join.
+"""The algebra of Meta-World's rewards (metaworld 3.1.1, utils/reward_utils.py): tolerances, and their Hamacher product.
 
 Compiled, as in torch a reward is a chain of a hundred small operations, which for a few hundred worlds cost as much as half of
 their physics.
@@ -48,14 +48,14 @@ def _cage(  # type: ignore[no-untyped-def]
     for n in range(len(out)):
         across = 1.0
         for side in (1.0, -1.0):
-            off = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
+            offset = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
             if opening_0 < 0.0:
                 off_0 = tool[n, 1] + 0.5 * side * opening[n] - thing_0[n, 1]
-                off = abs(off)
+                offset = abs(offset)
             else:
                 off_0 = tool_0[n, 1] + 0.5 * side * opening_0 - thing[n, 1]
-                off *= side
-            near = _near(off, radius, pad, abs(abs(off_0) - pad), False)
+                offset *= side
+            near = _near(offset, radius, pad, abs(abs(off_0) - pad), False)
             across = near if side > 0.0 else _join(across, near)
         far = math.hypot(tool[n, 0] - thing[n, 0], tool[n, 2] - thing[n, 2])
         far_0 = math.hypot(tool_0[n, 0] - thing_0[n, 0], tool_0[n, 2] - thing_0[n, 2])
@@ -99,7 +99,7 @@ def cage(
             beside it. beside: m, how far off in x and z does not matter.
         opening_0: m, of the gripper at the beginning of the episode. With it a pad must be on its own side of the thing, and
             the margin is that of the pad then: pick-place's form. (Meta-World's memory of that pad is a live view, so that
-            its margin is of the pad now; facts 4.)
+            its margin is of the pad now.)
 
     Returns:
         [N] in [0, 1].

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop_more import CUBE_HALF, SHELF_Z, cube, shelf
-from rookery.tasks.manipulation.carried import Carried
+from rookery.tasks.manipulation.carry_task import CarryTask
 from rookery.tasks.manipulation.shaping import both, cage, tolerance
 
 RADIUS = 0.07
@@ -24,7 +24,7 @@ DEEP = 0.15
 """m: a cube lower than that, and nearer to the goal than that along x and y, is under the board or about to hit it."""
 
 
-class ShelfPlace(Carried):
+class ShelfPlace(CarryTask):
     """Done: the cube is within 7 cm of the goal, 3 cm over where it would stand on the board.
 
     The shelf has no roof and low walls (assets.tabletop_more.shelf), and the expert puts the cube 3 cm before the goal, as the
@@ -50,22 +50,22 @@ class ShelfPlace(Carried):
         tool = self.robot.tool
         opening = self.robot.opening
         thing = self.first[:, :3]
-        way = thing - self.target
-        off = way.norm(dim=1)
-        near = tolerance(off, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
+        move = thing - self.target
+        error = move.norm(dim=1)
+        near = tolerance(error, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
         # the shelf's form of the caging counts nothing but the grip: what the dense form has over its half without one
         with_grip, without = (
             cage(tool, opening, thing, self.tool_0, self.first_0, e, radius=0.02, pad=0.05, beside=0.01)
             for e in (self.closing, torch.zeros_like(self.closing))
         )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
-        score = both(2.0 * (with_grip - without), near) + torch.where(held, 1.0 + 5.0 * self._clear(way, near), 0.0)
-        return {"score": torch.where(off < FULL, 10.0, score)}, off <= RADIUS
+        score = both(2.0 * (with_grip - without), near) + torch.where(held, 1.0 + 5.0 * self._clear(move, near), 0.0)
+        return {"score": torch.where(error < FULL, 10.0, score)}, error <= RADIUS
 
-    def _clear(self, way: Tensor, near: Tensor) -> Tensor:
+    def _clear(self, offset: Tensor, near: Tensor) -> Tensor:
         """`near` [N], less before and under the board, and 0 behind its middle, where the cube would have to go up."""
-        z, y = self.first[:, 2], way[:, 1]
-        low = (z > 0.0) & (z < UNDER) & (way[:, 0].abs() < WIDE)
+        z, y = self.first[:, 2], offset[:, 1]
+        low = (z > 0.0) & (z < UNDER) & (offset[:, 0].abs() < WIDE)
         loss = both(((y + DEEP) / DEEP).clamp(0.0, 1.0), ((UNDER - z) / UNDER).clamp(0.0, 1.0))
         less = torch.where(low & (y > -DEEP) & (y < 0.0), (near - loss).clamp(0.0, 1.0), near)
         return torch.where(low & (y > 0.0), 0.0, less)

@@ -14,10 +14,9 @@ from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
 
-HALF, LARGE_HALF = (
-    0.025,
-    0.035,
-)  # m: cubes of 5 and 7 cm, IsaacGym's FrankaCubeStack (facts 3.1), as are those that follow
+HALF = 0.025
+LARGE_HALF = 0.035
+"""m: cubes of 5 and 7 cm. These, LIFTED, ALIGNED and AWAY are those of IsaacGymEnvs' franka_cube_stack.py."""
 LIFTED = 0.04  # m, of the cube over where it lies
 ALIGNED = 0.02  # m, of the cube's place on the other: in the plane, and upwards
 AWAY = 0.04  # m, of the tool from the cube it let go
@@ -37,7 +36,7 @@ class StackConfig(ArmTaskConfig):
 
     action: str = "pose"  # see robots.manipulators.panda.KINDS
     episode_s: float = 8.0  # s
-    cube_yaw: float = 0.7  # rad, largest turn of the cubes at the start
+    cube_yaw: float = 0.7  # rad, largest yaw of the cubes at the start
     reward: Weights = Weights(reach=0.1, lift=1.5, align=2.0, stack=16.0)
 
 
@@ -93,22 +92,22 @@ class Stack(ArmTask):
             "large": self.large.pos - self.robot.tool, "large_heading": quarter_heading(self.large.rotation),
         }  # fmt: skip
 
-    def off(self) -> Tensor:
+    def placement_error(self) -> Tensor:
         """[N, 3] m, of the small cube from its place on the large one."""
-        off = self.small.pos - self.large.pos
-        off[:, 2] -= HALF + LARGE_HALF
-        return off
+        offset = self.small.pos - self.large.pos
+        offset[:, 2] -= HALF + LARGE_HALF
+        return offset
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cube = self.small.pos
         side = 0.5 * self.robot.opening[:, None] * self.robot.rotation[:, :, 1]
-        way = (tool - cube).norm(dim=1)
-        near = (way + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
-        off = self.off()
+        distance = (tool - cube).norm(dim=1)
+        near = (distance + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
+        error = self.placement_error()
         lifted = (cube[:, 2] - HALF > LIFTED).float()
-        align = (1.0 - torch.tanh(10.0 * off.norm(dim=1))) * lifted
-        stacked = (off[:, :2].norm(dim=1) < ALIGNED) & (off[:, 2].abs() < ALIGNED) & (way > AWAY)
+        align = (1.0 - torch.tanh(10.0 * error.norm(dim=1))) * lifted
+        stacked = (error[:, :2].norm(dim=1) < ALIGNED) & (error[:, 2].abs() < ALIGNED) & (distance > AWAY)
         rest = (~stacked).float()  # in place of the other terms, not beside them
         terms = {
             "reach": torch.maximum(1.0 - torch.tanh(10.0 * near), align) * rest, "lift": lifted * rest,
@@ -119,15 +118,15 @@ class Stack(ArmTask):
     def expert_targets(self) -> dict[str, ToolTarget]:
         tool = self.robot.tool
         cube = self.small.pos
-        off = self.off()
+        error = self.placement_error()
         grip = tool - cube
         yaw, large_yaw, now = (_yaw(x.rotation) for x in (self.small, self.large, self.robot))
         still = (self.robot.goal.float() - tool).norm(dim=1) < 0.01
         turned, turned_large = ((now - y).abs() < 0.04 for y in (yaw, large_yaw))
-        carried = off[:, :2].norm(dim=1) < 0.004
+        carried = error[:, :2].norm(dim=1) < 0.004
         self.next_phase([
             (grip[:, :2].norm(dim=1) < 0.008) & turned & still, (grip[:, 2] - HIGHER).abs() < 0.005,
-            self.robot.opening < HELD, tool[:, 2] > CARRY - 0.01, carried & turned_large & still, off[:, 2] < 0.001,
+            self.robot.opening < HELD, tool[:, 2] > CARRY - 0.01, carried & turned_large & still, error[:, 2] < 0.001,
             self.robot.opening > OPEN,
         ])  # fmt: skip
         over = cube.clone()
@@ -146,7 +145,7 @@ class Stack(ArmTask):
         }
 
 
-def _yaw(turn: Tensor) -> Tensor:
-    """[N] rad, of upright faces, less than an eighth of a turn."""
-    heading = quarter_heading(turn)
+def _yaw(rotation: Tensor) -> Tensor:
+    """[N] rad, of upright faces, between -pi / 4 and pi / 4."""
+    heading = quarter_heading(rotation)
     return 0.25 * torch.atan2(heading[:, 1], heading[:, 0])

@@ -12,7 +12,7 @@ from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import BOX, OPENING
-from rookery.tasks.manipulation.puck import PuckTask, gripping_table
+from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.shaping import both, tolerance
 
 RADIUS = 0.05  # m, along the table
@@ -35,15 +35,15 @@ class _Sweep(PuckTask):
     def add_objects(self, scene: Scene) -> Scene:
         return scene.add(cube, "puck", pos=(0.0, 0.6, CUBE_HALF))
 
-    def off(self, place: Tensor) -> Tensor:
+    def distance_to_goal(self, place: Tensor) -> Tensor:
         """[N] m, of a place [N, 3] from the target, along the table: a cube in the hole is not too low."""
         return (place - self.target)[:, :2].norm(dim=1)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        off = self.off(self.first[:, :3])
-        near = tolerance(off, 0.0, RADIUS, self.off(self.first_0))
+        error = self.distance_to_goal(self.first[:, :3])
+        near = tolerance(error, 0.0, RADIUS, self.distance_to_goal(self.first_0))
         caged = self._cage()
-        return {"score": torch.where(off < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, off <= RADIUS
+        return {"score": torch.where(error < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, error <= RADIUS
 
     def _cage(self) -> Tensor:
         """How well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
@@ -102,6 +102,6 @@ class SweepInto(_Sweep):
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         target = super().expert_targets()["arm"]
-        there = self.off(self.first[:, :3]) < DROP
+        there = self.distance_to_goal(self.first[:, :3]) < DROP
         place = torch.where(there[:, None], self.robot.tool, target.place)
         return {"arm": ToolTarget(place, torch.where(there, -1.0, target.closing))}

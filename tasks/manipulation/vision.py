@@ -72,10 +72,10 @@ def add_front_camera(spec: mujoco.MjSpec) -> mujoco.MjSpec:
     right = torch.nn.functional.normalize(
         torch.linalg.cross(torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64), back), dim=0
     )
-    turn = torch.stack((right, torch.linalg.cross(back, right), back), dim=1)
+    rotation = torch.stack((right, torch.linalg.cross(back, right), back), dim=1)
     camera = spec.worldbody.add_camera(name="front", pos=list(FRONT[0]), fovy=50.0)
     quat = torch.zeros(4, dtype=torch.float64).numpy()
-    mujoco.mju_mat2Quat(quat, turn.flatten().numpy())
+    mujoco.mju_mat2Quat(quat, rotation.flatten().numpy())
     camera.quat = quat.tolist()
     return spec
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
 from rookery.tasks.manipulation.arm_task import ToolTarget
-from rookery.tasks.manipulation.furnished import Furnished
+from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
 from rookery.tasks.manipulation.shaping import both, tolerance
 
@@ -21,7 +21,7 @@ BESIDE = 0.045  # m, from the handle's axis when the fingers come down
 BEFORE = 0.008  # m, of the tool before the handle's axis, so that the palm keeps clear of the frame: the fingers are 39 mm wide
 
 
-class _Window(Furnished):
+class _Window(FurnitureTask):
     """Base of both. The goal counts in x only; what is observed is `aside` m from the origin at a shut window.
 
     Meta-World's tool begins at y = .4, where the Panda cannot bring it: here it is .5. The reward's margins there come
@@ -49,11 +49,11 @@ class _Window(Furnished):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         thing = self.first[:, :3]
-        off = (self.first[:, 0] - self.target[:, 0]).abs()
-        way = (thing - self.robot.tool).norm(dim=1)
+        error = (self.first[:, 0] - self.target[:, 0]).abs()
+        distance = (thing - self.robot.tool).norm(dim=1)
         way_0 = (self.first_0 - self.tool_0).norm(dim=1)
-        reach = tolerance(way, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
-        return {"score": 10.0 * both(reach, tolerance(off, 0.0, RADIUS, self.margin))}, off <= RADIUS
+        reach = tolerance(distance, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
+        return {"score": 10.0 * both(reach, tolerance(error, 0.0, RADIUS, self.margin))}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down beside the handle with the fingers closed, then along."""
@@ -63,9 +63,9 @@ class _Window(Furnished):
         end = grip[:, 0] + self.stop - side * 0.0185  # the handle's radius and half a finger
         grip[:, 0] += self.opened
         grip[:, 1] -= BEFORE
-        off = tool - grip
-        beside = (side * off[:, 0] < -0.017) & (side * off[:, 0] > -0.07) & (off[:, 1].abs() < 0.02)
-        low = beside & (off[:, 2] < DEEP + 0.008)
+        offset = tool - grip
+        beside = (side * offset[:, 0] < -0.017) & (side * offset[:, 0] > -0.07) & (offset[:, 1].abs() < 0.02)
+        low = beside & (offset[:, 2] < DEEP + 0.008)
         place = grip.clone()
         place[:, 2] += torch.where(beside, DEEP, OVER)
         place[:, 0] = torch.where(low, end, grip[:, 0] - side * BESIDE)

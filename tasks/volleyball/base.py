@@ -25,6 +25,7 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.engines.rotor.effects import effects
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization.parameters import Parameter, scaled
@@ -124,7 +125,7 @@ class VolleyTask(Task):
         if c.ball not in BALLS:
             raise unknown("ball", c.ball, BALLS)
         self.ball_kind = BALLS[c.ball]
-        self.air = effects(c.effects or self.ball_kind.effects)
+        self.effects = effects(c.effects or self.ball_kind.effects)
         self.drone: DroneParameters = replace(find_drone(c.drone), max_rate=(CTBR_RATE,) * 3)
         check_flies(self.drone)
         try:
@@ -186,7 +187,7 @@ class VolleyTask(Task):
             return ball_spec(b.radius, b.mass, restitution=b.restitution, friction=(b.friction, 0.0, 0.0))
 
         scene = Scene(base, dt=c.dt, integrator="euler")
-        scene.effects = self.air
+        scene.extension(Aeronautics).effects = self.effects
         for name, anchor in zip(self.names, self.anchors, strict=True):
             add_drone(scene, name, self.drone, anchor, c.racket_radius_m if self.has_ball else 0.0)
         if self.has_ball:

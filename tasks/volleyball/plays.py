@@ -229,7 +229,7 @@ def touch(task: VolleyTask) -> Touch:
     """Constants of a task's ball and racket, from its nominal constants."""
     ball = task.ball_kind
     drone = task.drone
-    drag = task.air.ball_constants(ball.mass, ball.radius)[0] if task.air.ball_drag else 0.0
+    drag = task.effects.ball_constants(ball.mass, ball.radius)[0] if task.effects.ball_drag else 0.0
     share = drone.mass / (drone.mass + ball.mass)
     return Touch(ball.restitution, share, drag, racket_face(task) + ball.radius)
 

@@ -44,7 +44,7 @@ def test_tables(wrist: bool) -> None:
     for name, servo in ((j, model.actuator(j)) for j in JOINTS):
         assert np.allclose(servo.forcerange, [-0.35, 0.35]) and np.allclose(servo.ctrlrange, model.joint(name).range)
     ranges = np.array([model.joint(j).range for j in JOINTS])
-    assert np.allclose(ranges[:4], [[-0.47, 0.47], [-0.196, 1.61], [-0.174, 1.709], [-0.227, 1.618]])  # facts 3.2
+    assert np.allclose(ranges[:4], [[-0.47, 0.47], [-0.196, 1.61], [-0.174, 1.709], [-0.227, 1.618]])  # wonik_allegro
     assert np.allclose(ranges[12:], [[0.263, 1.396], [-0.105, 1.163], [-0.189, 1.644], [-0.162, 1.719]])
     assert model.nu == model.nv == 16 + 6 * wrist
     assert {model.sensor(i).name for i in range(model.nsensor)} == set(TOUCH)

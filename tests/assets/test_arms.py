@@ -21,7 +21,7 @@ def compiled(make, **kw):
     return make(visual=False, **kw).compile()
 
 
-# facts 2.2 B and 1.2; facts 2.3 and mujoco_menagerie arx_l5
+# the Play G2's URDF (airbot_force.urdf) and UniLab; UMI-on-Legs and mujoco_menagerie arx_l5
 TABLES = {
     AIRBOT: {
         "mass": 4.39,
@@ -117,7 +117,9 @@ def test_airbot_play_reaches_as_far_as_its_data_sheet_says():
     shoulder = data.body("link2").xpos
     wrist = data.body("link6").xpos
     tcp = data.site("tcp").xpos
-    assert np.linalg.norm(wrist - shoulder) + 0.0955 == pytest.approx(0.647, abs=0.01)  # to the flange; facts 2.2 A
+    assert np.linalg.norm(wrist - shoulder) + 0.0955 == pytest.approx(
+        0.647, abs=0.01
+    )  # to the flange: the data sheet's reach
     assert np.linalg.norm(tcp - shoulder) == pytest.approx(0.7967, abs=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""The Go2's model against the published tables (facts 2.1)."""
+"""The Go2's model against the published tables (MuJoCo Menagerie)."""
 
 from __future__ import annotations
 

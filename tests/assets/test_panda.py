@@ -1,4 +1,4 @@
-"""The Panda's spec against published tables (facts 3.1): masses, limits, kinematics, and the hand's own force and speed."""
+"""The Panda's spec against published tables (Gaz et al., RA-L 2019): masses, limits, kinematics, the hand's force and speed."""
 
 from __future__ import annotations
 

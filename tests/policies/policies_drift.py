@@ -17,7 +17,7 @@ HORIZON = 20
 class Drift(Env):
     """Points drift along a line with a velocity that nobody measures; an agent earns for acting like that velocity.
 
-    An episode's goal, which is not observed either, is told in the worlds of `reveal_future_mask`.
+    An episode's goal, which is not observed either, is revealed in the worlds of `reveal_future_mask`.
     """
 
     control_dt = 0.5
@@ -27,7 +27,7 @@ class Drift(Env):
     max_episode_steps = HORIZON
 
     def __init__(
-        self, num_envs: int = 64, history: int = 2, agents: int = 1, told: bool = False, goal: bool = True
+        self, num_envs: int = 64, history: int = 2, agents: int = 1, reveal: bool = False, goal: bool = True
     ) -> None:
         velocity = Term("velocity", 1, "m/s", scale=0.5)
         future = Term("goal", 2, "m")
@@ -36,7 +36,7 @@ class Drift(Env):
         spec = Group(agents, (Term("position", 1, "m"),), ACTION, history, targets, names)
         self.groups = {"point": spec}
         self.num_envs = num_envs
-        self.told = told
+        self.reveal = reveal
         self.fixed_state = None
         self.taking_part = None
         self.generator = torch.Generator().manual_seed(seed)
@@ -88,7 +88,7 @@ class Drift(Env):
 
     @property
     def reveal_future_mask(self):
-        return torch.arange(self.num_envs) % 2 == 0 if self.told else None
+        return torch.arange(self.num_envs) % 2 == 0 if self.reveal else None
 
     def close(self):
         pass

@@ -39,6 +39,8 @@ class Drive:
         return figures
 
 
-def mean_actions(algorithm: Algorithm, obs: dict[str, torch.Tensor], truth: bool = False) -> dict[str, torch.Tensor]:
+def mean_actions(
+    algorithm: Algorithm, obs: dict[str, torch.Tensor], privileged: bool = False
+) -> dict[str, torch.Tensor]:
     """Actions {group: [N, A, D]} without exploration, of the policies as they are now."""
-    return act_with(algorithm.policies(), algorithm.env, truth)(obs)
+    return act_with(algorithm.policies(), algorithm.env, privileged)(obs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -16,15 +14,6 @@ from rookery.sim.specs import ActionSpec, Group, Term
 def action(names: tuple[str, ...], reach: tuple[float, ...]) -> ActionSpec:
     n = len(names)
     return ActionSpec("joint_position", names, tuple(-r for r in reach), reach, ("rad",) * n, (0.0,) * n)
-
-
-def contract(group: Group) -> dict[str, Any]:
-    terms = [
-        {"name": t.name, "slice": [s.start, s.stop], "scale": t.scale}
-        for t, s in zip(group.observation, group.slices().values(), strict=True)
-    ]
-    a = group.action
-    return {"observation": terms, "action": {"names": list(a.names), "low": list(a.low), "high": list(a.high)}}
 
 
 def group(joints: tuple[str, ...], reach: tuple[float, ...], *more: Term, scale: float = 1.0) -> Group:
@@ -49,7 +38,7 @@ def policy(g: Group, seed: int, hidden: tuple[int, ...] = (8, 8)) -> Policy:
 def test_each_action_is_that_of_the_policy_it_comes_from() -> None:
     walk = policy(LEGS, 0)
     reach = policy(WHOLE_OLD, 1)
-    both = side_by_side((walk, contract(LEGS)), (reach, contract(WHOLE_OLD)), WHOLE)
+    both = side_by_side((walk, LEGS), (reach, WHOLE_OLD), WHOLE)
     assert both.hidden == (16, 16)
     g = torch.Generator().manual_seed(2)
     tilt, angle, goal, given = (0.3 * torch.randn(50, n, generator=g) for n in (2, 3, 3, 3))
@@ -67,6 +56,6 @@ def test_each_action_is_that_of_the_policy_it_comes_from() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     walk = policy(LEGS, 0)
     with pytest.raises(RookeryError, match="do not go side by side"):
-        side_by_side((walk, contract(LEGS)), (policy(WHOLE_OLD, 1, (8,)), contract(WHOLE_OLD)), WHOLE)
+        side_by_side((walk, LEGS), (policy(WHOLE_OLD, 1, (8,)), WHOLE_OLD), WHOLE)
     with pytest.raises(RookeryError, match=r"neither policy has the actions \['a1'\]"):
-        side_by_side((walk, contract(LEGS)), (walk, contract(LEGS)), WHOLE)
+        side_by_side((walk, LEGS), (walk, LEGS), WHOLE)

@@ -1,20 +1,21 @@
 """Policies whose actions are low-passed by the network itself."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from rookery.policies.low_pass import smoothed
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec, Group, Term
 
 NAMES = ("hip", "knee", "wrist")
-CONTRACT = {
-    "action": {"names": NAMES},
-    "observation": [
-        {"name": "joints", "slice": [0, 4], "scale": 1.0},
-        {"name": "last_action", "slice": [4, 7], "scale": 0.5},
-    ],
-}
+GROUP = Group(
+    1,
+    (Term("joints", 4), Term("last_action", 3, scale=0.5)),
+    ActionSpec("joint_position", NAMES, (-1.0,) * 3, (1.0,) * 3, ("rad",) * 3, (0.0,) * 3),
+)
 
 
 def policy(activation: str) -> Policy:
@@ -41,7 +42,7 @@ def test_new_actions_are_mixed_with_the_last(activation, names):
     want = a.clone()
     for i in [i for i, n in enumerate(NAMES) if not names or n in names]:
         want[:, i] = 0.6 * a[:, i] + 0.4 * last[:, i]
-    got = smoothed(plain, CONTRACT, 0.6, names)(obs)
+    got = smoothed(plain, GROUP, 0.6, names)(obs)
     assert free.any(0).all()
     torch.testing.assert_close(got[free], want[free], rtol=0, atol=5e-4)
 
@@ -59,7 +60,7 @@ def test_what_chatters_is_damped_and_what_stays_is_kept():
         ringing.layers[-1].weight[i, 2 * i] = -1.0
         ringing.layers[-1].weight[i, 2 * i + 1] = 1.0
     ends = []
-    for p in (ringing, smoothed(ringing, CONTRACT, 0.6)):
+    for p in (ringing, smoothed(ringing, GROUP, 0.6)):
         a = torch.ones(1, 3)
         for _ in range(20):
             a = p(torch.cat((torch.zeros(1, 4), 0.5 * a), 1))
@@ -69,9 +70,9 @@ def test_what_chatters_is_damped_and_what_stays_is_kept():
 
 def test_what_cannot_be_smoothed():
     with pytest.raises(RookeryError, match="share is 0"):
-        smoothed(policy("tanh"), CONTRACT, 0)
+        smoothed(policy("tanh"), GROUP, 0)
     with pytest.raises(RookeryError, match="did you mean 'wrist'"):
-        smoothed(policy("tanh"), CONTRACT, 0.5, ["wirst"])
-    blind = {**CONTRACT, "observation": CONTRACT["observation"][:1]}
+        smoothed(policy("tanh"), GROUP, 0.5, ["wirst"])
+    blind = dataclasses.replace(GROUP, observation=GROUP.observation[:1])
     with pytest.raises(RookeryError, match="observes its last action"):
         smoothed(policy("tanh"), blind, 0.5)

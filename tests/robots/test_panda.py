@@ -138,7 +138,7 @@ def test_results_do_not_depend_on_the_number_of_worlds() -> None:
 
 
 def test_all_places_of_the_table_top_tasks_are_within_reach() -> None:
-    """Corners of the ranges of facts 4.1, of the ten tasks, and of all goals in the air."""
+    """Corners of the ranges of Meta-World's ten tasks, and of all goals in the air."""
     scene = Scene(lambda: table(visual=False), dt=DT)
     add_manipulator(scene, PANDA, find_action("cartesian"), pos=meta_world.BASE, quat=meta_world.FACING)
     robot = Manipulator(MujocoWorld(scene, 1, threads=1), PANDA, find_action("cartesian"), home=meta_world.HOME)
@@ -177,7 +177,7 @@ def test_torques_and_their_rates_hold_exactly(kind: str) -> None:
 
 
 def test_the_tool_is_slower_than_the_robot_allows() -> None:
-    """1.7 m/s, facts 3.1; actions from one corner to another."""
+    """1.7 m/s (Franka Control Interface documentation); actions from one corner to another."""
     robot = bench(32)
     g = torch.Generator().manual_seed(1)
     fastest = 0.0

@@ -15,7 +15,7 @@ from rookery.making import full_config
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import save_policy
 from rookery.runs import make_env, open_env, open_run
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 
 
 def stored(folder: Path, task: str, config: dict[str, Any], worlds: int = 1) -> Path:
@@ -23,7 +23,7 @@ def stored(folder: Path, task: str, config: dict[str, Any], worlds: int = 1) -> 
     env = rookery.make(task, worlds, config=config)
     torch.manual_seed(0)
     policies = {n: Policy(g.observation_size, g.action.size, (8,)).eval() for n, g in env.groups.items()}
-    save_policy(folder, policies, build_contract(env, config=full_config(task, config), provenance={}))
+    save_policy(folder, policies, build_contract(env, config=full_config(task, config)).to_json())
     env.close()
     return folder
 

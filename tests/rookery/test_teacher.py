@@ -15,9 +15,8 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
-from rookery.sim.config import to_dict
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 from rookery.teacher import RunTeacher
 
 
@@ -25,10 +24,10 @@ def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Pat
     """A policy of random weights for an environment, as a run."""
     torch.manual_seed(seed)
     name, group = next(iter(env.groups.items()))
-    more = {"predictor": (8,), "targets": group.target_size, "sees": group.frame_size} if predicts else {}
+    more = {"estimator": (8,), "targets": group.target_size, "actor_inputs": group.frame_size} if predicts else {}
     policy = Policy(group.observation_size, group.action.size, (16,), **more)
-    contract = build_contract(env, config=to_dict(env.task.cfg), assumed_delay=0.0, provenance={})
-    save_policy(folder, {name: policy.eval()}, contract)
+    contract = build_contract(env)
+    save_policy(folder, {name: policy.eval()}, contract.to_json())
     return folder
 
 
@@ -63,10 +62,10 @@ def test_a_teacher_sees_what_its_own_config_shows(tmp_path: Path, task: str, min
     assert env.task.cfg.episode_s == 0.1 and getattr(env.task.cfg, next(iter(mine))) == next(iter(mine.values()))
 
 
-def test_a_teacher_with_a_predictor_is_told_the_truth(tmp_path: Path) -> None:
+def test_a_teacher_with_a_state_estimator_gets_the_privileged_targets(tmp_path: Path) -> None:
     env, twin, obs, its = same_worlds("go2-velocity", {"history": 1}, {"history": 2})
     teacher = RunTeacher(stored(tmp_path, twin, predicts=True), env)
-    told, guess = (act_with(open_run(tmp_path)[0], twin, truth=t) for t in (True, False))
+    told, guess = (act_with(open_run(tmp_path)[0], twin, privileged=t) for t in (True, False))
     for _ in range(3):
         wanted = told(its)["robot"]
         torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)

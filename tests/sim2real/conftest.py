@@ -14,7 +14,8 @@ from rookery.policies.policy import Policy
 from rookery.sim.config import to_dict
 from rookery.sim.env import Deployment, Env
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 
 
@@ -79,11 +80,15 @@ def make_env(deployment: Deployment | None = None, **groups: Group) -> DeclaredE
 
 
 def make_policy(
-    hidden: tuple[int, ...] = (32, 32), activation: str = "tanh", inputs: int = 15, seed: int = 0
+    hidden: tuple[int, ...] = (32, 32),
+    activation: str = "tanh",
+    inputs: int = 15,
+    seed: int = 0,
+    squash: str = "clip",
 ) -> Policy:
     """A policy with large weights and a normaliser far from the identity, so that every step of the network counts."""
     generator = torch.Generator().manual_seed(seed)
-    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0)
+    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0, squash=squash)
     with torch.no_grad():
         policy.mean.normal_(generator=generator)
         policy.std.uniform_(0.2, 3.0, generator=generator)
@@ -94,12 +99,18 @@ def make_policy(
 
 
 @pytest.fixture(scope="session")
-def contract() -> dict[str, Any]:
+def contract() -> Contract:
     return build_contract(make_env(), {"drone": make_policy()}, provenance={"steps": 1000, "seed": 3})
 
 
+@pytest.fixture
+def values(contract: Contract) -> dict[str, Any]:
+    """The contract as JSON values."""
+    return contract.to_json()
+
+
 @pytest.fixture(scope="session")
-def shared_bundle(contract: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_bundle(contract: Contract, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good bundle; read it, do not change it."""
     return export_bundle({"drone": make_policy()}, contract, tmp_path_factory.mktemp("export") / "bundle")
 

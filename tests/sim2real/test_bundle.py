@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract, read_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
 from tests.sim2real.conftest import make_env, make_group, make_policy
@@ -58,7 +59,7 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
     kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.onnx")
     assert names == {"contract.json", *(k.format(g) for k in kinds for g in policies)}
     assert "void team_striker_2_policy(" in (folder / "policy_striker-2.h").read_text()
-    assert read_contract(folder)["groups"]["striker-2"]["network"]["hidden"] == [6, 4]
+    assert Contract.read(folder).groups["striker-2"].trained.hidden == (6, 4)
     assert check_bundle(folder)["observations"] >= 2000
     for kind in kinds:
         (folder / kind.format("keeper")).replace(folder / "x")
@@ -69,7 +70,7 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
-    bundle: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {p.name: p.read_bytes() for p in bundle.iterdir()}
 
@@ -109,7 +110,7 @@ def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monk
 
 
 def test_folders_that_are_not_ours_are_left_alone(
-    tmp_path: Path, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policies = {"drone": make_policy()}
     (tmp_path / "thesis").mkdir()
@@ -245,3 +246,21 @@ def test_check_without_compiler(shared_bundle: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("rookery.sim2real.export.native.importlib.util.find_spec", lambda _: None)
     with pytest.raises(RookeryError, match="no C compiler"):
         check_bundle(shared_bundle)
+
+
+def test_a_bundle_of_a_tanh_policy(tmp_path: Path) -> None:
+    """Contract, ONNX, C and golden vectors all hold the squash: each is checked against the torch policy."""
+    policy = make_policy((16,), squash="tanh")
+    folder = export_bundle({"drone": policy}, build_contract(make_env(), {"drone": policy}), tmp_path / "bundle")
+    assert Contract.read(folder).groups["drone"].trained.squash == "tanh"
+    result = check_bundle(folder)
+    assert max(result["onnx_max_error"], result["c_max_error"]) <= 1e-5
+    golden = np.load(folder / "golden.npz")
+    assert (
+        np.abs(golden["actions"] - make_policy((16,))(torch.from_numpy(golden["observations"])).detach().numpy()).max()
+        > 0.1
+    )
+    code = (folder / "policy.c").read_text()
+    (folder / "policy.c").write_text(code.replace("tanhf(action[i])", "clamp(action[i], 1.0f)"))
+    with pytest.raises(RookeryError, match=r"policy\.c differs"):
+        check_bundle(folder)

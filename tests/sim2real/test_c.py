@@ -16,7 +16,7 @@ import torch
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.c import c_source, literal, policy_arrays
 from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.native import FLAGS, NativePolicy, find_compiler, read_header
@@ -51,6 +51,19 @@ def test_parity_with_torch(activation: str, hidden: tuple[int, ...], tmp_path: P
     assert np.abs(native(policy, tmp_path).policy(obs) - wanted).max() <= 1e-5
     inside = np.abs(wanted) < 1.0
     assert inside.mean() > 0.1, "a test of clipped actions only would prove nothing"
+
+
+@pytest.mark.parametrize("hidden", [(), (7, 5, 3), (256, 128, 64)])
+def test_tanh_squash(hidden: tuple[int, ...], tmp_path: Path) -> None:
+    """The last stage of a policy trained by SAC; a clip in its place would be off by far more than rounding."""
+    policy = make_policy(hidden, "relu", squash="tanh")
+    obs = observations(policy)
+    wanted = torch_actions(policy, obs)
+    answer = native(policy, tmp_path).policy(obs)
+    assert np.abs(answer - wanted).max() <= 1e-5
+    assert np.abs(torch_actions(make_policy(hidden, "relu"), obs) - wanted).max() > 0.1
+    assert np.abs(answer).max() <= 1.0
+    assert "final tanh" in (tmp_path / "policy.h").read_text()
 
 
 def test_golden_observations_reach_the_clip() -> None:

@@ -11,26 +11,21 @@ from typing import Any
 
 import pytest
 
+import rookery.policies
 from rookery.sim.env import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim2real.contract import (
-    build_contract,
-    check_compatible,
-    differences,
-    fingerprint,
-    read_contract,
-    validate_contract,
-    with_networks,
-    write_contract,
-)
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
+from rookery.sim2real.contract import Contract, Limit, NetworkSpec, plain
 from rookery.sim2real.provenance import gather_provenance
-from tests.sim2real.conftest import make_env, make_group, make_policy
+from tests.sim2real.conftest import Config, make_env, make_group, make_policy
 
-Contract = dict[str, Any]
+Values = dict[str, Any]
+ZOO = Path(rookery.policies.__file__).parent / "zoo"
 
 
-def edited(contract: Contract, line: str, value: Any) -> Contract:
+def edited(contract: Values, line: str, value: Any) -> Values:
     """A copy with one line, such as ``groups.drone.observation[2].unit``, replaced."""
     out = copy.deepcopy(contract)
     at: Any = out
@@ -41,7 +36,8 @@ def edited(contract: Contract, line: str, value: Any) -> Contract:
     return out
 
 
-def test_contract_says_what_the_declarations_say(contract: Contract) -> None:
+def test_contract_says_what_the_declarations_say(values: Values) -> None:
+    contract = values
     group = contract["groups"]["drone"]
     assert [t["slice"] for t in group["observation"]] == [[0, 3], [3, 12], [12, 15]]
     assert group["observation"][2] == {
@@ -71,26 +67,46 @@ def test_contract_says_what_the_declarations_say(contract: Contract) -> None:
     assert contract["provenance"]["commit"] is None
 
 
-def test_task_may_give_safety_limits_and_actuator_order() -> None:
-    env = make_env(
-        Deployment(
-            physics_dt=0.002,
-            safety={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
-            actuators={"drone": ("m1", "m2", "m3", "m4")},
-        )
+def test_the_deployment_gives_safety_limits_actuator_order_and_delay() -> None:
+    deployment = Deployment(
+        config=plain(Config()),
+        physics_dt=0.002,
+        actuators={"drone": ("m1", "m2", "m3", "m4")},
+        safety={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
+        action_delay=(0.0, 0.02),
     )
-    group = build_contract(env, assumed_delay=(0.0, 0.02))["groups"]["drone"]
-    assert group["safety"] == {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}
-    assert group["actuators"] == ["m1", "m2", "m3", "m4"]
-    assert group["network"] is None
+    contract = build_contract(make_env(deployment))
+    group = contract.groups["drone"]
+    assert group.safety == {"tilt": Limit(None, 0.6, "rad")}
+    assert group.actuators == ("m1", "m2", "m3", "m4")
+    assert group.network is None
+    assert contract.assumed_delay == (0.0, 0.02)
 
 
-def test_round_trip_is_exact(contract: Contract, tmp_path: Path) -> None:
-    contract = edited(contract, "groups.drone.observation[0].scale", math.pi / 3.0)
-    write_contract(contract, tmp_path / "contract.json")
-    assert read_contract(tmp_path) == contract
-    assert fingerprint(read_contract(tmp_path / "contract.json")) == fingerprint(contract)
-    assert fingerprint(edited(contract, "control_dt", 0.02)) != fingerprint(contract)
+def test_round_trip_is_exact(values: Values, tmp_path: Path) -> None:
+    contract = Contract.from_json(edited(values, "groups.drone.observation[0].scale", math.pi / 3.0))
+    contract.write(tmp_path / "contract.json")
+    assert Contract.read(tmp_path) == contract
+    assert Contract.read(tmp_path / "contract.json").fingerprint == contract.fingerprint
+    assert Contract.from_json((tmp_path / "contract.json").read_bytes()) == contract
+    assert Contract.from_json(edited(values, "control_dt", 0.02)).fingerprint != Contract.from_json(values).fingerprint
+
+
+def test_the_object_is_typed(contract: Contract) -> None:
+    """Terms, action and network are the same objects as in the environment's and the policy's own declarations."""
+    group = contract.groups["drone"]
+    assert group.spec == make_group()
+    assert group.trained == NetworkSpec.from_json(make_policy().network())
+    assert (contract.provenance.steps, contract.provenance.seed, contract.provenance.commit) == (1000, 3, None)
+    more = contract.with_provenance(steps=7, note="x")
+    assert (more.provenance.steps, dict(more.provenance.more)) == (7, {"note": "x"})
+    assert more.to_json()["provenance"]["note"] == "x"
+
+
+@pytest.mark.parametrize("folder", sorted(ZOO.glob("*/contract.json")), ids=lambda f: f.parent.name)
+def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
+    values = json.loads(folder.read_text())
+    assert Contract.from_json(values).to_json() == values
 
 
 @pytest.mark.parametrize(
@@ -123,46 +139,47 @@ def test_round_trip_is_exact(contract: Contract, tmp_path: Path) -> None:
         ("groups.drone.network.action_size", 4),
         ("groups.drone.network.activation", "gelu"),
         ("groups.drone.network.obs_clip", 0.0),
+        ("groups.drone.network.squash", "sigmoid"),
         ("groups.drone.safety.thrust.high", "0.6"),
         ("conventions.quaternion", "x, y, z, w"),
         ("provenance", "mine"),
     ],
 )
-def test_wrong_line_is_named(contract: Contract, line: str, value: Any) -> None:
+def test_wrong_line_is_named(values: Values, line: str, value: Any) -> None:
     with pytest.raises(RookeryError, match="contract line") as e:
-        validate_contract(edited(contract, line, value))
+        Contract.from_json(edited(values, line, value))
     assert f"contract line {line} is {value!r}" in str(e.value)
 
 
-def test_missing_and_misspelt_lines_are_named(contract: Contract) -> None:
-    missing = copy.deepcopy(contract)
+def test_missing_and_misspelt_lines_are_named(values: Values) -> None:
+    missing = copy.deepcopy(values)
     del missing["groups"]["drone"]["observation"][0]["unit"]
     with pytest.raises(RookeryError, match=r"groups\.drone\.observation\[0\]\.unit is missing"):
-        validate_contract(missing)
+        Contract.from_json(missing)
     with pytest.raises(RookeryError, match=r"did you mean 'groups\.drone\.count'"):
-        validate_contract(edited(contract, "groups.drone.coutn", 2))
+        Contract.from_json(edited(values, "groups.drone.coutn", 2))
     with pytest.raises(RookeryError, match="names match"):
-        validate_contract(edited(contract, "groups", {"../../etc": contract["groups"]["drone"]}))
-    for nothing in (None, [], "contract", 3):
+        Contract.from_json(edited(values, "groups", {"../../etc": values["groups"]["drone"]}))
+    for nothing in (b"null", "[]", "3", [], 3):
         with pytest.raises(RookeryError, match="must be an object"):
-            validate_contract(nothing)
+            Contract.from_json(nothing)
 
 
-def test_newer_schema_is_refused_with_a_way_out(contract: Contract) -> None:
+def test_newer_schema_is_refused_with_a_way_out(values: Values) -> None:
     newer = {"schema_version": 2, "rookery_version": "9.0", "something": "else"}
     with pytest.raises(RookeryError, match=r"schema version 2, written by Rookery 9\.0.*upgrade"):
-        validate_contract(newer)
+        Contract.from_json(newer)
     with pytest.raises(RookeryError, match="contract line schema_version is 0"):
-        validate_contract(edited(contract, "schema_version", 0))
+        Contract.from_json(edited(values, "schema_version", 0))
 
 
 def test_unreadable_files_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(RookeryError, match="cannot read"):
-        read_contract(tmp_path)
+        Contract.read(tmp_path)
     for broken in (b'{"schema": ', b"\xff\xfe", b"[" * 100_000):
         (tmp_path / "contract.json").write_bytes(broken)
         with pytest.raises(RookeryError, match="not a JSON file"):
-            read_contract(tmp_path)
+            Contract.read(tmp_path)
 
 
 def with_term(i: int, **changes: Any) -> Group:
@@ -194,10 +211,12 @@ def with_action(**changes: Any) -> Group:
     ],
 )
 def test_check_compatible_names_the_line(contract: Contract, group: Group, line: str) -> None:
-    for target in (make_env(drone=group), {"drone": group}):
-        with pytest.raises(RookeryError) as e:
-            check_compatible(contract, target)
-        assert f"groups.drone.{line} " in str(e.value)
+    with pytest.raises(RookeryError) as e:
+        check_compatible(contract, make_env(drone=group))
+    assert f"groups.drone.{line} " in str(e.value)
+    with pytest.raises(RookeryError) as e:
+        check_groups(contract, {"drone": group})
+    assert f"groups.drone.{line} " in str(e.value)
 
 
 def test_check_compatible_task_rate_and_groups(contract: Contract) -> None:
@@ -210,12 +229,12 @@ def test_check_compatible_task_rate_and_groups(contract: Contract) -> None:
     with pytest.raises(RookeryError, match=r"task_id \(and at 1 more\)"):
         check_compatible(contract, env)
     with pytest.raises(RookeryError, match=r"groups\.drone"):
-        check_compatible(contract, {"keeper": make_group()})
+        check_groups(contract, {"keeper": make_group()})
 
 
 def test_what_the_network_does_not_see_may_differ(contract: Contract) -> None:
-    check_compatible(contract, {"drone": replace(with_term(0, noise=0.1, bias=1.0, delay=0.05), count=6)})
-    check_compatible(contract, {"drone": with_action(neutral=(0.3, 0.0, 0.0), high=(0.6 * (1 + 1e-12), 6.0, 6.0))})
+    check_groups(contract, {"drone": replace(with_term(0, noise=0.1, bias=1.0, delay=0.05), count=6)})
+    check_groups(contract, {"drone": with_action(neutral=(0.3, 0.0, 0.0), high=(0.6 * (1 + 1e-12), 6.0, 6.0))})
 
 
 def test_policies_must_fit_the_contract(contract: Contract) -> None:
@@ -226,8 +245,10 @@ def test_policies_must_fit_the_contract(contract: Contract) -> None:
     with pytest.raises(RookeryError, match=r"groups\.drone\.network\.observation_size is 14"):
         build_contract(make_env(), {"drone": make_policy(inputs=14)})
     bare = build_contract(make_env())
-    assert with_networks(bare, {"drone": make_policy()})["groups"]["drone"]["network"]["hidden"] == [32, 32]
-    assert bare["groups"]["drone"]["network"] is None
+    assert with_networks(bare, {"drone": make_policy()}).groups["drone"].trained.hidden == (32, 32)
+    assert bare.groups["drone"].network is None
+    with pytest.raises(RookeryError, match="no network yet"):
+        _ = bare.groups["drone"].trained
 
 
 def test_differences_lists_every_line() -> None:
@@ -241,4 +262,4 @@ def test_provenance_is_json() -> None:
     facts = gather_provenance(steps=5, seed=1, engine="mujoco", randomisation="none")
     assert json.loads(json.dumps(facts)) == facts
     assert set(facts) == {"steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation"}
-    validate_contract(build_contract(make_env(), provenance=facts), networks=False)
+    assert build_contract(make_env(), provenance=facts).provenance.to_json() == facts

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract, fingerprint, write_contract
+from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.mcu import BOARDS, COMPILER, EMULATOR, SIZE, check_mcu
@@ -35,8 +35,8 @@ def write_c_bundle(folder: Path, hidden: tuple[int, ...], activation: str) -> Pa
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
     (folder / "policy.onnx").write_bytes(b"")
-    write_golden(policy, fingerprint(contract), folder / "golden.npz")
-    write_contract(contract, folder / "contract.json")
+    write_golden(policy, contract.fingerprint, folder / "golden.npz")
+    contract.write(folder / "contract.json")
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,13 +11,14 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.onnx import export_onnx
 from tests.sim2real.conftest import make_env, make_policy
 
 
-def test_one_file_with_everything_inside(shared_bundle: Path, contract: dict[str, Any]) -> None:
+def test_one_file_with_everything_inside(shared_bundle: Path, contract: Contract) -> None:
     assert sorted(p.name for p in shared_bundle.iterdir()) == [
         "contract.json",
         "golden.npz",
@@ -31,7 +31,7 @@ def test_one_file_with_everything_inside(shared_bundle: Path, contract: dict[str
     assert all(t.data_location == onnx.TensorProto.DEFAULT for t in model.graph.initializer)
     assert all(t.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.INT64) for t in model.graph.initializer)
     meta = {p.key: p.value for p in model.metadata_props}
-    assert json.loads(meta["rookery_contract"]) == contract
+    assert json.loads(meta["rookery_contract"]) == contract.to_json()
     assert meta["rookery_group"] == "drone"
     shapes = {
         t.name: [d.dim_value for d in t.type.tensor_type.shape.dim] for t in (*model.graph.input, *model.graph.output)

@@ -1,8 +1,7 @@
-"""Policies with a history of observations and a predictor: contract, C, ONNX and bundle against torch."""
+"""Policies with a history of observations and a state estimator: contract, C, ONNX and bundle against torch."""
 
 from __future__ import annotations
 
-import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import build_contract, check_compatible, validate_contract
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_groups
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_bundle
@@ -36,11 +37,13 @@ def group(history: int = HISTORY, targets: tuple[Term, ...] = POINTS) -> Group:
     return Group(1, TERMS, ACTION, history, targets, ("path",) if targets else ())
 
 
-def made(sees: int = FRAME, predictor: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any) -> Policy:
+def made(
+    actor_inputs: int = FRAME, estimator: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any
+) -> Policy:
     """A policy with large weights and normalisers far from the identity."""
     generator = torch.Generator().manual_seed(0)
     settings = {"hidden": (16, 32), "activation": "elu", "obs_clip": 5.0} | more
-    policy = Policy(FRAME * HISTORY, 2, sees=sees, predictor=predictor, targets=targets, **settings)
+    policy = Policy(FRAME * HISTORY, 2, actor_inputs=actor_inputs, estimator=estimator, targets=targets, **settings)
     with torch.no_grad():
         for name, x in policy.state_dict().items():
             if name.endswith("std"):
@@ -52,12 +55,13 @@ def made(sees: int = FRAME, predictor: tuple[int, ...] = (24, 12), targets: int 
 
 SHAPES = {
     "two stages": {},
-    "linear predictor": {"predictor": ()},
+    "linear estimator": {"estimator": ()},
     "linear actor": {"hidden": (), "activation": "tanh"},
-    "deep": {"predictor": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
-    "two frames": {"sees": 2 * FRAME},
-    "history alone": {"sees": FRAME * HISTORY, "targets": 0},
-    "newest frame alone": {"sees": FRAME, "targets": 0},
+    "deep": {"estimator": (8, 9, 10), "hidden": (32, 8, 16, 4), "activation": "relu"},
+    "two frames": {"actor_inputs": 2 * FRAME},
+    "history alone": {"actor_inputs": FRAME * HISTORY, "targets": 0},
+    "tanh squash": {"squash": "tanh"},
+    "newest frame alone": {"actor_inputs": FRAME, "targets": 0},
 }
 
 
@@ -126,7 +130,7 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
     for words in (
         "One of the 4 frames of an observation, frame[i] =",
         "* 0..2 velocity m/s body 0.5 none",
-        "Predictor 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
+        "State estimator 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
         "void rookery_remember(const float frame[5], float obs[20]);",
     ):
         assert words in header
@@ -146,18 +150,18 @@ def test_what_is_told_is_proved_too(bundle: Path) -> None:
 def test_the_contract_says_it_all(tmp_path: Path) -> None:
     policy = made()
     contract = build_contract(make_env(leg=group()), {"leg": policy})
-    leg = contract["groups"]["leg"]
+    leg = contract.to_json()["groups"]["leg"]
     assert [(t["slice"], t["history"]) for t in leg["observation"]] == [([0, 2], 4), ([2, 5], 4)]
     assert "oldest first" in leg["frames"] and leg["future"] == ["path"]
     assert leg["targets"][1] == {
         "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None
     }  # fmt: skip
-    assert (leg["network"]["sees"], leg["network"]["targets"], leg["network"]["predictor"]) == (5, 7, [24, 12])
-    save_policy(tmp_path, {"leg": policy}, contract)
+    assert (leg["network"]["actor_inputs"], leg["network"]["targets"], leg["network"]["estimator"]) == (5, 7, [24, 12])
+    save_policy(tmp_path, {"leg": policy}, contract.to_json())
     back, read = load_policy(tmp_path)
     obs = torch.randn(3, FRAME * HISTORY)
-    assert read == contract and torch.equal(back["leg"](obs), policy(obs))
-    plain = build_contract(make_env(leg=group(1, ())))["groups"]["leg"]
+    assert Contract.from_json(read) == contract and torch.equal(back["leg"](obs), policy(obs))
+    plain = build_contract(make_env(leg=group(1, ()))).to_json()["groups"]["leg"]
     assert not {"frames", "targets", "future"} & plain.keys() and plain["observation"][0]["history"] == 1
 
 
@@ -167,14 +171,14 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
         ("observation.1.history", 2, r"observation\[1\]\.history is 2, but it must be 4"),
         ("frames", None, r"frames is None"),
         ("future.0", "pace", r"future\[0\] is 'pace'"),
-        ("network.sees", 7, "a multiple of 5"),
+        ("network.actor_inputs", 7, "a multiple of 5"),
         ("network.targets", 6, "targets is 6, but it must be 7"),
         ("network.observation_size", 5, "20, the sum of the terms' sizes times their history"),
         ("targets.0.slice", [1, 4], r"targets\[0\]\.slice"),
     ],
 )
 def test_contracts_that_contradict_themselves_are_refused(line: str, value: Any, words: str) -> None:
-    contract = copy.deepcopy(build_contract(make_env(leg=group()), {"leg": made()}))
+    contract = build_contract(make_env(leg=group()), {"leg": made()}).to_json()
     at: Any = contract["groups"]["leg"]
     *path, last = (int(k) if k.isdigit() else k for k in line.split("."))
     for key in path:
@@ -183,16 +187,16 @@ def test_contracts_that_contradict_themselves_are_refused(line: str, value: Any,
     if value is None:
         del at[last]
     with pytest.raises(RookeryError, match=words):
-        validate_contract(contract)
+        Contract.from_json(contract)
 
 
 def test_a_policy_goes_only_where_history_and_targets_mean_the_same() -> None:
     contract = build_contract(make_env(leg=group()), {"leg": made()})
-    check_compatible(contract, {"leg": group()})
+    check_groups(contract, {"leg": group()})
     with pytest.raises(RookeryError, match="history"):
-        check_compatible(contract, {"leg": group(3)})
+        check_groups(contract, {"leg": group(3)})
     other = (Term("velocity", 3, "m/s", "world", scale=0.5), POINTS[1])
     with pytest.raises(RookeryError, match=r"targets\[0\]\.frame"):
-        check_compatible(contract, {"leg": group(targets=other)})
-    alone = build_contract(make_env(leg=group()), {"leg": made(sees=20, targets=0)})
-    check_compatible(alone, {"leg": group(targets=other)})  # it does not predict them
+        check_groups(contract, {"leg": group(targets=other)})
+    alone = build_contract(make_env(leg=group()), {"leg": made(actor_inputs=20, targets=0)})
+    check_groups(alone, {"leg": group(targets=other)})  # it does not predict them

@@ -106,8 +106,8 @@ class HandShape:
         return deep.all(-1).any((1, 2))
 
 
-# Opening: facts 3.1. Pads: 8.5 mm half height about the tool centre, 103 mm from the flange; fingers 21 mm broad; the body
-# is 63 x 204 mm and ends 66 mm from the flange (maker's drawing).
+# Opening, fingers and pads: MuJoCo Menagerie's panda.xml. Pads: 8.5 mm half height about the tool centre, 103 mm from the
+# flange; fingers 21 mm broad; the body is 63 x 204 mm and ends 66 mm from the flange (maker's drawing).
 PARALLEL = HandShape(
     "parallel gripper", 0.08, (0.009, 0.009), 0.0105, (0.015, 0.015), (-0.032, 0.032), (-0.102, 0.102), (-0.150, -0.037)
 )

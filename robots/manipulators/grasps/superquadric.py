@@ -1,8 +1,8 @@
 """Superquadrics: one smooth shape for a whole object, fitted to points, and grasps by a hand around it.
 
-F(x, y, z) = (|x / a1|^(2 / e2) + |y / a2|^(2 / e2))^(e2 / e1) + |z / a3|^(2 / e1) is 1 on the surface (Barr 1981). Exponents
-of 1 make ellipsoids; e1 near 0 a cylinder along z; both near 0 a box. Fit: the least squares of Solina and Bajcsy 1990, by
-the method of Levenberg and Marquardt. Grasps: after Vezzani, Pattacini and Natale 2017, as in G-PAYN (facts 5.1), the palm
+F(x, y, z) = (|x / a1|^(2 / e2) + |y / a2|^(2 / e2))^(e2 / e1) + |z / a3|^(2 / e1) is 1 on the surface (Barr 1981). Exponents of
+1 make ellipsoids; e1 near 0 a cylinder along z; both near 0 a box. Fit: the least squares of Solina and Bajcsy 1990, by the
+method of Levenberg and Marquardt. Grasps: after Vezzani, Pattacini and Natale 2017, as in G-PAYN (arXiv 2306.03484), the palm
 faces the surface along its normal and the fingers go round the object.
 """
 

@@ -19,7 +19,7 @@ import torch
 from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
-from rookery.sim.engines.air import air_of
+from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
 from rookery.sim.engines.mujoco.contact_sensors import TouchRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
@@ -72,8 +72,8 @@ class MujocoWorld(World):
         _stop_profiling()
         self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
         self._params = MujocoParams(self)
-        self._air = air_of(scene, self.model, num_envs)
-        self.rotor_lag = scene.effects.rotor_lag
+        self._aerodynamics = external_aerodynamics(scene, self.model, num_envs)
+        self.scene = scene
         self._watched = scene.watched
         self._touching: TouchRecorder | None = None  # made by the first view of contacts
         self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
@@ -179,20 +179,22 @@ class MujocoWorld(World):
 
     def _press(self, rows: np.ndarray | None) -> np.ndarray | None:
         """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_ease`."""
-        if self._air is None:
+        if self._aerodynamics is None:
             return None
         batch = self.batch
-        bodies = self._air.bodies
-        self._air.update(batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl") if rows is None else rows[:, 0])
+        bodies = self._aerodynamics.bodies
+        self._aerodynamics.update(
+            batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl") if rows is None else rows[:, 0]
+        )
         wrench = batch.bind("xfrc_applied")
         held = wrench[:, bodies]
-        wrench[:, bodies] = held + self._air.wrench
+        wrench[:, bodies] = held + self._aerodynamics.wrench
         return held
 
     def _ease(self, held: np.ndarray | None) -> None:
         """Leave the user's wrenches alone again: between steps the state holds no others."""
-        if self._air is not None and held is not None:
-            self.batch.bind("xfrc_applied")[:, self._air.bodies] = held
+        if self._aerodynamics is not None and held is not None:
+            self.batch.bind("xfrc_applied")[:, self._aerodynamics.bodies] = held
 
     def _call(self, stage: int, nstep: int = 1) -> None:
         try:

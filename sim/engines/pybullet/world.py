@@ -23,7 +23,7 @@ import torch
 from mujoco.batch import Batch
 from torch import Tensor
 
-from rookery.sim.engines.air import air_of
+from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
 from rookery.sim.engines.pybullet import build as bullet
 from rookery.sim.engines.pybullet import client as pybullet_client
@@ -81,8 +81,8 @@ class PyBulletWorld(World):
         self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
-        self._air = air_of(scene, model, num_envs)
-        self.rotor_lag = scene.effects.rotor_lag
+        self._aerodynamics = external_aerodynamics(scene, model, num_envs)
+        self.scene = scene
         self._watched = scene.watched
         self._touching: TouchReader | None = None  # made by the first view of contacts
         self._failed = torch.zeros(0, dtype=torch.int64)
@@ -164,9 +164,9 @@ class PyBulletWorld(World):
             for loop in self.inner_loops:
                 loop(i)
             control = self.control if self.rows is None else self.rows[:, i]
-            if i == 0 and self._air is not None:
+            if i == 0 and self._aerodynamics is not None:
                 self.read()
-                self._air.update(self.qpos, self.qvel, control)
+                self._aerodynamics.update(self.qpos, self.qvel, control)
             for s in range(self._substeps):
                 self._bullet_step(control, bad)
                 if self._touching is not None:
@@ -219,8 +219,8 @@ class PyBulletWorld(World):
         params = self._params.arrays
         movable = list(self.plan.at)
         out[:, movable] = self.wrench[:, movable]
-        if self._air is not None:
-            out[:, self._air.bodies] += self._air.wrench
+        if self._aerodynamics is not None:
+            out[:, self._aerodynamics.bodies] += self._aerodynamics.wrench
         for b in self._held_up:
             out[:, b, 0:3] -= params["gravity"] * (params["mass"][:, b] * m.body_gravcomp[b])[:, None]
         for b in self._damped:

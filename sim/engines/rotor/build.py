@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from rookery.assets.scenery import restitution
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -103,7 +104,7 @@ def read(scene: Scene, model: mujoco.MjModel) -> Parts:
             continue
         name = model.body(body).name
         geoms = _colliders(model, body)
-        if name.rsplit("/", 1)[0] in scene.multirotors:
+        if name.rsplit("/", 1)[0] in scene.extension(Aeronautics).drones:
             drones.append(body)
         elif len(geoms) == 1 and model.geom_type[geoms[0]] == _GEOM.mjGEOM_SPHERE:
             balls.append(body)
@@ -119,7 +120,7 @@ def read(scene: Scene, model: mujoco.MjModel) -> Parts:
                 f"engine 'rotor' needs the centre of mass at the origin of the body, and that of {model.body(b).name!r} is at "
                 f"{model.body_ipos[b]} m: use engine 'mujoco'."
             )
-    types = [scene.multirotors[model.body(b).name.rsplit("/", 1)[0]] for b in drones]
+    types = [scene.extension(Aeronautics).drones[model.body(b).name.rsplit("/", 1)[0]] for b in drones]
     parts = Parts(
         bodies=[model.body(b).name for b in ids],
         ids=ids,

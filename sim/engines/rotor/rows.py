@@ -20,6 +20,11 @@ def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
+_speed_for_thrust = njit(nogil=True, error_model="numpy", forceinline=True)(speed_for_thrust.py_func)
+"""`cascade.speed_for_thrust` in exact IEEE arithmetic. Here the length of loops depends on the number of worlds, so that vector
+code or its scalar remainder may reach a world. Under `FAST` these round differently; in exact arithmetic they agree on every
+processor. The physics steps (see step) always run whole blocks, and may be `FAST`."""
+
 
 @_loop
 def gather(lanes, members, first, out):
@@ -73,7 +78,7 @@ def command_thrusts(lanes, members, values, types):
                 c0, c1, c2 = k[THRUST_CURVE], k[THRUST_CURVE + 1], k[THRUST_CURVE + 2]
                 for f in range(4):
                     for i in range(here):
-                        row[f * LANES + i] = speed_for_thrust(values[block * LANES + i, r, j, f], c0, c1, c2)
+                        row[f * LANES + i] = _speed_for_thrust(values[block * LANES + i, r, j, f], c0, c1, c2)
 
 
 @_loop

@@ -22,6 +22,7 @@ from rookery.sim.engines.rotor import build, rows, wind
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY, MOTORS
 from rookery.sim.engines.rotor.colliders import colliders
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
 from rookery.sim.engines.rotor.step import WAKES, advance
@@ -47,7 +48,7 @@ class RotorWorld(World):
     physics steps are grouped into calls.
 
     Args:
-        scene: what is simulated; `scene.multirotors` and `scene.effects` say what flies and in what air.
+        scene: what is simulated; its extension `Aeronautics` names the drones and the effects.
         num_envs: N.
         threads: 0 takes one for each processor that this process may use.
 
@@ -65,7 +66,8 @@ class RotorWorld(World):
         self.num_envs = num_envs
         self.dt = float(self.model.opt.timestep)
         self.device = self._home
-        self.effects = scene.effects
+        self.scene = scene
+        self.effects = scene.extension(Aeronautics).effects
         self.parts = build.read(scene, self.model)
         self.threads = threads or len(os.sched_getaffinity(0))
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "rotor")
@@ -169,6 +171,7 @@ class RotorWorld(World):
         return RotorTouches(self, geom, others)
 
     def multirotors(self, names: Sequence[str]) -> Multirotors:
+        """View of rotors and onboard controllers of the drones with these prefixes."""
         return Multirotors(self, names)
 
     @property
@@ -382,3 +385,8 @@ class RotorWorld(World):
 
     def close(self) -> None:
         self._pool.shutdown(wait=False)
+
+
+def multirotors_of(world: World, names: Sequence[str]) -> Multirotors | None:
+    """Rotors and onboard controllers of the drones with these prefixes, or None on an engine that has none inside."""
+    return world.multirotors(names) if isinstance(world, RotorWorld) else None

@@ -248,7 +248,7 @@ def test_wrong_meta_is_told_in_a_sentence(copy, tmp_path):
 
 
 def test_another_task_is_refused(folder):
-    from rookery.sim2real.contract import build_contract
+    from rookery.sim2real.build import build_contract
 
     data = Dataset(folder)
     data.require(data.contract)
@@ -260,7 +260,7 @@ def test_another_task_is_refused(folder):
     ):
         env = rookery.make(task, 1, config=config)
         with pytest.raises(RookeryError, match=sentence):
-            data.require(build_contract(env))
+            data.require(build_contract(env).to_json())
         env.close()
 
 

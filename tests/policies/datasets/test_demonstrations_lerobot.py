@@ -20,7 +20,8 @@ from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.video import decode
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract, validate_contract
+from rookery.sim2real.build import describe_json
+from rookery.sim2real.contract import Contract
 
 SHORT = {"episode_s": 0.2, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4, "num_drones": 2}
 
@@ -124,9 +125,9 @@ def test_many_data_files(folder, exported, tmp_path, monkeypatch):
 def test_one_from_elsewhere(copy, folder, tmp_path):
     """Without our own folder it is anybody's: vectors, limits from the data, ends where they are told."""
     shutil.rmtree(copy / "rookery")
-    data = import_lerobot(copy, tmp_path / "foreign", build_contract)
+    data = import_lerobot(copy, tmp_path / "foreign", describe_json)
     ours = Dataset(folder)
-    validate_contract(data.contract, networks=False)
+    Contract.from_json(data.contract, networks=False)
     assert data.groups == ["robot"] and data.control_dt == pytest.approx(0.01)
     spec = data.contract["groups"]["robot"]["action"]
     low, high = (torch.tensor(spec[k]) for k in ("low", "high"))

@@ -24,7 +24,7 @@ from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.video import Video
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.contract import build_contract
+from rookery.sim2real.build import describe_json
 
 FPS = 20
 LENGTHS = (7, 12, 5, 9, 4)
@@ -145,7 +145,7 @@ def check(data: Dataset) -> None:
 
 def test_every_episode_gets_its_own_pictures(source: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    data = import_lerobot(source, tmp_path / "ours", build_contract, progress=lambda *at: seen.append(at))
+    data = import_lerobot(source, tmp_path / "ours", describe_json, progress=lambda *at: seen.append(at))
     check(data)
     assert seen == [(i + 1, len(LENGTHS)) for i in range(len(LENGTHS))]
     state = data.read(3, ["observation.robot"])["observation.robot"]
@@ -159,17 +159,17 @@ def test_of_lerobots_own_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         folder = lay_out(tmp_path / "av1", Layout(codec="libsvtav1"))
     except OSError:
         pytest.skip("this ffmpeg does not write AV1")
-    check(import_lerobot(folder, tmp_path / "ours", build_contract))
+    check(import_lerobot(folder, tmp_path / "ours", describe_json))
 
 
 def test_episodes_in_any_order_of_the_files(tmp_path: Path) -> None:
     mixed = (("observation.images.front", ((4, 1, 0), (2, 3))), ("observation.wrist", ((3, 1), (4, 0, 2))))
     folder = lay_out(tmp_path / "mixed", Layout(files=mixed))
-    check(import_lerobot(folder, tmp_path / "ours", build_contract))
+    check(import_lerobot(folder, tmp_path / "ours", describe_json))
 
 
 def test_it_goes_on_to_lerobot_and_back_to_the_byte(source: Path, tmp_path: Path) -> None:
-    ours = import_lerobot(source, tmp_path / "ours", build_contract)
+    ours = import_lerobot(source, tmp_path / "ours", describe_json)
     back = import_lerobot(export_lerobot(ours, tmp_path / "out"), tmp_path / "back")
     for e in range(len(LENGTHS)):
         for camera in ours.cameras:
@@ -195,7 +195,7 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
             return seen
 
     monkeypatch.setattr(lerobot_videos, "Video", Watched)
-    check(import_lerobot(source, tmp_path / "ours", build_contract))
+    check(import_lerobot(source, tmp_path / "ours", describe_json))
     assert len(opened) == len(set(opened)) == 4
     assert most <= 2 * len(SIZES)
 
@@ -211,10 +211,10 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
 def test_videos_that_do_not_fit_are_refused(layout: Layout, sentence: str, tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "bad", layout)
     with pytest.raises(RookeryError, match=sentence) as error:
-        import_lerobot(folder, tmp_path / "ours", build_contract)
+        import_lerobot(folder, tmp_path / "ours", describe_json)
     assert "\n" not in str(error.value) and "--no-videos" in str(error.value)
     assert not (tmp_path / "ours" / "meta.json").exists()
-    data = import_lerobot(folder, tmp_path / "without", build_contract, videos=False)
+    data = import_lerobot(folder, tmp_path / "without", describe_json, videos=False)
     assert not data.cameras and data.frames == sum(LENGTHS)
 
 

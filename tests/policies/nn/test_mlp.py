@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from rookery.policies.nn.mlp import MLP, Adam, parameter_count
+from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.mlp import MLP, parameter_count
 
 ACTIVATIONS = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
 SIZES = (5, 16, 12, 3)

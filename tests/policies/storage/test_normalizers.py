@@ -76,3 +76,15 @@ def test_value_norm_ignores_inactive_entries():
     a.update(torch.where(mask, x, 1e6), mask)
     b.update(x[:, :6])
     torch.testing.assert_close(a.statistics(), b.statistics())
+
+
+def test_fixed_components_stay_and_the_others_go_on():
+    norm = ObservationNorm(3, 10.0)
+    fixed = torch.tensor([True, False, True])
+    norm.set_statistics(torch.tensor([1.0, 7.0, 2.0]), torch.tensor([0.5, 7.0, 3.0]), fixed)
+    x = torch.randn(100, 3) * 4.0 + 5.0
+    norm.record(x)
+    norm.commit()
+    assert norm.mean[fixed].tolist() == [1.0, 2.0] and norm.std[fixed].tolist() == [0.5, 3.0]
+    torch.testing.assert_close(norm.mean[1], x[:, 1].mean())
+    torch.testing.assert_close(norm.std[1], x[:, 1].std(correction=0))

@@ -30,7 +30,9 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.sim2real.contract import build_contract, check_compatible
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_compatible
+from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import TASKS, TaskEntry
 
 CART = """<mujoco><worldbody><body name="cart"><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body>
@@ -262,9 +264,9 @@ def test_every_frame_of_a_history_has_the_one_hot():
 def test_the_contract_knows_the_one_hot_and_takes_no_other_task_set():
     env = mixed()
     contract = build_contract(env)
-    assert contract["groups"]["arm"]["observation"][-1]["name"] == "task"
-    assert contract["groups"]["arm"]["observation"][-1]["slice"] == [2, 4]
-    assert contract["task_config"]["stay"]["reward"] == {"still": -2.0, "near": -1.0}
+    last = contract.to_json()["groups"]["arm"]["observation"][-1]
+    assert (last["name"], last["slice"]) == ("task", [2, 4])
+    assert contract.task_config["stay"]["reward"] == {"still": -2.0, "near": -1.0}
     check_compatible(contract, mixed(1, 1))
     with pytest.raises(RookeryError, match="the contract says"):
         check_compatible(contract, mixed(one_hot=False))
@@ -581,7 +583,7 @@ def test_a_set_is_trained_resumed_and_evaluated_by_name(in_tmp, capsys):
     assert list(loads(capsys.readouterr().out)["tasks"]) == ["test-push"]
     contract = loads(Path("run/contract.json").read_text())
     assert contract["task_config"]["test-stay"]["limit"] == 0.95
-    env = make_env(contract, 2, {"limit": 0.9})  # a change for all goes before what the contract says of each
+    env = make_env(Contract.from_json(contract), 2, {"limit": 0.9})  # for all parts, before each part's own
     assert [(e.task.cfg.limit, e.task.cfg.episode_s) for e in env.parts.values()] == [(0.9, 0.1)] * 2
 
 

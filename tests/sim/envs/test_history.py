@@ -88,7 +88,7 @@ def test_targets_are_scaled_and_clipped():
     assert given["v"].item() == 3.0
     with pytest.raises(RookeryError, match="has targets"):
         target_values({"v": given["v"]}, declared)
-    with pytest.raises(RookeryError, match=r"declares the target 'path' but privileged_targets\(\) does not give it"):
+    with pytest.raises(RookeryError, match=r"declares the target 'path' but observe_privileged\(\) does not give it"):
         check_terms("t", {"v": given["v"]}, declared, (1, 1), "target")
 
 
@@ -133,7 +133,7 @@ class Cart(Task):
         x = self.joint.pos.unsqueeze(1)
         return {"cart": {"x": x, "twice": 2.0 * x}}
 
-    def privileged_targets(self) -> dict[str, dict[str, torch.Tensor]]:
+    def observe_privileged(self) -> dict[str, dict[str, torch.Tensor]]:
         return {"cart": {"speed": self.joint.vel[:, : 0 if self.short else 1].unsqueeze(1)}}
 
     def rewards(self) -> dict[str, dict[str, torch.Tensor]]:
@@ -186,6 +186,6 @@ def test_truths_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Cart, "short", True)
     with pytest.raises(RookeryError, match=r"target 'speed' is \(4, 1, 0\), declared \(4, 1, 1\)"):
         cart(1)
-    monkeypatch.setattr(Cart, "privileged_targets", lambda self: None)
+    monkeypatch.setattr(Cart, "observe_privileged", lambda self: {})
     with pytest.raises(RookeryError, match="declares the target 'speed'"):
         cart(1)

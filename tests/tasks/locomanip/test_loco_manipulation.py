@@ -221,7 +221,7 @@ def test_without_the_future_there_is_something_to_predict():
     for name in ("to_goal_soon", "rotation_to_goal_soon"):
         assert not obs["robot"][..., spec.slices()[name]].any()
     t = env.task
-    torch.testing.assert_close(t.privileged_targets()["robot"]["to_goal_in_0.2_s"][:, 0], t.soon[0] - t.pose.pos)
+    torch.testing.assert_close(t.observe_privileged()["robot"]["to_goal_in_0.2_s"][:, 0], t.soon[0] - t.pose.pos)
     assert env.reveal_future_mask.tolist() == [False, False]
     given = make(2, predictor=True)
     given.reset(seed=0)

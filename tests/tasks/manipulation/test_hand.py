@@ -1,4 +1,4 @@
-"""Hand-grasp and hand-reorient: grasps that can be reached, rewards worked out by hand, and the demonstrator."""
+"""Hand-grasp and hand-reorient: grasps that can be reached, rewards worked out by hand, and the expert."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.tasks.manipulation.hand_grasp import LEASHES, STEPS, HandGrasp, HandGraspConfig
 from rookery.tasks.manipulation.hand_poses import BACK, SAMPLERS, grasp_list
-from rookery.tasks.manipulation.hand_reorient import FALLEN, MIDDLE, HandReorient, HandReorientConfig, cube_turns
+from rookery.tasks.manipulation.hand_reorient import FALLEN, MIDDLE, HandReorient, HandReorientConfig, cube_symmetries
 from rookery.tasks.manipulation.objects import at_rest
 
 
@@ -67,10 +67,12 @@ def test_an_episode_begins_before_the_grasp():
     env = make(HandGrasp(), 16)
     env.reset()
     task = env.task
-    approach = matrix(task.turn).view(-1, 3, 3)[:, :, 2]
-    assert torch.allclose(task.hand.grasp.pos[:, 0], task.place - BACK * approach, atol=1e-4)
-    assert ((task.hand.grasp.quat[:, 0] * task.turn).sum(1).abs() > 1 - 1e-5).all()
-    local = torch.einsum("nji,nj->ni", matrix(task.thing.quat[:, 0]).view(-1, 3, 3), task.place - task.thing.pos[:, 0])
+    approach = matrix(task.grasp_quat).view(-1, 3, 3)[:, :, 2]
+    assert torch.allclose(task.hand.grasp.pos[:, 0], task.grasp_pos - BACK * approach, atol=1e-4)
+    assert ((task.hand.grasp.quat[:, 0] * task.grasp_quat).sum(1).abs() > 1 - 1e-5).all()
+    local = torch.einsum(
+        "nji,nj->ni", matrix(task.thing.quat[:, 0]).view(-1, 3, 3), task.grasp_pos - task.thing.pos[:, 0]
+    )
     assert torch.allclose(local, task.grasps.position[task.pick], atol=1e-4)
     assert len(task.pick.unique()) > 4
 
@@ -100,7 +102,7 @@ def test_rewards_of_a_lifted_and_of_a_lost_object():
     state[1, 0, 0] += 1.0  # gone
     task.thing.set_state(None, state)
     env.world.forward()
-    away = task.away.clone()
+    away = task.centre_distance.clone()
     height = task.height.clone()
     task.advance()
     terms = {name: value[:, 0] for name, value in task.rewards()["hand"].items()}
@@ -108,15 +110,15 @@ def test_rewards_of_a_lifted_and_of_a_lost_object():
     assert terms["goal"].tolist() == [1.0, 0.0, 0.0] and terms["failure"].tolist() == [0.0, 1.0, 0.0]
     assert task.terminated().tolist() == [0, 1, 0]
     assert not terms["contacts"].any()
-    assert torch.allclose(terms["near"], away - task.away)
+    assert torch.allclose(terms["near"], away - task.centre_distance)
     assert terms["near"][1] < -0.5 and abs(float(terms["near"][2])) < 1e-3
-    task.met[:] = True
+    task.touched_once[:] = True
     task.advance()
     assert not task.rewards()["hand"]["near"].any()  # nearness pays up to the first touch
 
 
 @pytest.mark.parametrize("name", ["mustard_bottle", "potted_meat_can"])
-def test_the_demonstrator_grasps_and_holds(name):
+def test_the_expert_grasps_and_holds(name):
     env = make(HandGrasp(HandGraspConfig(object=name)), 8)
     obs, _ = env.reset()
     act = env.task.controller()
@@ -140,7 +142,7 @@ def test_the_demonstrator_grasps_and_holds(name):
 
 
 def test_a_cube_has_24_orientations():
-    turns = matrix(cube_turns()).view(-1, 9)
+    turns = matrix(cube_symmetries()).view(-1, 9)
     assert torch.allclose(turns, turns.round(), atol=1e-6)
     assert len(turns.round().unique(dim=0)) == 24
 

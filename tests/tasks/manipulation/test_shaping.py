@@ -1,4 +1,4 @@
-"""The compiled algebra of rewards against the formulas of facts 4.2, world by world."""
+"""The compiled algebra of rewards against the formulas of Meta-World, world by world."""
 
 from __future__ import annotations
 

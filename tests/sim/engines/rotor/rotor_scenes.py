@@ -17,6 +17,7 @@ from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor import rows
 from rookery.sim.engines.rotor.effects import Effects, effects
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.engines.rotor.world import RotorWorld
@@ -60,10 +61,10 @@ def scene(
         return spec
 
     s = Scene(base, dt=dt, integrator=integrator)
-    s.effects = fx
+    s.extension(Aeronautics).effects = fx
     for i, pos in enumerate(drones):
         s.add(part, f"drone_{i}", pos=pos)
-        s.multirotors[f"drone_{i}"] = drone
+        s.extension(Aeronautics).drones[f"drone_{i}"] = drone
     for i, pos in enumerate(balls):
         s.add(lambda: ball(radius, mass, restitution=restitution, friction=(friction, 0, 0)), f"ball_{i}", pos=pos)
     return s

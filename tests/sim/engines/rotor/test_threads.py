@@ -63,6 +63,24 @@ def test_a_world_does_not_depend_on_how_many_there_are():
     np.testing.assert_array_equal(few, many[:5])
 
 
+@pytest.mark.parametrize("level", range(5))
+def test_each_world_is_computed_alike_in_any_number_of_worlds(level):
+    """Every world has its own command; world i must not depend on whether a vector or a remainder loop reached it."""
+    command = torch.rand(40, 1, 1, 4, generator=torch.Generator().manual_seed(level)) * 0.2
+
+    def states(n: int) -> np.ndarray:
+        w = RotorWorld(scene(drones=((0, 0, 1),), fx=replace(REALISTIC, battery=True), drone=DRONE), n, 1)
+        drone = w.multirotors(["drone_0"])
+        drone.start(None, torch.full((n, 1, 4), 0.6))
+        drone.command(level, command[:n])
+        w.step(8)
+        return exacts(w, "drone_0/base")
+
+    full = states(40)
+    for n in (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33):
+        np.testing.assert_array_equal(states(n), full[:n], err_msg=f"{n} worlds")
+
+
 def test_a_world_does_not_depend_on_what_happens_in_others():
     def run(disturb: bool) -> np.ndarray:
         w = RotorWorld(scene(drone=DRONE, drones=DRONES, balls=BALLS, base=bare_ground, fx=WINDY), 20, 1)

@@ -1,4 +1,4 @@
-"""The air on engines that have none inside (mujoco, pybullet): its forces on multirotors and balls as external wrenches.
+"""Aerodynamics on engines that have none inside (mujoco, pybullet): wrenches of the air on multirotors and balls.
 
 At the beginning of each `World.step(k)`, drag, ground effect, gyroscopic torque, wakes and the lift and drag of balls follow
 from the states and from the thrusts of the first physics step, by the functions of the `rotor` engine; they are then held for
@@ -18,6 +18,7 @@ from numba import njit
 from rookery.sim.engines.rotor import aero, flight
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import speed_for_thrust
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.step import NO_WAKE, WAKES
 from rookery.sim.engines.rotor.step import _wakes as wakes
@@ -30,7 +31,7 @@ _ROTORS = 2
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 
-class Air:
+class ExternalAerodynamics:
     """Wrenches of the air on the multirotors and balls of a scene, in N worlds.
 
     Args:
@@ -44,9 +45,10 @@ class Air:
     """
 
     def __init__(self, scene: Scene, model: mujoco.MjModel, num_envs: int) -> None:
-        fx = scene.effects
-        types = list(scene.multirotors.values())
-        drones = [model.body(f"{name}/base").id for name in scene.multirotors]
+        flying = scene.extension(Aeronautics)
+        fx = flying.effects
+        types = list(flying.drones.values())
+        drones = [model.body(f"{name}/base").id for name in flying.drones]
         balls = [b for b in range(1, model.nbody) if b not in drones and _is_ball(model, b)]
         self.bodies = np.array(drones + balls, dtype=int)
         self.wrench = np.zeros((num_envs, len(self.bodies), 6))
@@ -54,7 +56,7 @@ class Air:
         places = np.zeros((len(self.bodies), _ROTORS + 4), dtype=int)
         places[:, _Q] = model.jnt_qposadr[joints]
         places[:, _V] = model.jnt_dofadr[joints]
-        for a, name in enumerate(scene.multirotors):
+        for a, name in enumerate(flying.drones):
             places[a, _ROTORS:] = [model.actuator(f"{name}/rotor_{m}").id for m in (1, 2, 3, 4)]
         varied = np.zeros((len(self.bodies), at.VARIED))
         for a, d in enumerate(types):
@@ -85,14 +87,15 @@ class Air:
         _blow(qpos, qvel, control, *self._fixed, self.wrench)
 
 
-def air_of(scene: Scene, model: mujoco.MjModel, num_envs: int) -> Air | None:
-    """The air of a scene, or None where its effects leave nothing to do."""
-    fx = scene.effects
+def external_aerodynamics(scene: Scene, model: mujoco.MjModel, num_envs: int) -> ExternalAerodynamics | None:
+    """The aerodynamics of a scene, or None where its effects leave nothing to do."""
+    flying = scene.extension(Aeronautics)
+    fx = flying.effects
     drones = fx.body_drag or fx.rotor_drag or fx.gyroscopic or fx.ground_effect or fx.downwash != "none"
-    if not ((drones and scene.multirotors) or fx.ball_drag or fx.ball_lift):
+    if not ((drones and flying.drones) or fx.ball_drag or fx.ball_lift):
         return None
-    air = Air(scene, model, num_envs)
-    return air if len(air.bodies) else None
+    wrenches = ExternalAerodynamics(scene, model, num_envs)
+    return wrenches if len(wrenches.bodies) else None
 
 
 def _colliders(model: mujoco.MjModel, body: int) -> list[int]:

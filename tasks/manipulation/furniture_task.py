@@ -21,7 +21,7 @@ PUSH = 0.013
 goal by up to 3 cm, and hits handles hard."""
 
 
-class Furnished(MetaWorldTask):
+class FurnitureTask(MetaWorldTask):
     """Base of tasks about a door, a drawer or a window.
 
     Attributes:

@@ -20,8 +20,9 @@ from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
-from rookery.sim.engines.air import Air, air_of
+from rookery.sim.engines.aerodynamics import ExternalAerodynamics, external_aerodynamics
 from rookery.sim.engines.rotor.effects import PRESETS, Effects
+from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
@@ -31,7 +32,7 @@ outside = pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
 
 def scene_of(effects: Effects, drone: str = "crazyflie21", drones: int = 1) -> Scene:
     scene = Hover(HoverConfig(drone=drone, num_drones=drones)).scene()
-    scene.effects = effects
+    scene.extension(Aeronautics).effects = effects
     return scene
 
 
@@ -182,7 +183,7 @@ def test_drag_in_closed_form():
     fx = replace(NONE, body_drag=True, rotor_drag=True, wind_speed=2.0, wind_direction=math.pi / 2)
     scene = scene_of(fx)
     model = scene.compile()
-    air = Air(scene, model, 2)
+    air = ExternalAerodynamics(scene, model, 2)
     d = CRAZYFLIE_21
     turn = Rotation.from_euler("ZYX", [0.7, -0.4, 0.3])
     v = np.array([1.5, -2.0, 0.5])
@@ -209,10 +210,10 @@ def test_blocks_of_worlds_do_not_leak():
     qpos = s[..., :7].reshape(n, 14)
     qvel = s[..., 7:].reshape(n, 12)
     control = np.random.default_rng(0).uniform(0.0, 0.1, (n, 10))
-    together = Air(scene, model, n)
+    together = ExternalAerodynamics(scene, model, n)
     together.update(qpos, qvel, control)
     for i in (0, 15, 16, 36):
-        alone = Air(scene, model, 1)
+        alone = ExternalAerodynamics(scene, model, 1)
         alone.update(qpos[i : i + 1], qvel[i : i + 1], control[i : i + 1])
         np.testing.assert_array_equal(alone.wrench[0], together.wrench[i])
         assert np.abs(alone.wrench).max() > 1e-3
@@ -224,7 +225,7 @@ def test_blocks_of_worlds_do_not_leak():
 def thrown(engine: str, effects: Effects, mass: float = 0.047) -> Tensor:
     """[13] of a spinning ball 1 s after a throw at 9 m/s."""
     scene = Scene(ground, dt=0.002, integrator="euler").add(lambda: ball(0.04, mass), "ball", pos=(0, 0, 20))
-    scene.effects = effects
+    scene.extension(Aeronautics).effects = effects
     world = make_world(engine, scene, 2)
     b = world.bodies(["ball/base"])
     b.set_state(None, rows([0, 0, 20, 0.6, 0.8, 0, 0, 7, 2, 5, 30, -20, 60]).expand(2, 1, 13))
@@ -323,7 +324,7 @@ def test_a_world_that_diverges_takes_no_other_with_it(engine):
 def test_rotors_without_lag(engine):
     for preset, lag in (("gym-pybullet-drones", False), ("realistic", True)):
         world = make_world(engine, scene_of(PRESETS[preset]), 1)
-        assert world.rotor_lag is lag
+        assert world.scene.extension(Aeronautics).effects.rotor_lag is lag
         drones = Drones(world, ("drone_0",), CRAZYFLIE_21, "rotor_thrust")
         drones.reset(torch.arange(1), rows([0, 0, 5, 1]))
         drones.apply(torch.ones(1, 1, 4))
@@ -333,15 +334,15 @@ def test_rotors_without_lag(engine):
 
 def test_nothing_is_done_where_nothing_flies_or_blows():
     still = scene_of(NONE)
-    assert air_of(still, still.compile(), 4) is None
+    assert external_aerodynamics(still, still.compile(), 4) is None
     for part in (lambda: box([0.1, 0.1, 0.1], 1.0), None):
         scene = Scene(ground)
         if part is not None:
             scene.add(part, "box", pos=(0, 0, 1))
-        scene.effects = PRESETS["realistic"]
-        assert air_of(scene, scene.compile(), 4) is None
+        scene.extension(Aeronautics).effects = PRESETS["realistic"]
+        assert external_aerodynamics(scene, scene.compile(), 4) is None
     windy = scene_of(replace(NONE, wind_speed=5.0))  # a wind without drag moves nothing
-    assert air_of(windy, windy.compile(), 4) is None
+    assert external_aerodynamics(windy, windy.compile(), 4) is None
 
 
 def test_accelerometers_feel_the_air():

@@ -57,18 +57,18 @@ class PuckTask(MetaWorldTask):
         self.first.copy_(self.puck.pose)
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """Over the puck, down, close, and with it to the target. What comes next is told by where things are."""
+        """Over the puck, down, close, and with it to the target. The next motion follows from where things are."""
         thing = self.first[:, :3]
         tool = self.robot.tool
-        off = tool - thing
-        there = off[:, :2].norm(dim=1) < BESIDE
-        down = there & (off[:, 2].abs() < 0.01)
+        offset = tool - thing
+        there = offset[:, :2].norm(dim=1) < BESIDE
+        down = there & (offset[:, 2].abs() < 0.01)
         held = down & (self.robot.opening < HELD)
         over = thing.clone()
         over[:, 2] += torch.where(there, 0.0, ABOVE)
-        way = self.target - thing
-        way[:, 2] += self.lift
-        place = torch.where(held[:, None], tool + way.clamp(-LEAD, LEAD), over)
+        move = self.target - thing
+        move[:, 2] += self.lift
+        place = torch.where(held[:, None], tool + move.clamp(-LEAD, LEAD), over)
         return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
 
 

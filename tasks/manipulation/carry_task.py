@@ -12,7 +12,7 @@ from torch import Tensor
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.objects import at_rest
-from rookery.tasks.manipulation.puck import ABOVE, LEAD, PuckTask, gripping_table
+from rookery.tasks.manipulation.puck_task import ABOVE, LEAD, PuckTask, gripping_table
 
 SLACK = 0.0015  # m, of the gripper's opening around what it holds
 LOW = 0.03  # m, of the tool over the thing, under which the fingers are around it
@@ -22,7 +22,7 @@ FINE = 0.012
 OVER = 0.015  # m, along the table, of the thing from the place over which it is lowered
 
 
-class Carried(PuckTask):
+class CarryTask(PuckTask):
     """Base of tasks that bring a thing to a fixture, which stands elsewhere in each episode.
 
     Attributes:
@@ -71,25 +71,25 @@ class Carried(PuckTask):
         self.target[ids] = origin + torch.tensor(self.shift)
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """Over the thing, down, close; up, across, down to its place, open. What comes next is told by where things are."""
+        """Over the thing, down, close; up, across, down to its place, open. The next motion follows from where things are."""
         thing = self.first[:, :3]
         tool = self.robot.tool
-        off = tool - thing
+        offset = tool - thing
         aim = self.origin + torch.tensor(self.aim)
-        beside = torch.where(off[:, 2] < LOW, 2.0 * self.beside, self.beside)
-        there = off[:, :2].norm(dim=1) < beside
-        down = there & (off[:, 2].abs() < 0.01)
+        beside = torch.where(offset[:, 2] < LOW, 2.0 * self.beside, self.beside)
+        there = offset[:, :2].norm(dim=1) < beside
+        down = there & (offset[:, 2].abs() < 0.01)
         held = down & (self.robot.opening < self.wide + SLACK)
-        way = aim - thing
-        far = way[:, :2].norm(dim=1)
+        move = aim - thing
+        far = move[:, :2].norm(dim=1)
         over = far < OVER
         high = thing[:, 2] > self.travel - OVER
-        way[:, 2] = torch.where(over, way[:, 2], self.travel - thing[:, 2])
-        way[:, :2] *= (over | high)[:, None]
+        move[:, 2] = torch.where(over, move[:, 2], self.travel - thing[:, 2])
+        move[:, :2] *= (over | high)[:, None]
         fetch = thing.clone()
         fetch[:, 2] += torch.where(there, 0.0, ABOVE)
-        lead = torch.where(~held & (off[:, :2].norm(dim=1) < CLOSE), FINE, LEAD)[:, None]
-        step = torch.where(held[:, None], way, fetch - tool)
+        lead = torch.where(~held & (offset[:, :2].norm(dim=1) < CLOSE), FINE, LEAD)[:, None]
+        step = torch.where(held[:, None], move, fetch - tool)
         place = tool + torch.maximum(torch.minimum(step, lead), -lead)
         put = (far < self.near[0]) & (thing[:, 2] < aim[:, 2] + self.near[1])
         return {"arm": ToolTarget(torch.where(put[:, None], tool, place), torch.where(down & ~put, 1.0, -1.0))}

@@ -1,0 +1,108 @@
+"""Evaluates every policy that comes with the package: one table.
+
+    python benchmarks/zoo.py [--episodes 256] [--only drone-hover table-push] [--out benchmarks/results/zoo.json]
+
+Each policy is measured by `rookery eval`, with nominal physics and with the task's default randomization. `--rookery` gives
+another command, such as that of another checkout, to compare two versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import commit, machine
+
+ROOT = Path(__file__).resolve().parents[1]
+ZOO = ROOT / "policies" / "zoo"
+RESULTS = ROOT / "benchmarks" / "results"
+COLUMNS = [
+    {"key": "policy", "title": "policy"},
+    {"key": "randomize", "title": "randomization"},
+    {"key": "success", "title": "success rate", "format": ".3f"},
+    {"key": "metric_name", "title": "figure"},
+    {"key": "metric", "title": "value", "format": ".4g"},
+    {"key": "length", "title": "episode length, control steps", "format": ".0f"},
+]
+METRICS = {
+    "success": "share of episodes that meet the task's success criterion, as the task's guide and docstring define it",
+    "metric": "mean over episodes of the metric in the column before; the rows of the JSON file hold all metrics",
+}
+
+
+def evaluate(rookery: list[str], folder: Path, randomize: str, episodes: int, seed: int) -> dict[str, Any]:
+    """One row: what `rookery eval` reports of a policy.
+
+    Raises:
+        CalledProcessError: the evaluation failed.
+    """
+    command = [*rookery, "eval", str(folder), "--episodes", str(episodes), "--seed", str(seed)]
+    command += ["--randomize", randomize, "--json"]
+    start = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result = json.loads(done.stdout)
+    return {
+        "policy": folder.name,
+        "randomize": randomize,
+        "success": result["success_rate"],
+        "metric_name": result["metric_name"],
+        "metric": result["metric"],
+        "length": result["episode_length_mean"],
+        "return": result["return_mean"],
+        "return_std": result["return_std"],
+        "metrics": result["metrics"],
+        "causes": result["causes"],
+        "engine": result["engine"],
+        "wall_s": round(time.perf_counter() - start, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=(), help="policies; all without it")
+    parser.add_argument("--randomize", nargs="*", default=("none", "default"), choices=("none", "default"))
+    parser.add_argument("--rookery", default=f"{shlex.quote(sys.executable)} -m rookery", help="command to run")
+    parser.add_argument("--zoo", type=Path, default=ZOO, help="folder of the policies")
+    parser.add_argument("--out", type=Path, default=RESULTS / "zoo.json")
+    args = parser.parse_args()
+    folders = [
+        f.parent for f in sorted(args.zoo.glob("*/contract.json")) if not args.only or f.parent.name in args.only
+    ]
+    start = time.perf_counter()
+    rows = []
+    for folder in folders:
+        for randomize in args.randomize:
+            row = evaluate(shlex.split(args.rookery), folder, randomize, args.episodes, args.seed)
+            rows.append(row)
+            print(
+                f"{row['policy']:28} {randomize:8} success {row['success']} {row['metric_name']} {row['metric']}",
+                flush=True,
+            )
+    result = {
+        "name": "zoo",
+        "command": f"python benchmarks/zoo.py --episodes {args.episodes} --seed {args.seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "seed": args.seed,
+        "episodes": args.episodes,
+        "metrics": METRICS,
+        "columns": COLUMNS,
+        "rows": rows,
+    }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

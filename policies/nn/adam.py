@@ -1,0 +1,58 @@
+"""Adam on flat vectors of weights."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) with clipping of the gradient norm, on flat parameters; nothing waits for the device.
+
+    Each of the G rows is a network of its own: its norm is clipped alone, and it has its own learning rate.
+
+    Args:
+        parameters, gradients: [G, P].
+        max_norm: limit of each row's gradient norm.
+    """
+
+    BETAS = (0.9, 0.999)
+    EPS = 1e-5
+
+    def __init__(self, parameters: Tensor, gradients: Tensor, max_norm: float) -> None:
+        self.parameters = parameters
+        self.gradients = gradients
+        self.max_norm = max_norm
+        self.first = torch.zeros_like(parameters)
+        self.second = torch.zeros_like(parameters)
+        self._work = torch.empty_like(parameters)
+        self.steps = 0
+
+    def reset(self) -> None:
+        """Forget all gradients, as at the start."""
+        self.first.zero_()
+        self.second.zero_()
+        self.steps = 0
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both moments and the number of steps (not copied)."""
+        return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put a saved state back, in place."""
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self.steps = int(state["steps"])
+
+    def step(self, learning_rate: Tensor) -> None:
+        """Clip, then descend; learning_rate [G, 1]."""
+        self.steps += 1
+        b1, b2 = self.BETAS
+        norm = torch.linalg.vector_norm(self.gradients, dim=1, keepdim=True)
+        self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        self.first.lerp_(self.gradients, 1.0 - b1)
+        self.second.mul_(b2).addcmul_(self.gradients, self.gradients, value=1.0 - b2)
+        root = torch.sqrt(self.second, out=self._work).div_(math.sqrt(1.0 - b2**self.steps)).add_(self.EPS)
+        self.parameters.addcdiv_(self.first * learning_rate, root, value=-1.0 / (1.0 - b1**self.steps))

@@ -1,0 +1,73 @@
+"""What a network is built from, as settings and contracts name it."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from rookery.policies.nn.autograd import AutogradNetwork
+from rookery.policies.nn.mlp import MLP, parameter_count
+from rookery.policies.nn.network import Network
+from rookery.sim.errors import RookeryError
+
+
+def make_module(path: str, inputs: int, outputs: int) -> nn.Module:
+    """A module by the name of its factory.
+
+    Args:
+        path: "package.module:function", importable; called with (inputs, outputs).
+        inputs, outputs: sizes of a row.
+
+    Raises:
+        RookeryError: there is no such function, or it gives no torch.nn.Module.
+    """
+    name, _, function = path.partition(":")
+    try:
+        make = getattr(importlib.import_module(name), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RookeryError(
+            f"network {path!r} cannot be imported ({error}): give package.module:function of an installed package."
+        ) from error
+    module = make(inputs, outputs)
+    if not isinstance(module, nn.Module):
+        raise RookeryError(f"network {path!r} gives {type(module).__name__}, not a torch.nn.Module.")
+    return module
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """A multilayer perceptron, or a module from a factory.
+
+    Args:
+        inputs, outputs: sizes of a row.
+        hidden: widths of the perceptron's hidden layers.
+        activation: "tanh", "elu" or "relu", after every hidden layer.
+        module: "package.module:function" of a factory instead (see `make_module`); "" for a perceptron.
+    """
+
+    inputs: int
+    outputs: int
+    hidden: tuple[int, ...] = ()
+    activation: str = "tanh"
+    module: str = ""
+
+    @property
+    def parameter_count(self) -> int:
+        """P, number of weights of one network."""
+        if self.module:
+            return sum(p.numel() for p in make_module(self.module, self.inputs, self.outputs).parameters())
+        return parameter_count((self.inputs, *self.hidden, self.outputs))
+
+    def build(self, parameters: Tensor, gradients: Tensor) -> Network:
+        """Networks over views into flat vectors [G, P] of weights and gradients."""
+        if self.module:
+            return AutogradNetwork(
+                lambda: make_module(self.module, self.inputs, self.outputs),
+                self.inputs,
+                self.outputs,
+                parameters,
+                gradients,
+            )
+        return MLP(parameters, gradients, (self.inputs, *self.hidden, self.outputs), self.activation)

@@ -1,0 +1,1 @@
+"""Templates of `rookery new`: text with ``$name`` fields, read as package data."""

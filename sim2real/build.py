@@ -1,0 +1,89 @@
+"""From an environment's declarations to a contract."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rookery.sim.env import Deployment, Env
+from rookery.sim.specs import ActionSpec, Group
+from rookery.sim2real.compatibility import with_networks
+from rookery.sim2real.contract import Contract, ContractGroup, Limit, Provenance, parse_limits, plain
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+
+
+def build_contract(
+    env: Env,
+    policies: Mapping[str, Policy] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Contract:
+    """The contract of an environment and, where they exist, of its policies.
+
+    Args:
+        env: environment of the policies; its `deployment()` says what its groups do not.
+        policies: by group; None leaves the networks out until `with_networks`.
+        config: the task's config as JSON values, in place of the one in `deployment()`.
+        provenance: entries of `Provenance`, and whatever else is known.
+
+    Raises:
+        RookeryError: the parts do not make a valid contract.
+    """
+    deployment = env.deployment()
+    if config is not None:
+        deployment = dataclasses.replace(deployment, config=dict(config))
+    contract = describe(env.task_id, env.groups, env.control_dt, deployment, provenance)
+    return contract if policies is None else with_networks(contract, policies)
+
+
+def describe(
+    task_id: str,
+    groups: Mapping[str, Group],
+    control_dt: float,
+    deployment: Deployment | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Contract:
+    """The contract of declarations, such as those of a dataset from elsewhere; networks are left out.
+
+    Args:
+        task_id: name of the task.
+        groups: agent groups by name.
+        control_dt: s.
+        deployment: the rest; by default no config, and the physics step is the control step.
+        provenance: entries of `Provenance`, and whatever else is known.
+
+    Raises:
+        RookeryError: the parts do not make a valid contract.
+    """
+    more = deployment or Deployment(physics_dt=control_dt)
+    contract = Contract(
+        task_id=task_id,
+        control_dt=float(control_dt),
+        physics_dt=float(more.physics_dt),
+        groups={
+            name: ContractGroup(
+                group,
+                actuators=tuple(more.actuators.get(name, ())),
+                safety=parse_limits(more.safety[name]) if name in more.safety else _action_limits(group.action),
+            )
+            for name, group in groups.items()
+        },
+        task_config=more.config,
+        assumed_delay=(float(more.action_delay[0]), float(more.action_delay[1])),
+        provenance=Provenance.from_json(plain(provenance or {})),
+    )
+    return Contract.from_json(contract.to_json(), networks=False)
+
+
+def describe_json(task_id: str, groups: Mapping[str, Group], control_dt: float) -> dict[str, Any]:
+    """`describe` as JSON values, in the form that `import_lerobot` takes."""
+    return describe(task_id, groups, control_dt).to_json()
+
+
+def _action_limits(action: ActionSpec) -> dict[str, Limit]:
+    columns = zip(action.names, action.low, action.high, action.units, strict=True)
+    return {name: Limit(low, high, unit) for name, low, high, unit in columns}

@@ -1,0 +1,132 @@
+"""Whether a policy fits where it is to run: line by line, with the first line that differs in the error."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group
+from rookery.sim2real.contract import Contract, NetworkSpec, group_json
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+    from rookery.sim.env import Env
+
+
+def check_compatible(contract: Contract, env: Env) -> None:
+    """Refuse to run the policy of `contract` in an environment where its numbers would mean something else.
+
+    Compared: task, control period, names of groups, and everything about observation terms, actions and (with a state
+    estimator) targets that the network depends on. Noise, bias, delay, the neutral action and the number of agents may
+    differ.
+
+    Raises:
+        RookeryError: naming the first line that differs and both its values.
+    """
+    mine, theirs = _groups(contract, env.groups)
+    # First: a wrong task explains every other difference.
+    mine = {"task_id": contract.task_id, "control_dt": contract.control_dt} | mine
+    theirs = {"task_id": env.task_id, "control_dt": env.control_dt} | theirs
+    refuse_differences(mine, theirs, "the environment")
+
+
+def check_groups(contract: Contract, groups: Mapping[str, Group]) -> None:
+    """`check_compatible` for a robot that is known by its groups alone.
+
+    Raises:
+        RookeryError: naming the first line that differs and both its values.
+    """
+    refuse_differences(*_groups(contract, groups), "the robot")
+
+
+def differences(a: Any, b: Any, line: str = "") -> list[tuple[str, Any, Any]]:
+    """Lines at which two JSON values differ: (line, value in a, value in b); None where absent."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        names = [*a, *(k for k in b if k not in a)]
+        pairs = [(f"{line}.{k}" if line else str(k), a.get(k), b.get(k)) for k in names]
+    elif isinstance(a, list) and isinstance(b, list):
+        absent: list[Any] = [None] * abs(len(a) - len(b))
+        longer = [(f"{line}[{i}]", x, y) for i, (x, y) in enumerate(zip(a + absent, b + absent, strict=False))]
+        pairs = longer[: max(len(a), len(b))]
+    else:
+        return [] if _same(a, b) else [(line, a, b)]
+    return [d for at, x, y in pairs for d in differences(x, y, at)]
+
+
+def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> None:
+    """Raise where two JSON values differ.
+
+    Args:
+        contract: part of a contract.
+        other: what it is compared with.
+        name: of `other` in the message, such as "the environment".
+        line: where that part stands in the contract.
+
+    Raises:
+        RookeryError: naming the first line that differs and both its values.
+    """
+    found = differences(contract, other, line)
+    if not found:
+        return
+    first, mine, theirs = found[0]
+    more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
+    raise RookeryError(
+        f"the policy does not fit: at contract line {first}{more} the contract says {_short(mine)} and {name} "
+        f"{_short(theirs)}; use what the policy was trained with, or train and export again."
+    )
+
+
+def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
+    """A copy that holds the network of every group.
+
+    Raises:
+        RookeryError: a group has no policy, a policy no group, or sizes or a network already there disagree.
+    """
+    if set(policies) != set(contract.groups):
+        raise RookeryError(
+            f"the contract has the groups {sorted(contract.groups)} and the policies are for {sorted(policies)}: "
+            "export the policies together with the contract they were trained with."
+        )
+    groups = {}
+    for name, group in contract.groups.items():
+        network = NetworkSpec.from_json(policies[name].network())
+        if group.network is not None:
+            line = f"groups.{name}.network"
+            refuse_differences(group.network.to_json(), network.to_json(), "the policy", line)
+        groups[name] = dataclasses.replace(group, network=network)
+    return Contract.from_json(dataclasses.replace(contract, groups=groups).to_json())
+
+
+def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the networks depend on, in the contract and in the groups."""
+    estimates = {name for name, g in contract.groups.items() if g.network is not None and g.network.targets}
+    mine = {name: _interface(g.spec, name in estimates) for name, g in contract.groups.items()}
+    theirs = {name: _interface(g, name in estimates) for name, g in groups.items()}
+    return {"groups": mine}, {"groups": theirs}
+
+
+def _interface(group: Group, estimates: bool) -> dict[str, Any]:
+    """The part of a group that a network depends on; of one with a state estimator also its targets."""
+    values = group_json(group)
+    keys = ("name", "size", "unit", "frame", "scale", "clip", "history")
+    out = {
+        "observation": [{k: t[k] for k in keys} for t in values["observation"]],
+        "action": {k: v for k, v in values["action"].items() if k != "neutral"},
+    }
+    return out | {"targets": values.get("targets"), "future": values.get("future")} if estimates else out
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _same(a: Any, b: Any) -> bool:
+    numbers = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (a, b))
+    # Limits computed on another machine may differ in the last bit.
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) if numbers else bool(a == b and type(a) is type(b))

@@ -1,0 +1,114 @@
+"""Tasks from outside this package: entry points of installed packages, and classes in the user's own files.
+
+An installed package names its tasks in pyproject.toml::
+
+    [project.entry-points."rookery.tasks"]
+    my-balance = "my_balance.task:MyBalance"
+
+A task in a file needs no installation: its name is ``path/to/my_task.py:Land``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from rookery.sim.errors import RookeryError, unknown
+
+if TYPE_CHECKING:
+    from rookery.sim.task import Task
+
+GROUP = "rookery.tasks"
+"""Name of the entry points."""
+
+
+def entry_points() -> dict[str, str]:
+    """ "module:Class" of the tasks of installed packages, by name. Nothing of them is imported."""
+    return {e.name: e.value for e in importlib.metadata.entry_points(group=GROUP)}
+
+
+def is_file_task(task: str) -> bool:
+    """Whether a task is named by its file, as ``my_task.py:Land``."""
+    return ".py:" in task
+
+
+def class_in_file(task: str) -> type[Task]:
+    """The task class that ``path/to/my_task.py:Land`` names.
+
+    Raises:
+        RookeryError: no such file or class, it is no Task, or the file fails to run (its traceback goes to stderr).
+    """
+    path, _, name = task.rpartition(":")
+    module = module_of_file(Path(path))
+    found = vars(module).get(name)
+    if found is None:
+        classes = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
+        raise unknown(f"class in {path}", name, classes)
+    return check_class(found, task)
+
+
+def check_class(found: object, task: str) -> type[Task]:
+    """`found` as a task class.
+
+    Raises:
+        RookeryError: it is something else.
+    """
+    from rookery.sim.task import Task
+
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise RookeryError(f"{task} is no task: give a class that derives from rookery.sim.task.Task.")
+    return found
+
+
+def module_of_file(file: Path) -> ModuleType:
+    """The module of a Python file, imported once. Its folder can be imported from, as with ``python file.py``.
+
+    Raises:
+        RookeryError: there is no such file, or it fails to run.
+    """
+    file = file.resolve()
+    if not file.is_file():
+        raise RookeryError(
+            f"there is no file {file}: give the path of a Python file and a class in it, such as my_task.py:Land, from the "
+            "folder that the path starts in."
+        )
+    name = f"rookery_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        del sys.modules[name]
+        traceback.print_exc()
+        raise RookeryError(f"{file} fails to run ({type(e).__name__}: {e}): see the traceback above.") from e
+    return module
+
+
+def class_at(value: str, task: str) -> type[Task]:
+    """The task class at "module:Class".
+
+    Raises:
+        RookeryError: it cannot be imported (its traceback goes to stderr), or is no Task.
+    """
+    module, _, name = value.partition(":")
+    try:
+        found = vars(importlib.import_module(module))[name]
+    except Exception as e:
+        traceback.print_exc()
+        raise RookeryError(
+            f"the task {task!r} of an installed package fails to load from {value} ({type(e).__name__}: {e}): see the "
+            "traceback above; mend or uninstall that package."
+        ) from e
+    return check_class(found, task)

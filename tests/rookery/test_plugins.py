@@ -1,0 +1,147 @@
+"""Tasks from outside the package: registered, as entry points, and in files; and the projects of `rookery new`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+import torch
+
+import rookery
+from rookery.cli.main import main
+from rookery.scaffold import TEMPLATES, write_project
+from rookery.sim.errors import RookeryError
+from rookery.tasks import registry
+from rookery.tasks.registry import TASKS
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "TASKS", dict(TASKS))
+    before = set(gymnasium.registry)
+    yield
+    for name in set(gymnasium.registry) - before:
+        del gymnasium.registry[name]
+
+
+@pytest.fixture
+def project(in_tmp):
+    """A worked project in the current folder, and the name of its task."""
+    write_project("task", "my-balance")
+    return f"{in_tmp}/my-balance/my_balance/task.py:MyBalance"
+
+
+def test_a_registered_task_is_made_by_name(project):
+    cls = registry.find(project).load()
+    rookery.register_task("balance-it", cls)
+    assert "balance-it" in rookery.list_tasks()
+    env = rookery.make("balance-it", 3)
+    assert env.reset()[0]["cart"].shape == (3, 1, 5)
+    single = gymnasium.make("rookery/balance-it-v0")
+    observation, _ = single.reset(seed=0)
+    assert observation.shape == (5,)
+    with pytest.raises(RookeryError, match="there is a task 'balance-it' already"):
+        rookery.register_task("balance-it", cls)
+    with pytest.raises(RookeryError, match="cannot name a task"):
+        rookery.register_task("no spaces", cls)
+    with pytest.raises(RookeryError, match="derives from"):
+        rookery.register_task("other", dict)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_a_file_is_said(in_tmp, capfd):
+    (in_tmp / "broken.py").write_text("import nothing_of_this_name\n")
+    (in_tmp / "fine.py").write_text("class Balance: ...\n")
+    wrong = {
+        "absent.py:Land": "there is no file",
+        "broken.py:Land": "fails to run",
+        "fine.py:Balanse": "did you mean 'Balance'",
+        "fine.py:Balance": "derives from",
+    }
+    for name, why in wrong.items():
+        assert main(["train", name]) == 2
+        assert why in capfd.readouterr().err, name
+
+
+def test_an_entry_point_is_found_and_a_broken_one_hides_no_other(project, in_tmp, monkeypatch, capfd):
+    site = in_tmp / "site"
+    info = site / "other-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[rookery.tasks]\nmy-balance = my_balance.task:MyBalance\nmy-broken = my_broken:Task\n"
+    )
+    (site / "my_broken.py").write_text("1 / 0\n")
+    (in_tmp / "my-balance" / "my_balance").rename(site / "my_balance")
+    monkeypatch.syspath_prepend(str(site))
+    assert {"my-balance", "my-broken"} <= set(rookery.list_tasks())
+    assert rookery.make("my-balance", 2).task_id == "my-balance"
+    code = "import gymnasium, rookery; print(gymnasium.make('rookery/my-balance-v0').observation_space.shape)"
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}); {code}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.strip() == "(5,)"
+    monkeypatch.setattr(registry, "TASKS", {k: registry.TASKS[k] for k in ("drone-hover", "my-balance")})
+    assert main(["list", "--json"]) == 2
+    out, err = capfd.readouterr()
+    assert [t["id"] for t in json.loads(out)] == ["drone-hover", "my-balance"]
+    assert "ZeroDivisionError" in err and "my-broken" in err
+
+
+@pytest.mark.slow
+def test_a_task_in_a_file_trains_evaluates_plays_and_exports(project, in_tmp):
+    short = ["--steps", "4096", "--num-envs", "64"]
+    assert main(["train", project, *short, "--out", "run"]) == 0
+    assert json.loads((in_tmp / "run" / "contract.json").read_text())["task_id"] == project
+    assert main(["eval", "run", "--episodes", "8", "--randomize", "default"]) == 0
+    assert main(["play", "run", "--seconds", "0.5", "--out", "video.mp4"]) == 0
+    assert main(["export", "run", "--out", "bundle"]) == 0
+    assert main(["eval", project, "--controller", "classical", "--episodes", "8"]) == 0
+
+
+@pytest.mark.parametrize("template", TEMPLATES["task"])
+def test_a_new_task_passes_its_own_tests(template, in_tmp):
+    project = write_project("task", "my-task", template)
+    assert {f.name for f in project.files} >= {"pyproject.toml", "README.md", "task.py", "test_my_task.py"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lint = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--check", "."],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert lint.returncode == 0, lint.stdout
+
+
+def test_names_and_folders_that_cannot_be_used_are_refused(in_tmp):
+    (in_tmp / "full").mkdir()
+    (in_tmp / "full" / "something").touch()
+    for name, why in (("My Task", "cannot name"), ("class", "cannot name"), ("drone-hover", "already")):
+        with pytest.raises(RookeryError, match=why):
+            write_project("task", name)
+    with pytest.raises(RookeryError, match="not empty"):
+        write_project("task", "my-task", out=in_tmp / "full")
+    with pytest.raises(RookeryError, match="did you mean 'worked'"):
+        write_project("task", "my-task", "wroked")
+    assert [f.name for f in in_tmp.iterdir()] == ["full"]
+
+
+def test_the_worked_task_has_the_signs_it_says(project):
+    """A tilted pole falls further to its side, and a push moves the cart along x."""
+    env = rookery.make(project, 2, config={"start_tilt": 0.0, "start_box_m": 0.0})
+    env.reset()
+    task = env.unwrapped.task
+    task.joints.set_state(torch.arange(2), torch.tensor([[0.0, 0.1], [0.0, 0.0]]))
+    env.unwrapped.world.forward()
+    push = torch.tensor([0.0, 1.0]).view(2, 1, 1)
+    for _ in range(10):
+        env.step({"cart": push})
+    terms = task.observe()["cart"]
+    assert terms["tilt"][0, 0, 1] > 0.1 and terms["tilt_rate"][0] > 0
+    assert terms["position"][1] > 0 and terms["velocity"][1] > 0 and terms["tilt"][1, 0, 1] < 0

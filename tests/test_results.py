@@ -1,0 +1,77 @@
+"""The tables that users read are what benchmarks/tables.py writes from the recorded JSON."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from types import ModuleType
+
+import pytest
+
+from tests.test_docs import ROOT
+
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+def load_tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    return load_tables()
+
+
+def test_committed_tables_are_the_generated_ones(tables: ModuleType) -> None:
+    for page in tables.PAGES:
+        text = page.read_text()
+        assert text == tables.rewritten(text), f"{page.name} is stale: run `python benchmarks/tables.py`"
+        assert tables.BLOCK.search(text), f"{page.name} has no table"
+        assert text.count("<!-- results:") == 2 * len(tables.BLOCK.findall(text)), "a marker without its partner"
+
+
+def test_a_changed_figure_changes_the_table(tables: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = tables.load
+    page = tables.PAGES[0].read_text()
+
+    def changed(name: str) -> dict:
+        data = load(name)
+        for row in data["rows"]:
+            row.update({k: v + 1 for k, v in row.items() if k == "ratio"})
+        return data
+
+    monkeypatch.setattr(tables, "load", changed)
+    assert tables.rewritten(page) != page
+
+
+def test_every_result_is_shown(tables: ModuleType) -> None:
+    shown = {m["name"] for page in tables.PAGES for m in tables.BLOCK.finditer(page.read_text())}
+    tabular = {f.stem for f in RESULTS if "columns" in json.loads(f.read_text())}
+    assert tabular <= shown
+
+
+@pytest.mark.parametrize("file", RESULTS, ids=lambda f: f.stem)
+def test_results_have_their_source(file) -> None:
+    data = json.loads(file.read_text())
+    if "columns" not in data:
+        pytest.skip("written by a benchmark with a form of its own")
+    assert data["name"] == file.stem
+    for key in ("command", "commit", "machine", "date"):
+        assert data[key], key
+    keys = [c["key"] for c in data["columns"]]
+    assert len(set(keys)) == len(keys) and data["rows"]
+    for row in data["rows"]:
+        assert set(keys) <= set(row)
+        assert all(v is None or isinstance(v, (str, int, float)) for k, v in row.items() if k in keys)
+
+
+def test_paragraphs_are_short() -> None:
+    text = (ROOT / "docs" / "results.md").read_text()
+    for paragraph in text.split("\n\n"):
+        if not paragraph.lstrip().startswith(("|", "<!--", "-", "#")):
+            assert len(paragraph.splitlines()) <= 5, paragraph

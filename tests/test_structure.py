@@ -1,0 +1,200 @@
+"""The structure of the code: no import cycles, no probing of environments, files and functions of a readable length."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("assets", "sim", "robots", "tasks", "policies", "sim2real", "rookery")
+MOST_LINES = 400  # of a file in sim/ and policies/
+MOST_FUNCTION_LINES = 60  # compiled kernels excepted
+
+# What still breaks a rule, by name; these sets may only shrink.
+LONG_FILES = {"policies/algorithms/ppo_learner.py", "sim/engines/pybullet/world.py", "sim/sensors/raycast.py"}
+LONG_FUNCTIONS = {
+    "assets/drones.py:quadrotor_spec",
+    "policies/training/warm_start.py:warm_start",
+    "robots/manipulators/grasps/antipodal.py:sample",
+    "robots/manipulators/grasps/superquadric.py:sample",
+    "rookery/demonstrations.py:record",
+    "sim/rendering/video.py:film",
+}
+PROBES: set[str] = set()
+CYCLES = {"rookery", "rookery.gym_registration", "rookery.making", "rookery.runs"}
+
+
+def sources(*rooms: str) -> dict[str, ast.Module]:
+    """Syntax trees by path relative to the repository."""
+    files = [f for room in rooms or ROOMS for f in sorted((ROOT / room).rglob("*.py"))]
+    return {str(f.relative_to(ROOT)): ast.parse(f.read_text()) for f in files}
+
+
+def module_name(path: str) -> str:
+    """The module of a file: folders beside `rookery` install inside it."""
+    parts = list(Path(path).with_suffix("").parts)
+    if parts[0] != "rookery":
+        parts.insert(0, "rookery")
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def imported(tree: ast.AST, modules: set[str]) -> set[str]:
+    """Modules of this package that a file imports, inside functions too; annotations for type checkers import nothing."""
+    found = set()
+    unread = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in unread:
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [
+                full if (full := f"{node.module}.{alias.name}") in modules else str(node.module) for alias in node.names
+            ]
+        found |= modules & set(names)
+    return found
+
+
+def components(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other in a circle, by Tarjan's algorithm (SIAM J. Comput. 1, 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    out = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            start = stack.index(node)
+            group = stack[start:]
+            del stack[start:]
+            if len(group) > 1 or node in graph[node]:
+                out.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return out
+
+
+def test_no_module_imports_itself_in_a_circle():
+    trees = {module_name(path): tree for path, tree in sources().items()}
+    graph = {name: imported(tree, set(trees)) for name, tree in trees.items()}
+    # a package whose __init__ is imported for a submodule of its own is no circle
+    for name in graph:
+        graph[name].discard(name)
+    circles = [group for group in components(graph) if not set(group) <= CYCLES]
+    assert not circles, "\n".join(" <-> ".join(group) for group in circles)
+
+
+def probes(tree: ast.AST) -> list[int]:
+    """Lines that ask an environment, with `getattr` or `hasattr`, what it has."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("getattr", "hasattr")
+        and ast.unparse(node.args[0]).split(".")[-1].strip("_") in ("env", "envs", "unwrapped", "task")
+        and (node.func.id == "hasattr" or isinstance(node.args[1], ast.Constant))
+    ]
+
+
+def test_nothing_probes_environments():
+    """What an environment can do is declared in rookery.sim.env."""
+    found = [f"{path}:{line}" for path, tree in sources().items() for line in probes(tree) if path not in PROBES]
+    assert not found, "\n".join(found)
+
+
+def test_no_base_class_exists_for_type_checkers_only():
+    found = []
+    for path, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+                inside = [n for statement in node.body for n in ast.walk(statement)]
+                if any(not isinstance(s, ast.Import | ast.ImportFrom) for s in node.body) or node.orelse:
+                    found.append(f"{path}:{node.lineno} ({len(inside)} nodes)")
+    assert not found, "\n".join(found)
+
+
+def test_files_are_short():
+    found = [
+        f"{path}: {lines} lines"
+        for path in sources("sim", "policies")
+        if (lines := len((ROOT / path).read_text().splitlines())) > MOST_LINES and path not in LONG_FILES
+    ]
+    assert not found, "\n".join(found)
+
+
+def compiled_decorators(tree: ast.Module) -> set[str]:
+    """Names in a module that compile a function, such as ``_kernel = njit(...)``."""
+    names = {"njit", "numba.njit", "vectorize", "compiled", "inlined", "scalar"}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and "njit" in ast.unparse(node.value):
+            names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return names
+
+
+def long_functions(path: str, tree: ast.Module) -> list[str]:
+    """Functions above the limit that Numba does not compile; docstrings count."""
+    compiled = compiled_decorators(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {ast.unparse(d).split("(")[0] for d in node.decorator_list}
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MOST_FUNCTION_LINES and not decorators & compiled:
+                found.append(f"{path}:{node.name} {lines} lines")
+    return found
+
+
+def test_functions_are_short():
+    found = [line for path, tree in sources().items() for line in long_functions(path, tree)]
+    wrong = [line for line in found if line.split(" ")[0] not in LONG_FUNCTIONS]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_allowed_names_still_break_their_rule():
+    """An entry that is no longer needed goes."""
+    trees = sources()
+    long_names = {line.split(" ")[0] for path, tree in trees.items() for line in long_functions(path, tree)}
+    assert long_names >= LONG_FUNCTIONS, LONG_FUNCTIONS - long_names
+    for path in LONG_FILES:
+        assert len((ROOT / path).read_text().splitlines()) > MOST_LINES, path
+    names = {module_name(path): tree for path, tree in trees.items()}
+    graph = {name: imported(tree, set(names)) - {name} for name, tree in names.items()}
+    assert {name for group in components(graph) for name in group} >= CYCLES
+    for path in PROBES:
+        assert probes(trees[path]), path
+
+
+def test_the_finders_find(tmp_path):
+    assert components({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert components({"a": {"b"}, "b": set()}) == []
+    assert imported(ast.parse("def f():\n    from p import m, g\n    import p.n"), {"p", "p.m", "p.n"}) == {
+        "p",
+        "p.m",
+        "p.n",
+    }
+    assert probes(ast.parse("getattr(self.env, 'x', 1)\nhasattr(env, 'y')\ngetattr(env, name)\ngetattr(a, 'x')")) == [
+        1,
+        2,
+    ]
+    body = "\n".join(["    pass"] * 70)
+    code = f"k = njit(cache=True)\n@k\ndef f():\n{body}\ndef g():\n{body}\n"
+    assert [x.split(" ")[0] for x in long_functions("m.py", ast.parse(code))] == ["m.py:g"]
