@@ -162,9 +162,8 @@ class VolleyBumpAndPass(Pair):
 
     def events(self) -> dict[str, Tensor]:
         """`passed`: the ball crosses the line between the drones above `pass_height_m`."""
-        out = super().events()
-        del out["crossed_net"]
-        return out | {"passed": self.referee.crossed_well > 0}
+        out = super().events() | {"passed": self.referee.crossed_well > 0}
+        return {name: out[name] for name in self.event_names}
 
     def metrics(self) -> dict[str, Tensor]:
         passes = self.referee.good_crossings.float()
