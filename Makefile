@@ -1,5 +1,5 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
-#   make demo   train, film, cross-check and export a drone policy        make test   all tests
+#   make demo   train, record, cross-check and export a drone policy        make test   all tests
 #   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
 
 VENV    := .venv

@@ -2,7 +2,7 @@
 
 Own geometry. The proportions follow photographs and the published outer dimensions (Crazyflie 2.1: 92 x 92 x 29 mm,
 bitcraze.io; Iris: 550 mm between motors, 100 mm high). Body frame: x forward, y left, z up; the rotor plane's z = 0 is
-the centre of mass. The front carries orange, so that films show which way a drone points.
+the centre of mass. The front carries orange, so that videos show which way a drone points.
 """
 
 from __future__ import annotations

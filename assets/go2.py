@@ -1,4 +1,4 @@
-"""Unitree Go2 as a MuJoCo spec: 12 joints, primitives for the physics, generated shells for the film.
+"""Unitree Go2 as a MuJoCo spec: 12 joints, primitives for the physics, generated shells for the video.
 
 Masses, inertias, frames and limits: Unitree's description as in MuJoCo Menagerie's unitree_go2/go2.xml. Legs and joints stand
 in the order front left, front right, rear left, rear right; hip, thigh, calf.

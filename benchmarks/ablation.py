@@ -41,6 +41,11 @@ INPUTS = {"nothing": "off", "predictions": "predict", "true values": "privileged
 FIGURES = ("success", "position_error", "rotation_error", "fell")
 
 
+def words(value: object) -> list[str]:
+    """A setting's value as the command line takes it."""
+    return [str(x) for x in value] if isinstance(value, (list, tuple)) else [str(value)]
+
+
 def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: object) -> Path:
     """Train in a process of its own, unless `out` is there already; returns `out`."""
     if not (out / "policy.safetensors").exists():
@@ -48,7 +53,7 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
         settings = {**PPO, "hidden": list(policy.hidden), "critic_warmup": WARMUP, **ppo}
         command = [
             sys.executable, "-m", "rookery", "train", task, "--init", str(init), "--out", str(out), "--steps", str(steps),
-            *options, *(x for k, v in settings.items() for x in ("--ppo", f"{k}={v}")),
+            *options, *(x for k, v in settings.items() for x in (f"--{k.replace('_', '-')}", *words(v))),
         ]  # fmt: skip
         print(" ".join(command[2:]), flush=True)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -90,7 +95,7 @@ def main() -> None:
 
     def as_library_task(run: Path, name: str) -> Path:
         """A policy of random goals as one of the whole task: one update in which only the critic moves."""
-        options = ("--num-envs", "64", "--config", "adaptive=false")
+        options = ("--num-envs", "64", "--task-config", "adaptive=false")
         return train(TASK, run, out / f"{name}-converted", 64 * 32, *options, critic_warmup=1000)
 
     print(machine(), "\n", head.format("trained on"), sep="\n", flush=True)
@@ -99,7 +104,7 @@ def main() -> None:
         found = []
         for seed in seeds:
             key = f"{name.replace(', ', '-').replace(' ', '-')}-{seed}"
-            options = [x for k, v in config.items() for x in ("--config", f"{k}={str(v).lower()}")]
+            options = [x for k, v in config.items() for x in ("--task-config", f"{k}={str(v).lower()}")]
             run = train(task, ZOO / REACH, out / key, args.steps, "--seed", str(seed), *options)
             found.append(judge(run if task == TASK else as_library_task(run, key), n, 1 + seed))
         print(row(name, args.steps, found), flush=True)
@@ -108,7 +113,7 @@ def main() -> None:
     for name, mode in INPUTS.items():
         found = []
         for seed in seeds:
-            options = ("--seed", str(seed), "--config", "future=false", "--randomize", "none")
+            options = ("--seed", str(seed), "--task-config", "future=false", "--randomize", "none")
             ppo = {"estimator": mode, "actor_frames": 1}
             run = train(TASK, ZOO / TASK, out / f"estimator-{mode}-{seed}", args.steps, *options, **ppo)
             found.append(judge(run, n, 1 + seed, privileged=mode == "privileged"))

@@ -35,7 +35,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|", flush=True)
     for action, randomize in ROWS:
         command = [sys.executable, "-m", "rookery", "bench", "env", "drone-hover", "--action", action, "--json"]
-        command += ["--engine", "mujoco", "--config", "effects=none"]
+        command += ["--engine", "mujoco", "--task-config", "effects=none"]
         command += ["--randomize", randomize, "--num-envs", str(args.num_envs), "--seconds", str(args.seconds)]
         r = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         print(

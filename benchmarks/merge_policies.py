@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import rookery
-from rookery.policies.fuse import side_by_side
+from rookery.policies.fuse import fuse_policies
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 from rookery.sim2real.build import build_contract
@@ -29,7 +29,7 @@ def main() -> None:
         policies, contract = open_run(folder)
         learned.append((policies[name], contract.groups[name].spec))
     contract = build_contract(env, provenance={"made_from": [str(args.first), str(args.second)]})
-    save_policy(args.out, {name: side_by_side(*learned, group)}, contract.to_json())
+    save_policy(args.out, {name: fuse_policies(*learned, group)}, contract.to_json())
     print(args.out)
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +27,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training.loop import TrainingLoop
+from rookery.policies.training.runner import Runner
+from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.specs import ActionSpec, Group, Term
 
 
@@ -127,22 +130,22 @@ class Ours:
     """Our trainer; `run(n)` makes n iterations and gives (collect s, learn s) of each."""
 
     def __init__(self, env: Any, config: PPOConfig) -> None:
-        self.loop = TrainingLoop(PPO(env, config))
+        self.runner = Runner(PPO(env, config), RunnerConfig(), Path(tempfile.gettempdir()))
 
     def run(self, n: int) -> list[tuple[float, float]]:
         out = []
         for _ in range(n):
             a = time.perf_counter()
-            self.loop.collect()
+            self.runner.collect()
             b = time.perf_counter()
-            self.loop.algorithm.update(0.0)
+            self.runner.algorithm.update(0.0)
             out.append((b - a, time.perf_counter() - b))
-            self.loop.episodes.summarise(0)
+            self.runner.episodes.summarise(0)
         return out
 
     def parts(self, n: int) -> dict[str, float]:
         """Share of each part of an iteration in its time, over n iterations."""
-        ppo = self.loop.algorithm
+        ppo = self.runner.algorithm
         learner = next(iter(ppo.learners.values()))
         timed = {
             "environment": (ppo.env, "step"),
@@ -243,10 +246,10 @@ def _operations(mine: Ours) -> dict[str, float]:
     """Share of each torch operation in the time of an update, on one of the learning threads; the eight largest."""
     from torch.profiler import ProfilerActivity, profile
 
-    mine.loop.collect()
+    mine.runner.collect()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         start = time.perf_counter()
-        mine.loop.algorithm.update(0.0)
+        mine.runner.algorithm.update(0.0)
         wall = time.perf_counter() - start
     rows = sorted(profiler.key_averages(), key=lambda e: -e.self_cpu_time_total)[:8]
     return {e.key: e.self_cpu_time_total * 1e-6 / wall for e in rows}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rookery.policies.low_pass import smoothed
+from rookery.policies.low_pass import low_pass
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 
@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     policies, contract = open_run(args.run)
     groups = contract.groups
-    made = {name: smoothed(p, groups[name].spec, args.share, args.actions) for name, p in policies.items()}
+    made = {name: low_pass(p, groups[name].spec, args.share, args.actions) for name, p in policies.items()}
     save_policy(args.out, made, contract.to_json())
     print(args.out)
 

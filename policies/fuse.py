@@ -1,4 +1,4 @@
-"""Two policies as one that acts as both: legs from one that walks, the arm from one that reaches. A start for PPO."""
+"""Fuse two policies into one network: legs from one that walks, the arm from one that reaches. A start for PPO."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Learned = tuple[Policy, Group]
 
 
 @torch.no_grad()
-def side_by_side(first: Learned, second: Learned, group: Group) -> Policy:
-    """A policy whose hidden layers are those of both, side by side and not connected.
+def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
+    """A policy with the hidden layers of both, not connected to each other.
 
     Actions that `first` has, by name, are its own, the rest those of `second`. Observations are matched by name; where a term
     of one is shorter than the group's, it takes the group's first components, as a robot's joints come before those of

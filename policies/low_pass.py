@@ -1,4 +1,4 @@
-"""A policy whose actions are low-passed, as one plain network: that it observes its last action is all the memory it takes.
+"""A low-pass filter of a policy's actions inside its network: the observed last action is the filter's state.
 
 Policies that close a loop over their own last action can come to chatter from step to step: one of go2arm-loco-manipulation
 with 3 mm of error shook its wrist at 25 Hz, and what it held crept out of its hand; smoothed, it drops nothing.
@@ -19,7 +19,7 @@ FAINT = 0.02
 
 
 @torch.no_grad()
-def smoothed(policy: Policy, group: Group, share: float, names: Collection[str] = ()) -> Policy:
+def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] = ()) -> Policy:
     """A policy that gives ``share * a + (1 - share) * last_action`` where `policy` gives a.
 
     Each hidden layer has one unit more for each of these actions, which hands the last one on. So trainers, exports and

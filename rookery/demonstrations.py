@@ -1,16 +1,12 @@
-"""Demonstrations by a task's name or a run's folder: recorded, replayed, and cloned into a run."""
+"""Demonstrations by a task's name or a run's folder: recorded and replayed."""
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.runs import make_env, new_run, open_env, write_json
+from rookery.run_env import make_env, open_env
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import is_task
 
@@ -18,7 +14,6 @@ if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
     from rookery.policies.datasets.recorder import Recorded
     from rookery.sim.env import Env
-    from rookery.training import Settings
 
 
 def record(
@@ -112,58 +107,3 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
         contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
         randomize=how["randomize"], fixed=how["fixed"],
     )  # fmt: skip
-
-
-def clone_run(settings: Settings, folder: Path, steps: int | None = None, out: Path | None = None) -> dict[str, Any]:
-    """A run whose policies clone demonstrations; `rookery train --init` goes on from it.
-
-    The networks are as wide as PPO's settings say; of those it also takes `learning_rate` and `seed`.
-
-    Args:
-        settings: task, config and PPO settings of the run.
-        folder: of the demonstrations.
-        steps: transitions to learn from, repeats counted; None for 50 times through all.
-        out: run folder; None makes one.
-
-    Returns:
-        As `Training.run`: run, task, steps, seconds, success (None), stopped, interrupted; and "error", the mean squared
-        error of the actions in the episodes held out, averaged over groups.
-
-    Raises:
-        RookeryError: the demonstrations are of another task, config or control period.
-    """
-    from rookery.policies.datasets.dataset import Dataset
-    from rookery.policies.imitation.behavior_cloning import CloneConfig, clone
-    from rookery.policies.training.store import save_policy
-    from rookery.training import contract_of, ppo_config
-    from rookery.training import make_env as training_env
-
-    ppo = ppo_config(settings)
-    data = Dataset(folder)
-    start = time.perf_counter()
-    env = training_env(dataclasses.replace(settings, num_envs=1), "none")
-    contract = contract_of(settings, env)
-    env.close()
-    data.require(contract.to_json(), f"{settings.task} with this config")
-    config = CloneConfig(
-        epochs=CloneConfig.epochs if steps is None else max(1, round(steps / data.frames)),
-        hidden=tuple(ppo.hidden), activation=ppo.activation, learning_rate=ppo.learning_rate, seed=settings.seed,
-    )  # fmt: skip
-    rows: dict[str, list[dict[str, float]]] = {g: [] for g in data.groups}
-
-    def progress(group: str, row: dict[str, float]) -> None:
-        rows[group].append(row)
-        if len(rows[group]) % max(1, config.epochs // 10) == 0:
-            print(f"{group}: epoch {row['epoch']} of {config.epochs}, error {row['error']:.5f}", file=sys.stderr)
-
-    policies = {g: clone(data, config, g, partial(progress, g)) for g in data.groups}
-    run = new_run(settings.task, out)
-    made = config.epochs * data.frames
-    contract = contract.with_provenance(steps=made, demonstrations=str(folder))
-    save_policy(run, policies, contract.to_json())
-    write_json(run / "run.json", {"algorithm": "clone", "settings": dataclasses.asdict(settings), "log": rows})
-    return {
-        "run": str(run), "task": settings.task, "steps": made, "seconds": round(time.perf_counter() - start, 2),
-        "success": None, "stopped": "steps", "interrupted": False,
-        "error": sum(r[-1]["error"] for r in rows.values()) / len(rows),
-    }  # fmt: skip

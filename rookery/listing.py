@@ -1,4 +1,4 @@
-"""What there is to train: the registered tasks, with what their agents see and do."""
+"""The registered tasks with their agents, observation and action sizes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def list_tasks() -> list[str]:
 
 
 def describe(task: str) -> TaskSummary:
-    """What a task's agents see and do with its default config. Builds one world of it, of a set one for each task.
+    """Agents, observation and action sizes of a task with its default config.
+
+    Builds one world of the task, of a set of tasks one world for each.
 
     Raises:
         RookeryError: with the nearest match for an unknown name.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from rookery.runs import merge
-from rookery.sim.config import from_dict, to_dict
+from rookery.runs import open_run
+from rookery.sim.config import from_dict, merge, to_dict
 from rookery.sim.engines import make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
@@ -17,6 +19,8 @@ from rookery.sim.randomization import ranges as randomization
 from rookery.sim.randomization.ranges import Range
 from rookery.tasks.registry import TaskEntry, find
 
+FROZEN = "frozen"
+"""Config value of a task with a wrapper: the policy that does not learn, see TaskEntry.frozen."""
 TASKS_OF_SET = "tasks"
 """Config value of a set: the names of those of its tasks that are wanted."""
 
@@ -57,14 +61,35 @@ def make(
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
-    built = entry.load()(from_dict(entry.load().Config, config or {}))
+    values = dict(config or {})
+    frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
+    built = entry.load()(from_dict(entry.load().Config, values))
     world = make_world(entry.engines[0] if engine is None else entry.check(engine), built.scene(), num_envs, device)
     own = built.default_randomization if randomize == "default" else None
     ranges = randomization.load(randomize) if own is None else dict(own)
     preset = set(ranges) - set(fixed or {}) if randomize == "default" else set()
     ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
-    env = VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task)
+    env: Env = VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task)
+    if entry.wrapper:
+        env = _wrap(entry, env, frozen)
     return env if weights is None else LinearScalarization(env, weights)
+
+
+def _wrap(entry: TaskEntry, env: Env, frozen: str) -> Env:
+    """`wrapper(env, policies, groups, **options)` of a task with a wrapper: the frozen policies, by group, and the groups that
+    they were trained as; None for both where the classical controller stands in."""
+    module, name = entry.wrapper.split(":")
+    wrapper = getattr(importlib.import_module(module), name)
+    policies = groups = None
+    if frozen != "controller":
+        policies, contract = open_run(Path(frozen))
+        groups = {g: c.spec for g, c in contract.groups.items()}
+    try:
+        wrapped: Env = wrapper(env, policies, groups, **entry.wrapper_options)
+    except RookeryError:
+        env.close()
+        raise
+    return wrapped
 
 
 def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any], **options: Any) -> ConcatEnv:
@@ -136,6 +161,8 @@ def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
     """
     entry = find(task)
     if not entry.members:
-        return to_dict(from_dict(entry.load().Config, config))
+        frozen = {FROZEN: str(config.get(FROZEN, entry.frozen))} if entry.wrapper else {}
+        own = {k: v for k, v in config.items() if not frozen or k != FROZEN}
+        return to_dict(from_dict(entry.load().Config, own)) | frozen
     values = by_member(entry, config)
     return values | {name: full_config(name, values[name]) for name in entry.members}

@@ -1,186 +1,119 @@
-"""A training from its settings, or from a run that stopped: makes environment, trainer and run folder fit together."""
+"""A training from its settings, or from a run that stopped: environment, algorithm, contract and run folder are made here."""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.algorithms.ppo import PPO
-from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.making import full_config, make
+from rookery.policies.algorithms import find_algorithm
+from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
-from rookery.policies.training.loop import LoopConfig, TrainingLoop
+from rookery.policies.training.runner import Interrupted, Runner
+from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.warm_start import warm_start
-from rookery.runs import find_run, merge, new_run, open_run, write_json
+from rookery.runs import find_run, link_latest, new_run, open_run, write_json
+from rookery.settings import FILE, RunSettings, save_settings
+from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
-from rookery.tasks.registry import find
+from rookery.sim2real.provenance import gather_provenance
+from rookery.teacher import make_teacher
 
-DEFAULT_STEPS = 5_000_000
-DEFAULT_NUM_ENVS = 1024
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """All that a training is made from; stored in its checkpoints.
-
-    Args:
-        task: registered name.
-        steps: control steps over all worlds.
-        num_envs, seed, engine, randomize, fixed, config, weights: as in `rookery.make`.
-        practice: config values of the training episodes alone, such as a shorter `episode_s`, which shows more starts;
-            the contract, and with it every evaluation, keeps `config`.
-        ppo: PPOConfig values.
-        loop: LoopConfig values.
-        init: run or zoo folder of the policy to start from (see rookery.policies.training.warm_start); "" starts afresh.
-    """
-
-    task: str
-    steps: int
-    num_envs: int
-    seed: int = 0
-    engine: str = "rotor"
-    randomize: str = "none"
-    fixed: dict[str, float] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
-    practice: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    ppo: dict[str, Any] = field(default_factory=dict)
-    loop: dict[str, Any] = field(default_factory=dict)
-    init: str = ""
-
-    @classmethod
-    def of_task(cls, task: str, ppo: dict[str, Any] | None = None, **given: Any) -> Settings:
-        """What is given (None: not), on top of the task's own training settings.
-
-        Raises:
-            RookeryError: unknown task.
-        """
-        own = dict(find(task).training)
-        config = merge(own.pop("config", {}), given.pop("config", None) or {})
-        own |= {k: v for k, v in given.items() if v is not None} | {"config": config}
-        names = {f.name for f in dataclasses.fields(cls)}
-        values = {"steps": own.pop("total_steps", DEFAULT_STEPS), "num_envs": DEFAULT_NUM_ENVS}
-        values["engine"] = find(task).engines[0]
-        values |= {k: own.pop(k) for k in list(own) if k in names}
-        own |= ppo or {}
-        loop = {f.name: own.pop(f.name) for f in dataclasses.fields(LoopConfig) if f.name in own}
-        return cls(task, ppo=own, loop=loop, **values)
-
-
-class _TimeOver(Exception):
-    """The time that was given is over."""
-
-
 class Training:
-    """A trainer in its run folder.
+    """A runner in its run folder.
 
     Args:
         settings: what it was made from.
-        folder: run folder.
-        loop: the trainer.
+        runner: with its algorithm and environment.
     """
 
-    def __init__(self, settings: Settings, folder: Path, loop: TrainingLoop) -> None:
+    def __init__(self, settings: RunSettings, runner: Runner) -> None:
         self.settings = settings
-        self.folder = folder
-        self.loop = loop
+        self.runner = runner
+        self.folder = runner.folder
 
-    def run(self, limit_s: float | None = None) -> dict[str, Any]:
-        """Train to the end, to Ctrl-C, or until a wall time is over; in each case everything is saved.
-
-        Args:
-            limit_s: s of training, those before a resume included; None for no limit.
+    def run(self) -> dict[str, Any]:
+        """Train until a stop criterion holds or Ctrl-C; in each case everything is saved, and the environment closed.
 
         Returns:
-            run, task, steps, seconds, success (of the latest episodes, with exploration), stopped ("steps", "success",
-            "time" or "interrupt") and interrupted.
+            run, task, algorithm, steps, seconds, success (of the latest episodes, with exploration; None where there are
+            too few), figures (of the latest update), stopped ("steps", "success", "time" or "interrupt") and interrupted.
         """
-        loop = self.loop
-        total = self.settings.steps
-        terminal = Terminal(loop.steps, total)
-        provenance = loop.extra["contract"]["provenance"]
-
-        def progress(row: dict[str, Any]) -> None:
-            provenance["steps"] = row["steps"]  # stands in the contract of the next checkpoint
-            terminal.show(row)
-            if limit_s is not None and loop.seconds > limit_s:
-                raise _TimeOver
-
-        stopped = "interrupt"
+        runner = self.runner
+        terminal = Terminal(runner.steps, self.settings.runner.total_steps)
         terminal.start()
         try:
-            stopped = loop.train(total, self.folder, progress)["stopped"]
-        except checkpoint.Interrupted:
-            pass  # the trainer has saved
-        except _TimeOver:
-            stopped = "time"
-            loop.save(self.folder)
+            stopped = runner.run(terminal.show)
+        except Interrupted:
+            stopped = "interrupt"
         finally:
             terminal.stop()
-            loop.env.close()
+            runner.algorithm.close()
+            runner.env.close()
         if stopped == "interrupt":
-            print(f"rookery: interrupted and saved; go on with: rookery train --resume {self.folder}", file=sys.stderr)
+            print(f"rookery: interrupted and saved; resume with: rookery train --resume {self.folder}", file=sys.stderr)
         return {
             "run": str(self.folder),
             "task": self.settings.task,
-            "steps": loop.steps,
-            "seconds": round(loop.seconds, 2),
-            "success": loop.episodes.success,
+            "algorithm": self.settings.algorithm,
+            "steps": runner.steps,
+            "seconds": round(runner.seconds, 2),
+            "success": runner.episodes.success,
+            "figures": runner.figures,
             "stopped": stopped,
             "interrupted": stopped == "interrupt",
         }
 
 
-def start(settings: Settings, out: Path | None = None) -> Training:
+def start(settings: RunSettings, out: Path | None = None) -> Training:
     """A new training in a new run folder.
+
+    Args:
+        settings: of the training.
+        out: run folder; None makes runs/TASK/<time>, to which `latest` points from its first checkpoint on.
 
     Raises:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
-    config = ppo_config(settings)
-    env = make_env(settings, settings.randomize)
-    contract = contract_of(settings, env)
-    extra = {"contract": contract.to_json(), "settings": dataclasses.asdict(settings)}
-    ppo = PPO(env, config, settings.seed)
-    if settings.init:
-        policies, learned = open_run(Path(settings.init))
-        warm_start(ppo, policies, {name: group.spec for name, group in learned.groups.items()})
-    folder = new_run(settings.task, out)
+    settings.check()
+    algorithm = make_algorithm(settings, settings.randomize)
+    try:
+        contract = contract_of(settings, algorithm.env)
+        if settings.init is not None:
+            policies, learned = open_run(Path(settings.init))
+            warm_start(algorithm, policies, {name: group.spec for name, group in learned.groups.items()})
+        folder = new_run(settings.task, out)
+    except RookeryError:
+        algorithm.close()
+        algorithm.env.close()
+        raise
+    portable = settings
     if settings.randomize not in ("none", "default"):
         shutil.copyfile(settings.randomize, folder / RANGES)
-    provenance = contract.provenance.to_json()
-    write_json(folder / "run.json", {**provenance, "settings": extra["settings"], "ppo": config.to_dict()})
-    return Training(settings, folder, TrainingLoop(ppo, LoopConfig(**settings.loop), extra))
+        portable = dataclasses.replace(settings, randomize=RANGES)
+    save_settings(folder / FILE, portable)
+    values = contract.to_json()
+    write_json(folder / "run.json", {**values["provenance"], "settings": settings.to_values()})
+    return Training(settings, _runner(settings, algorithm, folder, values, linked=out is None))
 
 
-def contract_of(settings: Settings, env: Env) -> Contract:
-    """The contract of a policy that is about to be trained, without its network."""
-    from rookery.making import full_config
-    from rookery.sim2real.build import build_contract
-    from rookery.sim2real.provenance import gather_provenance
-
-    provenance = gather_provenance(0, settings.seed, settings.engine, settings.randomize)
-    return build_contract(
-        env,
-        config=full_config(settings.task, settings.config),
-        provenance=provenance | {"fixed": settings.fixed},
-    )
-
-
-def resume(run: Path, steps: int | None = None, task: str | None = None) -> Training:
-    """Go on from the newest checkpoint of a run.
+def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
+    """Continue from the newest checkpoint of a run.
 
     Args:
         run: its folder, or one of its checkpoints.
-        steps: a new number of control steps in all; the run's own by default.
+        changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
 
     Raises:
@@ -188,48 +121,87 @@ def resume(run: Path, steps: int | None = None, task: str | None = None) -> Trai
     """
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
     state = checkpoint.read_state(run if folder != run else find_run(run))
-    stored = dict(state["extra"].get("settings") or {})
-    if not stored:
-        raise RookeryError(f"{run} was not made by `rookery train`: go on with it from the program that made it.")
-    settings = Settings(**stored)
+    if not state["settings"]:
+        raise RookeryError(f"{run} was not made by `rookery train`: resume it from the program that made it.")
+    settings = RunSettings.from_values(state["settings"])
     if task is not None and task != settings.task:
         raise RookeryError(
             f"{run} is a run of {settings.task!r}, not of {task!r}: write {settings.task} or leave it out."
         )
-    settings = dataclasses.replace(settings, steps=steps or settings.steps)
-    if state["steps"] >= settings.steps:
+    runner_config: RunnerConfig = dataclasses.replace(settings.runner, **(changes or {}))
+    settings = dataclasses.replace(settings, runner=runner_config)
+    if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
             f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
         )
     kept = folder / RANGES
-    env = make_env(settings, str(kept) if kept.exists() else settings.randomize)
-    state["extra"]["settings"] = dataclasses.asdict(settings)
-    ppo = PPO(env, PPOConfig.from_dict(state["config"]), settings.seed)
-    loop = TrainingLoop(ppo, LoopConfig(**settings.loop), state["extra"])
-    loop.load(run)
-    return Training(settings, folder, loop)
+    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
+    runner = _runner(settings, algorithm, folder, state["contract"], linked=False)
+    runner.load(run)
+    return Training(settings, runner)
 
 
-def ppo_config(settings: Settings) -> PPOConfig:
-    """The trainer's settings.
+def _runner(
+    settings: RunSettings, algorithm: Algorithm, folder: Path, contract: dict[str, Any], linked: bool
+) -> Runner:
+    return Runner(
+        algorithm,
+        settings.runner,
+        folder,
+        name=settings.algorithm,
+        settings=settings.to_values(),
+        contract=contract,
+        saved=(lambda path: link_latest(folder)) if linked else None,
+    )
+
+
+def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
+    """The algorithm of a training in its environment.
+
+    Args:
+        settings: of the training.
+        randomize: "none", "default" or a file of ranges.
 
     Raises:
-        RookeryError: a name or value that PPO does not have.
+        RookeryError: a name or value that does not exist or fit.
     """
-    return PPOConfig.from_dict(settings.ppo)
-
-
-def make_env(settings: Settings, randomize: str) -> Env:
-    """The environment of the training episodes."""
-    from rookery import make
-
-    return make(
+    env = make(
         settings.task,
         settings.num_envs,
         engine=settings.engine,
         seed=settings.seed,
         randomize=randomize,
         fixed=settings.fixed,
-        config=merge(settings.practice, settings.config),
+        config=merge(settings.train_overrides, settings.task_config),
         weights=settings.weights or None,
+    )
+    entry = find_algorithm(settings.algorithm)
+    try:
+        inputs = {name: _make_input(name, settings, env) for name in entry.inputs}
+        return entry.load()(env, settings.algorithm_config, settings.seed, inputs)  # type: ignore[call-arg]
+    except RookeryError:
+        env.close()
+        raise
+
+
+def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
+    """What an algorithm learns from beside the environment."""
+    if name == "teacher":
+        return make_teacher(settings.teacher, env)
+    if name == "dataset":
+        from rookery.policies.datasets.dataset import Dataset
+
+        data = Dataset(Path(settings.data or ""))
+        data.require(contract_of(settings, env).to_json(), f"{settings.task} with this config")
+        return data
+    raise RookeryError(f"{settings.algorithm} asks for {name!r}, which no setting gives.")
+
+
+def contract_of(settings: RunSettings, env: Env) -> Contract:
+    """The contract of a policy that is about to be trained, without its network."""
+    provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
+    return build_contract(
+        env,
+        config=full_config(settings.task, settings.task_config),
+        provenance=provenance | {"fixed": settings.fixed},
     )

@@ -35,6 +35,14 @@ def from_dict(cls: type, values: dict[str, Any]) -> Any:
     return dataclasses.replace(default, **changed)
 
 
+def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`values` with `changes` in their place, also inside nested values such as reward weights."""
+    nested = {
+        k: merge(values[k], v) for k, v in changes.items() if isinstance(v, dict) and isinstance(values.get(k), dict)
+    }
+    return values | changes | nested
+
+
 def _convert(name: str, value: Any, like: Any) -> Any:
     try:
         if isinstance(like, Weights):

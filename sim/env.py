@@ -206,11 +206,11 @@ class Env(abc.ABC):
         Raises:
             RookeryError: there is nothing to draw.
         """
-        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be filmed.")
+        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be recorded.")
 
     def mj_data(self, i: int, data: Any = None) -> Any:
         """State of world i as MjData, in `data` if given."""
-        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be filmed.")
+        raise RookeryError(f"{self.task_id} has no model to draw: it cannot be recorded.")
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""

@@ -4,11 +4,17 @@ Each world's numbers come from SplitMix64 (Steele, Lea, Flood: "Fast splittable 
 2014) in counter form: the i-th 64-bit output of a world is ``mix(key + i * GAMMA)``, with the key hashed from the seed
 and the world's index. Only a counter a world is state. All arithmetic is on int64 tensors, whose overflow wraps, so the
 numbers are the same on every device.
+
+The counter's high 32 bits count the world's episodes (`begin_episode`), its low 32 bits the draws of the episode: an
+episode's numbers depend on the seed, the world and the episode's number, whatever was drawn before it. Uses that must not
+shift each other (starts, randomization, noise) have streams of different names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -20,9 +26,16 @@ def _signed(x: int) -> int:
     return x - (1 << 64) if x >= 1 << 63 else x
 
 
+_LAST_DRAW = (1 << 32) - 1
+"""Largest number of a draw within an episode, in the low 32 bits of a counter."""
 _GAMMA = _signed(0x9E3779B97F4A7C15)
 _M1 = _signed(0xBF58476D1CE4E5B9)
 _M2 = _signed(0x94D049BB133111EB)
+
+
+def _hash(name: str) -> int:
+    """64 bits that follow from a name, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def _xorshift(z: Tensor, s: int) -> Tensor:
@@ -47,10 +60,12 @@ class Streams(Buffers):
         num_envs: N.
         seed: any integer; different seeds give unrelated streams.
         device: where the numbers are made.
+        name: of the use; streams of the same seed and different names are unrelated.
     """
 
-    def __init__(self, num_envs: int, seed: int, device: torch.device | str = "cpu") -> None:
+    def __init__(self, num_envs: int, seed: int, device: torch.device | str = "cpu", name: str = "") -> None:
         super().__init__()
+        self._name = _signed(_hash(name)) if name else 0
         self.num_envs = num_envs
         self.device = torch.device(device)
         self.buffer("key", num_envs, dtype=torch.int64, device=str(device))
@@ -65,8 +80,21 @@ class Streams(Buffers):
         """Start all streams anew from a seed."""
         world = torch.arange(self.num_envs, dtype=torch.int64, device=self.device)
         base = _mix(torch.tensor([_signed(seed % (1 << 64))], dtype=torch.int64, device=self.device))
+        if self._name:
+            base = _mix(base + self._name)
         self.key.copy_(_mix(base + (world + 1) * _GAMMA))
         self.counter.zero_()
+
+    def begin_episode(self, ids: Tensor) -> None:
+        """Worlds `ids` [n] begin an episode: their counters go to its first draw."""
+        counter = self.counter[ids]
+        self.counter[ids] = counter.bitwise_or_(_LAST_DRAW).add_(1)
+
+    def named(self, ids: Tensor, names: Sequence[str]) -> Tensor:
+        """[n, P] float32, uniform in [0, 1): one number for each name in this episode, whatever else is drawn."""
+        places = torch.tensor([_hash(name) & _LAST_DRAW for name in names], dtype=torch.int64, device=self.device)
+        episode = self.counter[ids].bitwise_and_(~_LAST_DRAW)
+        return _unit(_mix(self.key[ids, None] + (episode[:, None] + places) * _GAMMA))
 
     def __call__(self, ids: Tensor | None = None) -> Draw:
         """Draws for the worlds `ids` (int64 [n], None for all)."""

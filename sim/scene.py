@@ -52,8 +52,8 @@ class Scene:
         """Principal moments (kg m^2) written after compiling, by body name: some published airframes break the triangle
         inequality, which MuJoCo's compiler insists on although a free body flies well without it."""
         self._extensions: dict[type[Any], Any] = {}
-        self.watched: list[tuple[str, str]] = []
-        """Pairs of geoms whose contacts `World.touches` can give."""
+        self.contact_pairs: list[tuple[str, str]] = []
+        """Pairs of geoms whose contacts are measured."""
 
     def add(
         self,
@@ -90,16 +90,16 @@ class Scene:
             self.placements.append(Placement(full, part, (x + i * spacing, y, z), (w, a, b, c), site))
         return self
 
-    def watch(self, geom: str, others: Sequence[str]) -> Scene:
-        """Let `World.touches(geom, others)` see contacts of a geom with others; returns the scene.
+    def add_contact_sensor(self, geom: str, others: Sequence[str]) -> Scene:
+        """Measure contacts of a geom with others, for `World.contact_sensor`; returns the scene.
 
         Args:
             geom, others: full names, such as ``ball/ball`` and ``["ground", "drone_0/racket"]``. Names that the scene does
                 not have are an error when it is compiled.
         """
         for other in others:
-            if (geom, other) not in self.watched and (other, geom) not in self.watched:
-                self.watched.append((geom, other))
+            if (geom, other) not in self.contact_pairs and (other, geom) not in self.contact_pairs:
+                self.contact_pairs.append((geom, other))
         return self
 
     def extension(self, kind: type[Extension]) -> Extension:
@@ -127,7 +127,7 @@ class Scene:
                     raise unknown("site", p.site, [s.name for s in root.sites])
                 _shift(child, p.pos, p.quat)
                 root.attach(child, site=site, prefix=p.name + "/")
-        add_sensors(root, self.watched)
+        add_sensors(root, self.contact_pairs)
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
         return root

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class Group:
         future: names of the targets that somebody may tell the agent; in the worlds of `Task.reveal_future_mask` the truth
             stands in for their prediction.
         observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe_privileged` gives their terms
-            that are not in `observation`.
+            that are not in `observation`. A group that declares no "teacher" has one of the terms of `observation`, nothing
+            hidden (see `sets`).
     """
 
     count: int
@@ -161,6 +162,11 @@ class Group:
         own = {t.name for t in self.observation}
         terms = [*self.targets, *(t for s in self.observation_sets.values() for t in s.terms)]
         return {t.name: t for t in terms if t.name not in own}
+
+    def sets(self) -> dict[str, ObservationSet]:
+        """All sets but "policy", by name: those declared, and "teacher" in any case."""
+        plain = ObservationSet(tuple(replace(t, hidden=False) for t in self.observation))
+        return {"teacher": plain, **self.observation_sets}
 
     def slices(self) -> dict[str, slice]:
         """Where the newest value of each term stands in the observation vector."""

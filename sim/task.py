@@ -33,7 +33,9 @@ class Task(Buffers, abc.ABC):
         cfg: the frozen config dataclass, with units in its comments. It has at least `episode_s`, `control_dt`, `dt`
             (s) and `reward` (Weights).
         world: the engine's copies of `scene()`, from `setup` on.
-        rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3].
+        rng: per-world random streams; ``self.rng(ids).uniform(-1, 1, (A, 3))`` gives [n, A, 3]. Episode k of a world begins
+            with the same numbers whatever was drawn before it.
+        randomization_rng: streams for parameters that draw numbers of their own when they are written, see `parameters`.
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
         given: by group, the actions [N, A, D] of this control step as the agents gave them, before any delay: what an
             agent can know of its own commands.
@@ -49,7 +51,7 @@ class Task(Buffers, abc.ABC):
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"
-    """What films are taken from, see Renderer: a name, or (eye, target) in m."""
+    """What videos are taken from, see Renderer: a name, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
     """A vector reward: its M objectives by name, each the weighted sum of the reward terms named here. Every term counts
     in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
@@ -60,6 +62,7 @@ class Task(Buffers, abc.ABC):
 
     world: World
     rng: Streams
+    randomization_rng: Streams
     steps: Tensor
     max_steps: int
     given: dict[str, Tensor]
@@ -168,7 +171,7 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a film shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
         return []
 
     @property

@@ -118,7 +118,7 @@ class Sensor(abc.ABC):
         """[N, d], current after `step`, `forward` and `reset`."""
 
 
-class Touches(abc.ABC):
+class ContactSensor(abc.ABC):
     """Contacts of one geom with B others in the last `step(k)`, its K physics steps taken together.
 
     Engines with soft contacts (mujoco) take several steps for a bounce, which may then go on in the next `step(k)`.
@@ -197,8 +197,8 @@ class World(abc.ABC):
     def sensors(self, name: str) -> Sensor: ...
 
     @abc.abstractmethod
-    def touches(self, geom: str, others: Sequence[str]) -> Touches:
-        """Contacts of one geom with others, which the scene must watch (`Scene.watch`). Full names of geoms."""
+    def contact_sensor(self, geom: str, others: Sequence[str]) -> ContactSensor:
+        """Contacts of one geom with others, which the scene must have (`Scene.add_contact_sensor`). Full names of geoms."""
 
     @property
     @abc.abstractmethod

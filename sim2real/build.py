@@ -25,7 +25,7 @@ def build_contract(
     """The contract of an environment and, where they exist, of its policies.
 
     Args:
-        env: environment of the policies; its `deployment()` says what its groups do not.
+        env: environment of the policies; its `deployment()` gives what its groups do not.
         policies: by group; None leaves the networks out until `with_networks`.
         config: the task's config as JSON values, in place of the one in `deployment()`.
         provenance: entries of `Provenance`, and whatever else is known.

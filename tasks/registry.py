@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.sim.engines import ENGINES
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks import plugins, training
+from rookery.tasks import plugins
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -23,20 +23,25 @@ class TaskEntry:
         cls: the task's class, or "module:Class", imported when it is asked for; "" for a set.
         summary: one line.
         engines: engines it runs on, the default first.
-        training: values of rookery.training.Settings ("num_envs", "randomize", ...) and of PPOConfig in place of defaults.
         members: of a set, the names of its tasks, in the order of their one-hot term.
         config: of a set, values in place of the defaults of every member's config, such as ``{"hide_goal": True}``.
         one_hot: of a set, whether agents are told which task it is.
+        wrapper: "module:function" that makes the environment from the task's own one, see rookery.making; "" for none.
+        frozen: of a task with a wrapper, the policy that does not learn: a run folder, a name of the zoo, or "controller" for
+            the task's classical controller. The config value `frozen` overrides it.
+        wrapper_options: keyword arguments of the wrapper.
     """
 
     id: str
     cls: str | type[Task]
     summary: str
     engines: tuple[str, ...] = ("rotor", "mujoco", "pybullet")
-    training: dict[str, Any] = field(default_factory=dict)
     members: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     one_hot: bool = True
+    wrapper: str = ""
+    frozen: str = ""
+    wrapper_options: dict[str, Any] = field(default_factory=dict)
 
     def check(self, engine: str) -> str:
         """The engine's name. Raises RookeryError where the task does not run on it; make_world refuses unknown names."""
@@ -77,243 +82,215 @@ TASKS: dict[str, TaskEntry] = {
             "drone-hover",
             "rookery.tasks.drones.hover:Hover",
             "each drone flies to its own target and stays there",
-            training=training.HOVER,
         ),
         TaskEntry(
             "drone-track",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference",
-            training=training.TRACK,
+        ),
+        TaskEntry(
+            "drone-track-hierarchical",
+            "rookery.tasks.drones.track:Track",
+            "each drone follows a moving reference by commands to a frozen hover policy",
+            wrapper="rookery.policies.hierarchy.two_level:two_level",
+            frozen="drone-hover",
+            wrapper_options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
         ),
         TaskEntry(
             "drone-formation",
             "rookery.tasks.swarm.formation:Formation",
             "drones form a polygon around a point, nobody told where to be",
-            training=training.FLOCK,
         ),
         TaskEntry(
             "drone-swap",
             "rookery.tasks.swarm.swap:Swap",
             "drones exchange their places without touching each other",
-            training=training.FLOCK,
         ),
         TaskEntry(
             "drone-race",
             "rookery.tasks.swarm.race:Race",
             "drones race through the gates of a course",
-            training=training.FLOCK,
         ),
         TaskEntry(
             "drone-downwash",
             "rookery.tasks.swarm.downwash:Downwash",
             "drones keep their places below others",
-            training=training.FLOCK,
         ),
         TaskEntry(
             "swarm-surround",
             "rookery.tasks.swarm.surround:Surround",
             "a swarm closes in on a target from all sides",
-            training=training.SWARM,
         ),
         TaskEntry(
             "swarm-escort",
             "rookery.tasks.swarm.escort:Escort",
             "a swarm surrounds a target that travels",
-            training=training.SWARM,
         ),
         TaskEntry(
             "swarm-catch",
             "rookery.tasks.swarm.catch:Catch",
             "a swarm corners an evader",
-            training=training.SWARM,
         ),
         TaskEntry(
             "uav-coverage",
             "rookery.tasks.swarm.coverage:Coverage",
             "UAV base stations serve users on the ground",
-            training=training.COVERAGE,
         ),
         TaskEntry(
             "volley-back-and-forth",
             "rookery.tasks.volleyball.back_and_forth:VolleyBackAndForth",
             "one drone flies to and fro between two places, as often as it can",
             engines=("rotor", "mujoco"),
-            training=training.VOLLEY,
         ),
         TaskEntry(
             "volley-hit",
             "rookery.tasks.volleyball.hit:VolleyHit",
             "one drone hits the ball once, as far as it can",
             engines=("rotor", "mujoco"),
-            training=training.VOLLEY,
         ),
         TaskEntry(
             "volley-solo-bump",
             "rookery.tasks.volleyball.solo_bump:VolleySoloBump",
             "one drone bumps the ball up, again and again",
             engines=("rotor", "mujoco"),
-            training=training.SOLO_BUMP,
         ),
         TaskEntry(
             "volley-bump-and-pass",
             "rookery.tasks.volleyball.bump_and_pass:VolleyBumpAndPass",
             "two drones pass the ball to each other, again and again",
             engines=("rotor", "mujoco"),
-            training=training.PASS,
         ),
         TaskEntry(
             "volley-set-and-spike-easy",
             "rookery.tasks.volleyball.set_and_spike:VolleySetAndSpikeEasy",
             "one drone sets the ball, the other spikes it over the net",
             engines=("rotor", "mujoco"),
-            training=training.SPIKE,
         ),
         TaskEntry(
             "volley-set-and-spike-hard",
             "rookery.tasks.volleyball.set_and_spike_hard:VolleySetAndSpikeHard",
             "the same against a board that defends",
             engines=("rotor", "mujoco"),
-            training=training.SPIKE,
         ),
         TaskEntry(
             "go2-velocity",
             "rookery.tasks.locomanip.velocity:Velocity",
             "a Go2 walks as it is told, with or without an arm on its back",
             engines=("mujoco", "pybullet"),
-            training=training.WALK,
         ),
         TaskEntry(
             "go2arm-reach",
             "rookery.tasks.locomanip.reach:Reach",
             "the arm on a Go2 follows a moving goal while the legs walk or stand",
             engines=("mujoco", "pybullet"),
-            training=training.WALK_AND_REACH,
         ),
         TaskEntry(
             "go2arm-loco-manipulation",
             "rookery.tasks.locomanip.loco_manipulation:LocoManipulation",
             "one policy picks up, pushes, pulls, opens, presses, wipes and carries along trajectories of a library",
             engines=("mujoco",),
-            training=training.WALK_AND_HANDLE,
         ),
         TaskEntry(
             "table-reach",
             "rookery.tasks.manipulation.reach:Reach",
             "a Panda brings its tool to a place in the air",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-push",
             "rookery.tasks.manipulation.push:Push",
             "a Panda brings a puck to a place on the table",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-pick-place",
             "rookery.tasks.manipulation.pick_place:PickPlace",
             "a Panda brings a puck to a place in the air",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-door-open",
             "rookery.tasks.manipulation.door_open:DoorOpen",
             "a Panda opens a door by its handle",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-drawer-open",
             "rookery.tasks.manipulation.drawer:DrawerOpen",
             "a Panda pulls a drawer open",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-drawer-close",
             "rookery.tasks.manipulation.drawer:DrawerClose",
             "a Panda pushes a drawer shut",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-button-press-topdown",
             "rookery.tasks.manipulation.button:ButtonPressTopdown",
             "a Panda presses a button from above",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-peg-insert-side",
             "rookery.tasks.manipulation.peg_insert:PegInsertSide",
             "a Panda puts a peg into a hole from the side",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-window-open",
             "rookery.tasks.manipulation.window:WindowOpen",
             "a Panda slides a window open",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-window-close",
             "rookery.tasks.manipulation.window:WindowClose",
             "a Panda slides a window shut",
             engines=("mujoco", "pybullet"),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-sweep",
             "rookery.tasks.manipulation.sweep:Sweep",
             "a Panda brings a cube along the table to its side",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-sweep-into",
             "rookery.tasks.manipulation.sweep:SweepInto",
             "a Panda brings a cube into a hole in the table",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-door-close",
             "rookery.tasks.manipulation.door_close:DoorClose",
             "a Panda pushes a small door shut",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-basketball",
             "rookery.tasks.manipulation.basketball:Basketball",
             "a Panda brings a ball over a hoop",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-shelf-place",
             "rookery.tasks.manipulation.shelf_place:ShelfPlace",
             "a Panda puts a cube on a shelf",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "table-lever-pull",
             "rookery.tasks.manipulation.lever_pull:LeverPull",
             "a Panda turns a lever upright",
             engines=("mujoco",),
-            training=training.TABLE,
         ),
         TaskEntry(
             "MT10",
             "",
             "the ten table-top tasks at once, one policy that is told which",
             engines=("mujoco",),
-            training=training.TEN_TABLES,
             members=_MT10,
         ),
         TaskEntry(
@@ -321,7 +298,6 @@ TASKS: dict[str, TaskEntry] = {
             "",
             "ten table-top tasks, which of them and its goal to be found out",
             engines=("mujoco",),
-            training=training.TEN_TABLES,
             members=_ML10_TRAIN,
             config={"hide_goal": True},
             one_hot=False,
@@ -331,7 +307,6 @@ TASKS: dict[str, TaskEntry] = {
             "",
             "the five table-top tasks that ML10-train has not seen",
             engines=("mujoco",),
-            training=training.FIVE_TABLES,
             members=_ML10_TEST,
             config={"hide_goal": True},
             one_hot=False,
@@ -341,70 +316,69 @@ TASKS: dict[str, TaskEntry] = {
             "rookery.tasks.manipulation.lift:Lift",
             "a Panda picks up a cube and holds it at a place in the air",
             engines=("mujoco",),
-            training=training.LIFT,
         ),
         TaskEntry(
             "panda-stack",
             "rookery.tasks.manipulation.stack:Stack",
             "a Panda puts a small cube on a larger one and lets go",
             engines=("mujoco",),
-            training=training.LONG,
         ),
         TaskEntry(
             "panda-push-t",
             "rookery.tasks.manipulation.push_t:PushT",
             "a Panda pushes a T with closed fingers until it covers its goal",
             engines=("mujoco",),
-            training=training.PUSH_T,
         ),
         TaskEntry(
             "panda-cabinet",
             "rookery.tasks.manipulation.cabinet:Cabinet",
             "a Panda pulls the drawer of a cabinet open by its handle",
             engines=("mujoco",),
-            training=training.PANDA,
         ),
         TaskEntry(
             "dual-panda-handover",
             "rookery.tasks.manipulation.handover:Handover",
             "one Panda picks up a bar and hands it to another, which puts it at its goal",
             engines=("mujoco",),
-            training=training.HANDOVER,
         ),
         TaskEntry(
             "hand-grasp",
             "rookery.tasks.manipulation.hand_grasp:HandGrasp",
             "an Allegro hand closes around an object at a sampled grasp, lifts it and holds it",
             engines=("mujoco",),
-            training=training.GRASP,
         ),
         TaskEntry(
             "hand-reorient",
             "rookery.tasks.manipulation.hand_reorient:HandReorient",
             "an Allegro hand turns a cube in its palm to one orientation after the other",
             engines=("mujoco",),
-            training=training.LONG,
         ),
         TaskEntry(
             "volley-1v1",
             "rookery.tasks.volleyball.competitive:Volley1v1",
             "one drone against one",
             engines=("rotor", "mujoco"),
-            training=training.VOLLEY,
+        ),
+        TaskEntry(
+            "volley-1v1-frozen",
+            "rookery.tasks.volleyball.competitive:Volley1v1",
+            "one drone against a frozen opponent",
+            engines=("rotor", "mujoco"),
+            wrapper="rookery.policies.multiagent.frozen_opponent:frozen_opponent",
+            frozen="controller",
+            wrapper_options={"team": "near"},
         ),
         TaskEntry(
             "volley-3v3",
             "rookery.tasks.volleyball.competitive:Volley3v3",
             "three drones against three",
             engines=("rotor", "mujoco"),
-            training=training.VOLLEY,
         ),
         TaskEntry(
             "volley-6v6",
             "rookery.tasks.volleyball.competitive:Volley6v6",
             "six drones against six",
             engines=("rotor", "mujoco"),
-            training=training.VOLLEY,
         ),
     )
 }

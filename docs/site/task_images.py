@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import rookery
-from rookery.runs import open_env
+from rookery.run_env import open_env
 from rookery.runs import zoo as zoo_policies
 from rookery.sim.env import Env
 from rookery.sim.rendering.renderer import Renderer

@@ -1,1 +1,64 @@
-"""Learning algorithms, one file each."""
+"""Learning algorithms, one file each, and their registry: a new algorithm is one file and one line below.
+
+Importing this imports no algorithm and no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rookery.sim.errors import unknown
+
+if TYPE_CHECKING:
+    from rookery.policies.algorithms.base import Algorithm
+
+__all__ = ["ALGORITHMS", "AlgorithmEntry", "find_algorithm"]
+
+
+@dataclass(frozen=True)
+class AlgorithmEntry:
+    """One line of the registry.
+
+    Args:
+        cls: "module:Class" of the Algorithm.
+        config: "module:Class" of its config where that can be imported without torch; "" takes the algorithm's `Config`.
+        inputs: names of what it learns from beside the environment: "teacher", "dataset".
+    """
+
+    cls: str
+    config: str = ""
+    inputs: tuple[str, ...] = ()
+
+    def load(self) -> type[Algorithm]:
+        """The algorithm's class."""
+        return _load(self.cls)  # type: ignore[no-any-return]
+
+    def load_config(self) -> type:
+        """The dataclass of its settings."""
+        return _load(self.config) if self.config else self.load().Config
+
+
+ALGORITHMS = {
+    "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
+    "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC"),
+    "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
+    "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
+}
+
+
+def find_algorithm(name: str) -> AlgorithmEntry:
+    """The entry of an algorithm.
+
+    Raises:
+        RookeryError: an unknown name, with the nearest match.
+    """
+    if name not in ALGORITHMS:
+        raise unknown("algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]
+
+
+def _load(path: str) -> Any:
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)

@@ -26,7 +26,8 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import GroupLearner, Worker
+from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.rollout import Samples

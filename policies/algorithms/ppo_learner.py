@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.spec import NetworkSpec
-from rookery.policies.nn.state_estimator import EstimatorWorker, StateEstimator
+from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed, under
@@ -30,35 +31,6 @@ HALF_LOG_2_PI_E = 1.4189385
 
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
-
-
-class Worker:
-    """One thread's part of learning: activations and gradients of its own, weights in common.
-
-    Args:
-        parameters: [G, P], of policy, critic and log_std in that order.
-        actor, critic: what the networks are built from.
-
-    Attributes:
-        gradients: [G, P].
-        log_std_grad: [G, 1, D] view of them.
-        estimator: the thread's part of the state estimator, where there is one.
-    """
-
-    def __init__(self, parameters: Tensor, actor: NetworkSpec, critic: NetworkSpec) -> None:
-        self.gradients = torch.zeros_like(parameters)
-        actor_end = actor.parameter_count
-        critic_end = actor_end + critic.parameter_count
-        self.actor = actor.build(parameters[:, :actor_end], self.gradients[:, :actor_end])
-        self.critic = critic.build(parameters[:, actor_end:critic_end], self.gradients[:, actor_end:critic_end])
-        self.log_std_grad = self.gradients[:, critic_end:].unsqueeze(1)
-        self.estimator: EstimatorWorker | None = None
-
-    def zero_grad(self) -> None:
-        """Forget the gradients."""
-        self.gradients.zero_()
-        if self.estimator is not None:
-            self.estimator.gradients.zero_()
 
 
 class GroupLearner:

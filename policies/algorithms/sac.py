@@ -8,6 +8,7 @@ Reading order, as in the paper's algorithm 1: `SAC.act` and `SAC.observe` collec
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -17,11 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.checks import check_bounds, check_types
 from rookery.policies.policy import ACTIVATIONS, Policy
 from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.prefix import check_state, prefixed, under
 from rookery.policies.storage.replay import Replay, Transitions
 from rookery.sim.env import Env, StepResult
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
 __all__ = ["SAC", "SACConfig", "squashed_sample"]
@@ -65,19 +68,12 @@ class SACConfig:
     """Limit of the normalised observations."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        for name in ("rollout_steps", "batch", "buffer_size"):
-            if getattr(self, name) < 1:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
-        for name in ("updates_per_step", "tau", "learning_rate", "initial_temperature", "obs_clip"):
-            if not getattr(self, name) > 0.0:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give a number above 0.")
-        for name in ("gamma", "tau"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give a number from 0 to 1.")
-        if self.learning_starts < 0:
-            raise RookeryError(f"learning_starts is {self.learning_starts}: give at least 0.")
+        check_types(self)
+        check_bounds(self, ("rollout_steps", "batch", "buffer_size", "hidden"), 1)
+        check_bounds(self, ("learning_starts",), 0)
+        positive = ("updates_per_step", "tau", "learning_rate", "initial_temperature", "obs_clip")
+        check_bounds(self, positive, 0.0, exclude_low=True)
+        check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
 
 
 class SAC(Algorithm):
@@ -100,10 +96,10 @@ class SAC(Algorithm):
     Config: ClassVar[type] = SACConfig
 
     def __init__(
-        self, env: Env, config: SACConfig | None = None, seed: int = 0, inputs: dict[str, Any] | None = None
+        self, env: Env, config: SACConfig | None = None, seed: int = 0, inputs: Mapping[str, Any] | None = None
     ) -> None:
         self.env = env
-        self.config = config or SACConfig()
+        self.config: SACConfig = config or SACConfig()
         if env.objectives:
             raise RookeryError(
                 f"SAC learns from a reward of one number, this one is a vector of {', '.join(env.objectives)}: give "
@@ -180,16 +176,16 @@ class SAC(Algorithm):
         """Weights, optimisers, normalisers, replay memories, the generator and the step counter."""
         out = {"steps": torch.tensor(self.steps), "generator": self._generator.get_state()}
         for name, learner in self.learners.items():
-            out |= {f"{name}/{key}": value for key, value in learner.state_dict().items()}
+            out |= prefixed(name, learner.state_dict())
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state, see `Algorithm.load_state_dict`."""
-        own = {name: _below(f"{name}/", state) for name in self.learners}
+        check_state({"steps": torch.tensor(0)}, state)
         for name, learner in self.learners.items():
-            learner.check_state(own[name])
+            learner.check_state(under(name, state))
         for name, learner in self.learners.items():
-            learner.load_state_dict(own[name])
+            learner.load_state_dict(under(name, state))
         self.steps = int(state["steps"])
         self._generator.set_state(state["generator"].cpu())
 
@@ -302,9 +298,9 @@ class Learner:
     def _parts(self) -> dict[str, Tensor]:
         """All tensors that keep their shape, by name."""
         out = {"log_temperature": self.log_temperature.detach()}
-        out |= {f"norm/{key}": value for key, value in self.norm.state_dict().items()}
+        out |= prefixed("norm", self.norm.state_dict())
         for part in ("actor", "critics", "targets"):
-            out |= {f"{part}/{key}": value for key, value in getattr(self, part).state_dict().items()}
+            out |= prefixed(part, getattr(self, part).state_dict())
         for part, optimizer in self.optimizers.items():
             for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
                 slots = optimizer.state[parameter]
@@ -312,28 +308,23 @@ class Learner:
                     slots["step"] = torch.zeros((), device=parameter.device if optimizer.defaults["fused"] else "cpu")
                     slots["exp_avg"] = torch.zeros_like(parameter)
                     slots["exp_avg_sq"] = torch.zeros_like(parameter)
-                out |= {f"adam/{part}/{i}/{key}": value for key, value in slots.items()}
+                out |= prefixed(f"adam.{part}.{i}", slots)
         return out
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, optimisers, normaliser and replay memory."""
-        return self._parts() | {f"replay/{key}": value for key, value in self.replay.state_dict().items()}
+        return self._parts() | prefixed("replay", self.replay.state_dict())
 
     def check_state(self, state: dict[str, Tensor]) -> None:
         """Raises RookeryError where a saved state does not fit."""
-        for name, own in self._parts().items():
-            if name not in state or state[name].shape != own.shape:
-                found = list(state[name].shape) if name in state else "missing"
-                raise RookeryError(
-                    f"the saved state's {name} is {found}, and SAC's {list(own.shape)}: use the run's own settings."
-                )
-        self.replay.check_state(_below("replay/", state))
+        check_state(self._parts(), state)
+        self.replay.check_state(under("replay", state))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a checked state."""
         for name, own in self._parts().items():
             own.copy_(state[name])
-        self.replay.load_state_dict(_below("replay/", state))
+        self.replay.load_state_dict(under("replay", state))
 
 
 class MLP(nn.Module):
@@ -391,8 +382,3 @@ def _descend(optimizer: torch.optim.Adam, loss: Tensor) -> None:
     for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
         parameter.grad = gradient
     optimizer.step()
-
-
-def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The entries under a prefix, without it."""
-    return {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}

@@ -168,7 +168,7 @@ class _Recorder:
         if held + rows * value.numel() * value.element_size() > MEMORY:
             raise RookeryError(
                 f"{self.env.num_envs} worlds of {rows - 1} control steps need more than {MEMORY / 1e9:g} GB: record with "
-                "fewer --num-envs, or shorter episodes by --config episode_s=5."
+                "fewer --num-envs, or shorter episodes by --task-config episode_s=5."
             )
         self._memory[name] = torch.zeros(rows, *value.shape, dtype=value.dtype)
 

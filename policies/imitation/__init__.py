@@ -1,1 +1,1 @@
-"""Behaviour cloning and DAgger."""
+"""Behaviour cloning, DAgger, and the teachers that it learns from."""

@@ -1,96 +1,182 @@
-"""Behaviour cloning: a policy that does in a recorded situation what was done there (Pomerleau 1988).
+"""Behaviour cloning (Pomerleau 1988): supervised regression of recorded actions on recorded observations.
 
-It needs no environment, and so learns from recordings of any origin; it never sees the states that its own mistakes lead
-to. Where the expert can be asked again, `rookery.policies.imitation.dagger` does better.
+It steps no environment, and so learns from recordings of any origin, but never in the states that its own mistakes lead to.
+Where the expert can be asked again, DAgger is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.checks import check_bounds
 from rookery.policies.datasets.dataset import Dataset
-from rookery.policies.imitation.regression import Regression, RegressionConfig
+from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state, prefixed, under
+from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
+__all__ = ["BehaviorCloning", "BehaviorCloningConfig", "mean_squared_error"]
+
 
 @dataclass(frozen=True)
-class CloneConfig(RegressionConfig):
-    """Settings of `clone`."""
+class BehaviorCloningConfig(RegressionConfig):
+    """Settings of `BehaviorCloning`."""
 
-    epochs: int = 50
-    """How often through all transitions."""
-    held_out: float = 0.1
-    """Part of the episodes that is only measured on; with fewer than two episodes none is."""
+    validation_share: float = 0.1
+    """Share of the episodes on which the error is measured and nothing is learnt; with fewer than two episodes, none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.at_least_one("epochs")
-        if not 0.0 <= self.held_out < 1.0:
-            raise RookeryError(f"held_out is {self.held_out}: give a part from 0 to below 1.")
+        check_bounds(self, ("validation_share",), 0.0, 1.0)
+        if self.validation_share == 1.0:
+            raise RookeryError("validation_share is 1.0: give a number below 1, or there is nothing to learn from.")
 
 
-@torch.no_grad()
-@one_thread_each
-def clone(
-    data: Dataset,
-    config: CloneConfig | None = None,
-    group: str | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> Policy:
-    """Regress the recorded actions of a group on its observations.
+class BehaviorCloning(Algorithm):
+    """Learns one policy for each group of an environment from demonstrations; each update is one pass over them.
 
     Args:
-        data: demonstrations.
+        env: declares the groups; it is not stepped.
         config: settings.
-        group: whose; may be left out where there is one.
-        progress: called after each epoch with its "epoch", "loss" (mean squared error of the actions while learning) and
-            "error" (the same at its end, on the episodes held out; on all where none is).
+        seed: of initial weights, shuffles and the choice of validation episodes.
+        inputs: {"dataset": Dataset}, recorded in such an environment.
 
-    Returns:
-        The policy.
+    Attributes:
+        epoch: passes made so far.
+        networks: by group.
 
     Raises:
-        RookeryError: an unknown group.
+        RookeryError: no dataset, or one of other groups or sizes.
     """
-    c = config or CloneConfig()
-    group = data.group(group)
-    spec = data.contract["groups"][group]
-    learner = Regression(sum(t["size"] * t["history"] for t in spec["observation"]), spec["action"]["neutral"], c)
-    learnt, held = _split(len(data), c)
-    for batch in data.transitions(c.batch, group=group, episodes=learnt, shuffle=False):
-        learner.norm.record(batch.observation)
-    learner.norm.commit()
-    for epoch in range(c.epochs):
-        losses = 0.0
-        rows = 0
-        for batch in data.transitions(c.batch, group=group, episodes=learnt, seed=c.seed + epoch):
-            loss = learner.learn(batch.observation, batch.action, epoch / c.epochs)
-            losses = losses + loss.item() * len(batch)
-            rows = rows + len(batch)
-        if progress is not None:
-            error = measure(learner.policy(), data, group, held or learnt)
-            progress({"epoch": epoch + 1, "loss": losses / rows, "error": error})
-    return learner.policy()
+
+    Config: ClassVar[type] = BehaviorCloningConfig
+    rollout_steps = 0
+
+    def __init__(
+        self,
+        env: Env,
+        config: BehaviorCloningConfig | None = None,
+        seed: int = 0,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.env = env
+        self.config: BehaviorCloningConfig = config or BehaviorCloningConfig()
+        data = (inputs or {}).get("dataset")
+        if not isinstance(data, Dataset):
+            raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')
+        self.data = data
+        self.seed = seed
+        self.epoch = 0
+        for name, group in env.groups.items():
+            data.group(name)
+            shape = data.columns[f"observation.{name}"].shape
+            if shape != (group.count, group.observation_size):
+                raise RookeryError(
+                    f"the demonstrations have observations {list(shape)} of group {name!r}, and the environment "
+                    f"{[group.count, group.observation_size]}: train with the config that they were recorded with."
+                )
+        self.training_episodes, self.validation_episodes = self._split()
+        initial = torch.Generator().manual_seed(seed)
+        self.networks = {
+            name: ActionRegression(group, self.config, initial, env.device) for name, group in env.groups.items()
+        }
+        for name, network in self.networks.items():
+            for batch in data.transitions(
+                self.config.batch, group=name, episodes=self.training_episodes, shuffle=False
+            ):
+                network.norm.record(batch.observation.to(env.device))
+            network.norm.commit()
+
+    def _split(self) -> tuple[list[int], list[int]]:
+        """Episodes to learn from and episodes to measure on."""
+        count = len(self.data)
+        share = self.config.validation_share
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed)).tolist()
+        validation = min(count - 1, round(share * count) or int(share > 0.0))
+        return sorted(order[validation:]), sorted(order[:validation])
+
+    @property
+    def steps_per_update(self) -> int:
+        return sum(self.data.episodes[i].length for i in self.training_episodes)
+
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The policies' actions {group: [N, A, D]}; training does not call it."""
+        return {name: network.act(obs[name]) for name, network in self.networks.items()}
+
+    def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
+        """Nothing: no environment is stepped."""
+
+    @torch.no_grad()
+    @one_thread_each
+    def update(self, progress: float) -> dict[str, float]:
+        """One pass over the training episodes.
+
+        Args:
+            progress: share of the training before this pass; the learning rate depends on it.
+
+        Returns:
+            by "<group>/<name>": "loss", mean squared error of the actions while learning, and "error", the same after the
+            pass on the validation episodes (on the training episodes where there are none).
+        """
+        figures = {}
+        for name, network in self.networks.items():
+            losses = []
+            sizes = []
+            for batch in self.data.transitions(
+                self.config.batch, group=name, episodes=self.training_episodes, seed=self.seed + self.epoch
+            ):
+                observation = batch.observation.to(self.env.device)
+                losses.append(network.learn(observation, batch.action.to(self.env.device), progress))
+                sizes.append(len(batch))
+            share = torch.tensor(sizes, device=self.env.device) / sum(sizes)
+            figures[f"{name}/loss"] = (torch.stack(losses) * share).sum().item()
+            episodes = self.validation_episodes or self.training_episodes
+            figures[f"{name}/error"] = mean_squared_error(network.policy(), self.data, name, episodes)
+        self.epoch += 1
+        return figures
+
+    def policies(self) -> dict[str, Policy]:
+        """What has been learnt so far, by group."""
+        return {name: network.policy() for name, network in self.networks.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Networks, optimisers, normalisers and the number of passes, of which the order of samples follows."""
+        out = {"epoch": torch.tensor(self.epoch)}
+        for name, network in self.networks.items():
+            out |= prefixed(name, network.state_dict())
+        return out
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state, see `Algorithm.load_state_dict`."""
+        check_state(self.state_dict(), state)
+        for name, network in self.networks.items():
+            network.load_state_dict(under(name, state))
+        self.epoch = int(state["epoch"])
 
 
 @torch.no_grad()
-def measure(policy: Policy, data: Dataset, group: str | None = None, episodes: Sequence[int] | None = None) -> float:
-    """Mean squared difference between what a policy does and what was done in these episodes."""
+def mean_squared_error(
+    policy: Policy, data: Dataset, group: str | None = None, episodes: Sequence[int] | None = None
+) -> float:
+    """Mean squared difference between a policy's actions and the recorded ones.
+
+    Args:
+        policy: on the CPU.
+        data: demonstrations.
+        group: whose; None for the only one.
+        episodes: which; None for all.
+    """
     total = 0.0
     count = 0
     for batch in data.transitions(8192, group=group, episodes=episodes, shuffle=False):
         total += (policy(batch.observation) - batch.action).square().mean(-1).sum().item()
         count += len(batch)
     return total / max(1, count)
-
-
-def _split(episodes: int, c: CloneConfig) -> tuple[list[int], list[int]]:
-    """Episodes to learn from and to measure on."""
-    order = torch.randperm(episodes, generator=torch.Generator().manual_seed(c.seed)).tolist()
-    held = min(episodes - 1, round(c.held_out * episodes) or int(c.held_out > 0.0))
-    return sorted(order[held:]), sorted(order[:held])

@@ -1,24 +1,27 @@
-"""A network that learns actions which somebody else took: what `distill` and `clone` have in common."""
+"""Supervised regression of actions on observations: what DAgger and behaviour cloning have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.checks import check_bounds, check_types
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.mlp import MLP, parameter_count
-from rookery.policies.policy import ACTIVATIONS, Policy
+from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.sim.errors import RookeryError, unknown
+from rookery.policies.storage.prefix import prefixed, under
+from rookery.sim.specs import Group
+
+__all__ = ["ActionRegression", "RegressionConfig"]
 
 
 @dataclass(frozen=True)
 class RegressionConfig:
-    """Settings of the network and of how it learns."""
+    """Settings of the network and its optimiser."""
 
     batch: int = 2048
     """Samples of one optimiser step."""
@@ -29,73 +32,66 @@ class RegressionConfig:
     obs_clip: float = 10.0
     """Limit of the normalised observations."""
     learning_rate: float = 1e-3
-    """Learning rate of Adam at the start; it falls linearly to a tenth."""
+    """Learning rate of Adam at the start; it falls linearly to a tenth at the end of the training."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm."""
-    seed: int = 0
-    """Seed of everything random."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        self.at_least_one("batch")
-
-    def at_least_one(self, *names: str) -> None:
-        """Raises RookeryError where one of these settings is below 1."""
-        for name in names:
-            if getattr(self, name) < 1:
-                raise RookeryError(f"{name} is {getattr(self, name)}: give at least 1.")
+        check_types(self)
+        check_bounds(self, ("batch", "hidden"), 1)
+        check_bounds(self, ("learning_rate", "max_grad_norm", "obs_clip"), 0.0, exclude_low=True)
 
 
-class Regression:
-    """Network, optimiser and normaliser.
+class ActionRegression:
+    """The network of one group with its optimiser and observation normaliser; all agents of the group share it.
 
     Args:
-        inputs: O, length of an observation.
-        neutral: [D] action that the network begins with.
+        group: declaration of the group.
         config: settings.
-        device: where tensors live.
+        initial: source of the initial weights, on the CPU.
+        device: where tensors are.
 
     Attributes:
-        norm: of the observations; whoever has them records them.
-        generator: seeded, the initial weights drawn from it.
+        norm: observation normaliser; the caller records samples in it and commits them.
     """
 
     def __init__(
-        self, inputs: int, neutral: Sequence[float], config: RegressionConfig, device: str | torch.device = "cpu"
+        self, group: Group, config: RegressionConfig, initial: torch.Generator, device: str | torch.device = "cpu"
     ) -> None:
         self.config = config
-        sizes = (inputs, *config.hidden, len(neutral))
-        self.generator = torch.Generator().manual_seed(config.seed)
-        parameters = torch.zeros(1, parameter_count(sizes), device=device)
-        self._gradients = torch.zeros_like(parameters)
-        self._network = MLP(parameters, self._gradients, sizes, config.activation)
-        self._network.initialize(self.generator, 0.01, torch.tensor(neutral))
-        self._adam = Adam(parameters, self._gradients, config.max_grad_norm)
-        self.norm = ObservationNorm(inputs, config.obs_clip, device)
+        sizes = (group.observation_size, *config.hidden, group.action.size)
+        self._parameters = torch.zeros(1, parameter_count(sizes), device=device)
+        self._gradients = torch.zeros_like(self._parameters)
+        self._network = MLP(self._parameters, self._gradients, sizes, config.activation)
+        # A small last layer around the neutral action: an untrained policy keeps a robot at rest.
+        self._network.initialize(initial, 0.01, torch.tensor(group.action.neutral))
+        self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
+        self.norm = ObservationNorm(group.observation_size, config.obs_clip, device)
 
     def act(self, obs: Tensor) -> Tensor:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
         return self._network.forward_agents(self.norm.normalize(obs)).clamp(-1.0, 1.0)
 
-    def learn(self, obs: Tensor, wanted: Tensor, done: float, counts: Tensor | None = None) -> Tensor:
+    def learn(self, obs: Tensor, expert_actions: Tensor, progress: float, weights: Tensor | None = None) -> Tensor:
         """One optimiser step.
 
         Args:
-            obs, wanted: [R, O], [R, D] actions.
-            done: how much of the learning is over, 0 to 1.
-            counts: [R] how much each row counts; None for all alike.
+            obs: [R, O].
+            expert_actions: [R, D].
+            progress: share of the training that is over, 0 to 1.
+            weights: [R] of the samples; None for equal ones.
 
         Returns:
-            Mean squared error before the step, without axes.
+            mean squared error before the step, a scalar.
         """
-        counts = torch.ones(len(obs), device=obs.device) if counts is None else counts
-        share = (counts / counts.sum().clamp(min=1.0)).unsqueeze(1)
-        error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(wanted)
+        weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
+        share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
+        error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(expert_actions)
         loss = (error.square() * share).sum() / error.shape[-1]
         self._gradients.zero_()
         self._network.backward(error.mul_(2.0 / error.shape[-1] * share))
-        self._adam.step(torch.full((1, 1), self.config.learning_rate * (1.0 - 0.9 * done), device=obs.device))
+        rate = self.config.learning_rate * (1.0 - 0.9 * progress)
+        self._adam.step(torch.full((1, 1), rate, device=obs.device))
         return loss
 
     def policy(self) -> Policy:
@@ -107,3 +103,14 @@ class Regression:
         out.std.copy_(self.norm.std)
         self._network.write_to(out.layers, 0)
         return out.eval()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimiser and normaliser."""
+        state = {"parameters": self._parameters}
+        return state | prefixed("adam", self._adam.state_dict()) | prefixed("norm", self.norm.state_dict())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a checked state."""
+        self._parameters.copy_(state["parameters"])
+        self._adam.load_state_dict(under("adam", state))
+        self.norm.load_state_dict(under("norm", state))

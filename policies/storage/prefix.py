@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from rookery.sim.errors import RookeryError
+
 
 def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The state with every name as "<prefix>.<name>"."""
@@ -13,3 +15,19 @@ def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
 def under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """What `prefixed` put under this prefix, with the names that it had."""
     return {k.removeprefix(f"{prefix}."): v for k, v in state.items() if k.startswith(f"{prefix}.")}
+
+
+def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    """Compare a saved state with one's own.
+
+    Raises:
+        RookeryError: a name is missing, or of another shape.
+    """
+    for name, tensor in own.items():
+        if name not in saved:
+            raise RookeryError(f"the saved state lacks {name!r}: it is of another config.")
+        if saved[name].shape != tensor.shape:
+            raise RookeryError(
+                f"{name} has shape {list(saved[name].shape)} in the saved state and {list(tensor.shape)} here: use the "
+                "config that it was made with."
+            )

@@ -20,7 +20,7 @@ Progress = Callable[[dict[str, Any]], None]
 PLAIN_LINE_EVERY_S = 5.0
 
 
-class EpisodeLog:
+class EpisodeStatistics:
     """Figures of finished episodes: means over each iteration's, and success over a window of the latest.
 
     Args:

@@ -63,15 +63,15 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     if learner.actor_inputs != frame:
         raise RookeryError(
             f"the policy to start from takes the latest observation, and this one the last {learner.actor_inputs // frame}: "
-            "give --ppo actor_frames=1, which leaves the history to critic and state estimator."
+            "give --actor-frames 1, which leaves the history to critic and state estimator."
         )
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
-        raise RookeryError(f"the policy to start from acts by {stored['action']['kind']!r}, and this task by {kind!r}.")
+        raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
     if (policy.hidden, policy.activation) != (tuple(config.hidden), config.activation):
         raise RookeryError(
             f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
-            f"{list(config.hidden)} with {config.activation}: give --ppo hidden and activation as there."
+            f"{list(config.hidden)} with {config.activation}: give --hidden and --activation as there."
         )
 
 

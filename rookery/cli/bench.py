@@ -15,7 +15,6 @@ import tyro
 
 from rookery.cli.options import (
     Action,
-    Config,
     Engine,
     Json,
     NumEnvs,
@@ -23,6 +22,7 @@ from rookery.cli.options import (
     Randomize,
     Seed,
     Task,
+    TaskConfig,
     positive,
     print_json,
     task_config,
@@ -41,10 +41,10 @@ EXAMPLES = """
   rookery bench env drone-hover --engine pybullet --num-envs 8
 """
 SLICE_S = 0.25
-"""Wall time of one slice, s: long against a timer, short against the machine's changes of mood."""
+"""Wall time of one slice, s: long compared with the clock's resolution, short compared with changes of the machine's load."""
 RAW_STEPS = 10
 """Control steps after which the raw engine goes back to states of the environment: falling drones would soon all lie on
-the ground, where contacts make physics dearer than in the flight that it is compared with."""
+the ground, where contacts make a physics step more expensive than in the flight that it is compared with."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Args:
     num_envs: NumEnvs = 1024
     seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
     randomize: Randomize = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     seed: Seed = 0
     json: Json = False
 
@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     positive("--seconds", args.seconds)
     from rookery import make
 
-    config = task_config(args.config, args.action, args.obs)
+    config = task_config(args.task_config, args.action, args.obs)
     env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
     result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
     env.close()

@@ -1,14 +1,14 @@
 """`make demo`: the whole path in a few minutes, from nothing to a bundle for hardware.
 
-Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, films it, exports it, and checks the exported C and
-ONNX against the network. Ends with a table of what was made and where.
+Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, records a video, exports the policy, and checks the C
+and ONNX against the network. Ends with a table of what was made and where.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,47 +20,57 @@ from rookery.cli.options import parse
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rookery.settings import RunSettings
+
 EXAMPLES = """
   make demo
   .venv/bin/python -m rookery.cli.demo --train-s 30
 """
 TASK = "drone-hover"
+WINDOW = 1024
+"""Latest training episodes that success is averaged over."""
+VIDEO_SIZE = (320, 240)
+"""Width and height in pixels: software OpenGL on busy cores takes seconds for one large frame."""
+VIDEO_FPS = 15
 
 
 @dataclass(frozen=True)
 class Args:
-    """Train drone-hover, evaluate it on three engines, film it, export it and check the export."""
+    """Train drone-hover, evaluate it on three engines, record a video, export it and check the export."""
 
+    target_success: Annotated[
+        float, tyro.conf.arg(metavar="P", help="Training stops at this success, with exploration.")
+    ] = 0.95
     train_s: Annotated[
-        float, tyro.conf.arg(metavar="S", help="Longest training; it ends sooner when it has learned.")
-    ] = 110.0
+        float, tyro.conf.arg(metavar="S", help="Longest training, where the success target is not reached.")
+    ] = 150.0
     episodes: Annotated[
         int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; a quarter on PyBullet.")
     ] = 256
-    film_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the film.")] = 10.0
+    video_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the video.")] = 6.0
     seed: Annotated[int, tyro.conf.arg(metavar="N", help="Seed of everything random.")] = 0
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/drone-hover/<time> if left out.")
     ] = None
 
 
-class Story:
-    """Says what is being done, and remembers how long it took."""
+class Steps:
+    """Prints each step of the demo with the time since the beginning."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.begin = time.perf_counter()
-        self.chapter = 0
+        self.start = time.perf_counter()
+        self.count = 0
 
-    def tell(self, what: str) -> None:
-        """Begin a chapter."""
-        self.chapter += 1
-        self.console.print(f"[bold cyan]{self.chapter}/5[/] {what} [dim]({self.seconds:.0f} s)[/]")
+    def begin_step(self, what: str) -> None:
+        """Print what begins now."""
+        self.count += 1
+        self.console.print(f"[bold cyan]{self.count}/5[/] {what} [dim]({self.seconds:.0f} s)[/]")
 
     @property
     def seconds(self) -> float:
         """s since the beginning."""
-        return time.perf_counter() - self.begin
+        return time.perf_counter() - self.start
 
 
 def run(args: Args) -> int:
@@ -68,40 +78,69 @@ def run(args: Args) -> int:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
-    story = Story(console)
-    story.tell(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
-    from rookery.training import Settings, start
+    steps = Steps(console)
+    steps.begin_step(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
+    from rookery.training import start
 
-    training = start(Settings.of_task(TASK, seed=args.seed), args.out)
-    trained = training.run(limit_s=args.train_s)
+    training = start(_settings(args), args.out)
+    trained = training.run()
     if trained["interrupted"]:
         return 130
     folder = training.folder
-    story.tell("evaluating on rotor, and on MuJoCo and PyBullet, which it has never seen")
+    steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
-    story.tell("filming")
-    from rookery.runs import open_env, open_run
-    from rookery.sim.rendering.video import contact_sheet, film
+    steps.begin_step("recording a video")
+    from rookery.run_env import open_env
+    from rookery.runs import open_run
+    from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
-    made = film(env, act, folder / "film.mp4", seconds=args.film_s, seed=args.seed)
+    width, height = VIDEO_SIZE
+    made = record_video(
+        env, act, folder / "video.mp4", seconds=args.video_s, width=width, height=height, fps=VIDEO_FPS, seed=args.seed
+    )
     env.close()
     sheet = contact_sheet(made.path, folder / "contact_sheet.png")
-    story.tell("exporting to ONNX and C99")
+    steps.begin_step("exporting to ONNX and C99")
     from rookery.sim2real.export.bundle import export_bundle
     from rookery.sim2real.export.check import check_bundle
 
     bundle = export_bundle(*open_run(folder), folder / "bundle")
-    story.tell("checking the exported C and ONNX against the network")
+    steps.begin_step("checking the exported C and ONNX against the network")
     checked = check_bundle(bundle)
-    _summary(console, trained, results, {"film": made.path, "contact sheet": sheet, "bundle": bundle}, checked)
-    console.print(f"[dim]The demo took {story.seconds:.0f} s.[/] Next: rookery --help, or docs/getting_started.md")
+    missed = [engine for engine, result in results.items() if result["success_rate"] < args.target_success]
+    _summary(
+        console,
+        trained,
+        results,
+        {"video": made.path, "contact sheet": sheet, "bundle": bundle},
+        checked,
+        args.target_success,
+    )
+    if missed:
+        console.print(
+            f"[bold red]warning:[/] success is below {args.target_success:.0%} on {', '.join(missed)}: training "
+            f"stopped after {trained['seconds']:.0f} s ({trained['stopped']}). Give it longer with "
+            f"rookery train --resume {folder} --time-limit-s {2 * args.train_s:.0f}"
+        )
+    console.print(f"[dim]The demo took {steps.seconds:.0f} s.[/] Next: rookery --help, or docs/getting_started.md")
     return 0
+
+
+def _settings(args: Args) -> RunSettings:
+    """The task's preset, until the success target or the time limit."""
+    from rookery.presets import preset
+
+    settings = preset(TASK)
+    runner = replace(
+        settings.runner, target_success=args.target_success, success_window=WINDOW, time_limit_s=args.train_s
+    )
+    return replace(settings, seed=args.seed, runner=runner)
 
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
-    from rookery.runs import open_env
+    from rookery.run_env import open_env
 
     episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 4)
     env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)
@@ -116,21 +155,24 @@ def _summary(
     results: dict[str, dict[str, Any]],
     made: dict[str, Path],
     checked: dict[str, float],
+    target: float,
 ) -> None:
     from rich.table import Table
 
     table = Table("what", "result", "where", box=None, pad_edge=False)
     folder = Path(trained["run"])
-    table.add_row("policy", f"{trained['steps']:,} steps in {trained['seconds']:.0f} s", str(folder))
+    stopped = {"success": "success target reached", "time": "time limit", "steps": "all steps"}[trained["stopped"]]
+    table.add_row("policy", f"{trained['steps']:,} steps in {trained['seconds']:.0f} s, {stopped}", str(folder))
     for engine, result in results.items():
         error = result["metrics"].get("error_m")
+        low = result["success_rate"] < target
         table.add_row(
             f"success on {engine}",
-            f"{result['success_rate']:.1%} of {result['episodes']} episodes"
+            f"{'[red]below the target:[/] ' if low else ''}{result['success_rate']:.1%} of {result['episodes']} episodes"
             + (f", {100 * error:.1f} cm" if error is not None else ""),
             f"rookery eval {folder} --engine {engine}",
         )
-    for name in ("film", "contact sheet", "bundle"):
+    for name in ("video", "contact sheet", "bundle"):
         table.add_row(name, "", str(made[name]))
     table.add_row(
         "exported C", f"within {checked['c_max_error']:.1g} of the network", f"rookery export --check {made['bundle']}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Config, Engine, Json, Seed, numbers, positive, print_json, values, writable
+from rookery.cli.options import Engine, Json, Seed, TaskConfig, numbers, positive, print_json, values, writable
 from rookery.sim.errors import RookeryError, unknown
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ EXAMPLES = """
   rookery demos record runs/drone-hover/latest --episodes 100 --camera chase --out demos
   rookery demos info demos
   rookery demos replay demos
-  rookery demos replay demos --episode 3 --film three.mp4
+  rookery demos replay demos --episode 3 --video three.mp4
   rookery demos export demos --out lerobot
   rookery demos import lerobot --out again
-  rookery train drone-hover --algorithm clone --data demos
+  rookery train drone-hover --algorithm bc --data demos
 """
 RECORDING = (
     "num_envs",
     "controller",
-    "config",
+    "task_config",
     "set",
     "randomize",
     "seed",
@@ -82,12 +82,14 @@ class Args:
         tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
     ] = ()
     randomize: Annotated[str, tyro.conf.arg(metavar="SPREAD", help="Spread of the physics: none or default.")] = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     seed: Seed = 0
     episode: Annotated[int | None, tyro.conf.arg(metavar="I", help="replay: this episode alone.")] = None
-    film: Annotated[
+    video: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="FILE", help="replay: film the episode, .mp4 or .gif, in place of comparing."),
+        tyro.conf.arg(
+            metavar="FILE", help="replay: record a video of the episode, .mp4 or .gif, in place of comparing."
+        ),
     ] = None
     text: Annotated[
         str | None, tyro.conf.arg(metavar="WORDS", help="export: the instruction; the task's summary if left out.")
@@ -103,7 +105,7 @@ def run(args: Args) -> int:
         raise RookeryError("`rookery demos` needs an action and what to act on: see `rookery demos --help`.")
     if args.action not in actions:
         raise unknown("action", args.action, actions)
-    others = (*(RECORDING if args.action != "record" else ("episode", "film", "text")), "no_videos")
+    others = (*(RECORDING if args.action != "record" else ("episode", "video", "text")), "no_videos")
     for name in others if args.action != "import" else others[:-1]:
         if getattr(args, name) != getattr(Args(), name):
             raise RookeryError(
@@ -128,7 +130,7 @@ def _record(args: Args, what: Path) -> int:
         args.episodes,
         num_envs=min(args.episodes, 64) if args.num_envs is None else args.num_envs,
         controller=args.controller,
-        config=values(args.config, "--config"),
+        config=values(args.task_config, "--task-config"),
         engine=args.engine,
         seed=args.seed,
         randomize=args.randomize,
@@ -192,20 +194,20 @@ def _replay(args: Args, what: Path) -> int:
     from rookery.demonstrations import recorded_env
     from rookery.policies.datasets.dataset import Dataset
     from rookery.policies.datasets.replay import player, replay
-    from rookery.sim.rendering.video import film
+    from rookery.sim.rendering.video import record_video
 
-    if args.film is not None:
-        writable(args.film, "--film")
+    if args.video is not None:
+        writable(args.video, "--video")
     data = Dataset(what)
     env = recorded_env(data, args.engine)
     try:
-        if args.film is not None:
+        if args.video is not None:
             i = args.episode or 0
             act = player(env, data, i)
             facts = data.episodes[i]
             seconds = facts.length * data.control_dt
-            made = film(env, act, args.film, seconds=seconds, world=facts.world, seed=facts.seed)
-            print_json({"path": str(made.path), "seconds": seconds}) if args.json else print(f"filmed {made.path}")
+            made = record_video(env, act, args.video, seconds=seconds, world=facts.world, seed=facts.seed)
+            print_json({"path": str(made.path), "seconds": seconds}) if args.json else print(f"recorded {made.path}")
             return 0
         results = replay(env, data, None if args.episode is None else [args.episode])
     finally:

@@ -1,4 +1,4 @@
-"""`rookery doctor`: what this machine can do, and how to get what is missing."""
+"""`rookery doctor`: engines, GPU, video and compilers of this machine, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES = """
 
 @dataclass(frozen=True)
 class Args:
-    """What this machine can do: engines, PyTorch and GPU, OpenGL, video, compilers; and how to get what is missing."""
+    """Engines, PyTorch and GPU, OpenGL, video and compilers of this machine, and how to install what is missing."""
 
     json: Json = False
 
@@ -36,7 +36,7 @@ class Finding:
         purpose: what needs it.
         status: "ok"; "missing", where something of Rookery's will not work; "optional", where something else steps in.
         detail: version or what was found.
-        remedy: what to do about it, "" when ok.
+        remedy: how to get it, "" when ok.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _module(name: str, purpose: str) -> Finding:
     try:
         importlib.import_module(name)
     except Exception as e:  # a package can break in any way while it is imported
-        remedy = f"`pip install --force-reinstall {name}` (it said: {type(e).__name__}: {e})."
+        remedy = f"`pip install --force-reinstall {name}` (error: {type(e).__name__}: {e})."
         return Finding(name, purpose, "missing", "does not import", remedy)
     return Finding(name, purpose, "ok", importlib.metadata.version(name))
 
@@ -134,8 +134,8 @@ def _opengl() -> Finding:
 
     backend = opengl.probe()
     if backend is not None:
-        return Finding("opengl", "films", "ok", f"{backend.name} on {backend.device}")
-    return Finding("opengl", "films", "optional", "none works", opengl.describe())
+        return Finding("opengl", "videos", "ok", f"{backend.name} on {backend.device}")
+    return Finding("opengl", "videos", "optional", "none works", opengl.describe())
 
 
 def _ffmpeg() -> Finding:
@@ -144,7 +144,7 @@ def _ffmpeg() -> Finding:
 
         return Finding("ffmpeg", "MP4 and GIF", "ok", imageio_ffmpeg.get_ffmpeg_version())
     except Exception as e:
-        remedy = f"`pip install --force-reinstall imageio-ffmpeg` (it said: {e})."
+        remedy = f"`pip install --force-reinstall imageio-ffmpeg` (error: {e})."
         return Finding("ffmpeg", "MP4 and GIF", "missing", "not found", remedy)
 
 
@@ -172,7 +172,7 @@ def _cortex_m() -> Finding:
 
 
 def _first_line(*command: str) -> str | None:
-    """What a program says first; None when it is not there or fails."""
+    """First line of a program's output; None where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

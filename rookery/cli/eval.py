@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from rookery.cli.options import (
-    Config,
     Controller,
     Engine,
+    Fixed,
     Json,
     OtherTask,
     Randomize,
     Run,
     Seed,
+    TaskConfig,
+    announce,
     numbers,
     print_json,
     values,
@@ -29,7 +31,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest
   rookery eval runs/drone-hover/latest --engine pybullet --episodes 64
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
-  rookery eval policies/zoo/drone-track --config path=circle --json
+  rookery eval policies/zoo/drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
   rookery eval drone-hover --controller pid
 """
@@ -49,14 +51,9 @@ class Args:
     episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes to average over.")] = 256
     task: OtherTask = None
     engine: Engine = None
-    set: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(
-            metavar="NAME=VALUE", help="Physical parameter at one value, mass=1.2, action_delay=0.02; may be repeated."
-        ),
-    ] = ()
+    set: Fixed = ()
     randomize: Randomize = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     controller: Controller = "policy"
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
     seed: Seed = 0
@@ -67,8 +64,9 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
-    from rookery.runs import open_env
+    from rookery.run_env import open_env
 
+    announce(args.run, args.controller)
     worlds = args.num_envs
     if worlds is None:
         worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
@@ -78,7 +76,7 @@ def run(args: Args) -> int:
         worlds,
         controller=args.controller,
         task=args.task,
-        config=values(args.config, "--config"),
+        config=values(args.task_config, "--task-config"),
         engine=args.engine,
         seed=args.seed,
         randomize=args.randomize,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from rookery.cli.options import Json, print_json
+from rookery.cli.options import Json, announce, print_json
 from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
@@ -23,8 +23,8 @@ EXAMPLES = """
 class Args:
     """Write a policy's bundle for hardware, or check one.
 
-    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which says what every number
-    means, and golden.npz, observations with the actions that belong to them. --check reloads it without PyTorch and
+    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
+    output, and golden.npz, observations with the actions of the network. --check reloads it without PyTorch and
     compares ONNX Runtime and the compiled C with those actions.
     """
 
@@ -54,13 +54,14 @@ def run(args: Args) -> int:
     from rookery.runs import open_run
     from rookery.sim2real.export.bundle import export_bundle
 
+    announce(args.run)
     policies, contract = open_run(args.run)
     export_bundle(policies, contract, args.out)
     files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}
     if args.json:
         print_json({"bundle": str(args.out), "task": contract.task_id, "files": files})
         return 0
-    print(f"exported {contract['task_id']} to {args.out}")
+    print(f"exported {contract.task_id} to {args.out}")
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
     print(f"Check it with: rookery export --check {args.out}")

@@ -1,4 +1,4 @@
-"""`rookery list`: every task."""
+"""`rookery list`: the registered tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(args: Args) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("task", "what is to be done", "agents", "observation", "action", "engines", box=None, pad_edge=False)
+    table = Table("task", "goal", "agents", "observation", "action", "engines", box=None, pad_edge=False)
     for task in tasks:
         groups = task.groups.items()
         table.add_row(

@@ -1,7 +1,8 @@
 """Entry point of the `rookery` command.
 
 A subcommand is a module of this package with `Args` (a dataclass that tyro reads; its docstring is the description),
-`EXAMPLES` (shown below its --help) and `run(args) -> exit code`. It is imported only when it is called for.
+`EXAMPLES` (shown below its --help) and `run(args) -> exit code`; `train` has `main(words)` instead. It is imported only when
+it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COMMANDS = {
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "export": "write the bundle for hardware, or check one",
     "bench": "speed of an environment against its engine's own limit",
-    "doctor": "what this machine can do, and how to get what is missing",
+    "doctor": "engines, GPU, video, compilers; how to install what is missing",
 }
 HELP = """[bold]rookery[/]: where robots are raised in simulation and released to hardware
 
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do `work`, with its errors told in a sentence; returns the exit code."""
+    """Run `work` and print its errors as one sentence; returns the exit code."""
     try:
         code = work()
         sys.stdout.flush()
@@ -87,5 +88,7 @@ def _run(words: list[str]) -> int:
     if words[0] not in COMMANDS:
         raise unknown("option" if words[0].startswith("-") else "command", words[0], COMMANDS)
     command = importlib.import_module(f"rookery.cli.{words[0]}")
+    if words[0] == "train":  # its options depend on the task and the algorithm
+        return int(command.main(words[1:]))
     args = parse(command.Args, words[1:], words[0], command.EXAMPLES)
     return 0 if args is None else int(command.run(args) or 0)

@@ -26,16 +26,22 @@ Run = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    tyro.conf.arg(metavar="NAME", help="Engine of the physics: rotor, mujoco or pybullet; the task's own by default."),
+    tyro.conf.arg(metavar="NAME", help="Physics engine: rotor, mujoco or pybullet; the task's first by default."),
 ]
 NumEnvs = Annotated[int, tyro.conf.arg(metavar="N", help="Worlds stepped together.")]
 Seed = Annotated[int, tyro.conf.arg(metavar="N", help="Seed of all random streams.")]
 Randomize = Annotated[
-    str, tyro.conf.arg(metavar="SPREAD", help="Spread of the physics: none, default or a TOML file of ranges.")
+    str, tyro.conf.arg(metavar="RANGES", help="Domain randomization: none, default or a TOML file of ranges.")
 ]
-Config = Annotated[
-    tyro.conf.UseAppendAction[tuple[str, ...]],
-    tyro.conf.arg(metavar="NAME=VALUE", help="Value in place of one of the task's config; may be repeated."),
+Words = tyro.conf.UseAppendAction[tuple[str, ...]]
+TaskConfig = Annotated[
+    Words, tyro.conf.arg(metavar="NAME=VALUE", help="Value of the task's config in place of its default; repeatable.")
+]
+Fixed = Annotated[
+    Words,
+    tyro.conf.arg(
+        metavar="NAME=VALUE", help="Physical parameter held at one value, mass=1.2, action_delay=0.02; repeatable."
+    ),
 ]
 OtherTask = Annotated[
     str | None,
@@ -47,18 +53,25 @@ OtherTask = Annotated[
 Action = Annotated[str | None, tyro.conf.arg(metavar="KIND", help="Action kind in place of the task's own.")]
 Obs = Annotated[
     str | None,
-    tyro.conf.arg(
-        metavar="KIND", help="What agents see: state, or pictures of an onboard camera: depth, rgb, segmentation."
-    ),
+    tyro.conf.arg(metavar="KIND", help="Observation: state, or images of an onboard camera: depth, rgb, segmentation."),
 ]
 Controller = Annotated[
     str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")
 ]
-Json = Annotated[bool, tyro.conf.arg(help="Print one JSON value on standard output, for programs.")]
+Json = tyro.conf.FlagCreatePairsOff[
+    Annotated[bool, tyro.conf.arg(help="Print one JSON value on standard output, for programs.")]
+]
 
 
-def parse(cls: type[T], words: Sequence[str], command: str, examples: str) -> T | None:
+def parse(cls: type[T], words: Sequence[str], command: str, examples: str, flag_pairs: bool = False) -> T | None:
     """The words after ``rookery COMMAND`` as an instance of `cls`; None when help was printed.
+
+    Args:
+        cls: dataclass of the options; the options of dataclasses inside it need no prefix.
+        words: to read.
+        command: name for messages.
+        examples: shown below the help.
+        flag_pairs: give every bool an option --x and an option --no-x; otherwise only the one that changes its default.
 
     Raises:
         RookeryError: an unknown option (nearest match offered), a missing or unreadable value.
@@ -66,15 +79,19 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str) -> T 
     kwargs: dict[str, Any] = {
         "prog": f"rookery {command}",
         "args": list(words),
-        "config": (tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
+        "config": (
+            tyro.conf.HelptextFromCommentsOff,
+            tyro.conf.OmitArgPrefixes,
+            *(() if flag_pairs else (tyro.conf.FlagCreatePairsOff,)),
+        ),
     }
-    if any(w in ("-h", "--help") for w in words):
+    if wants_help(words):
         try:
             tyro.cli(cls, **kwargs)
         except SystemExit:
             print("examples:\n" + examples.strip("\n") + "\n")
         return None
-    _refuse_unknown(cls, words, command)
+    _refuse_unknown(option_names(cls, flag_pairs), words, command)
     try:
         with _errors_as_sentences(cls, command):
             return tyro.cli(cls, **kwargs)
@@ -83,25 +100,42 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str) -> T 
         raise RookeryError(f"see `rookery {command} --help` for what it takes.") from stop
 
 
-def option_names(cls: type) -> list[str]:
-    """The options of an Args class as they are typed."""
+def wants_help(words: Sequence[str]) -> bool:
+    """Whether the help is asked for."""
+    return any(w in ("-h", "--help") for w in words)
+
+
+def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
+    """The options of an Args class, and of dataclasses inside it, as they are typed."""
     names = []
     positional = typing.get_args(tyro.conf.Positional[int])[1]
+    hints = typing.get_type_hints(cls, include_extras=True)
     for f in dataclasses.fields(cls):
-        annotations = getattr(typing.get_type_hints(cls, include_extras=True)[f.name], "__metadata__", ())
-        if positional not in annotations:
-            names.append("--" + f.name.replace("_", "-"))
+        hint = hints[f.name]
+        annotations = getattr(hint, "__metadata__", ())
+        if dataclasses.is_dataclass(hint):
+            names += option_names(typing.cast(type, hint), flag_pairs)
+        elif positional not in annotations:
+            given = [a.name for a in annotations if isinstance(a, type(tyro.conf.arg())) and a.name]
+            name = (given or [f.name])[0].replace("_", "-")
+            single = tyro.conf.FlagCreatePairsOff in annotations
+            pair = flag_pairs and not single and (typing.get_args(hint) or (hint,))[0] is bool
+            names += [f"--{name}", f"--no-{name}"] if pair else [f"--{name}"]
     return names
 
 
-def _refuse_unknown(cls: type, words: Sequence[str], command: str) -> None:
-    known = option_names(cls)
+MANY = 25
+"""More options than this are not listed in a message."""
+
+
+def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) -> None:
+    listed = f"Known: {', '.join(known)}." if len(known) <= MANY else f"See `rookery {command} --help`."
     for word in words:
         name = word.split("=")[0].replace("_", "-")
         if word.startswith("--") and name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise RookeryError(f"unknown option {word.split('=')[0]}: {hint}Known: {', '.join(known)}.")
+            raise RookeryError(f"unknown option {word.split('=')[0]}: {hint}{listed}")
 
 
 def _errors_as_sentences(cls: type, command: str) -> Any:
@@ -174,6 +208,8 @@ def values(words: Sequence[str], option: str) -> dict[str, Any]:
         at = out
         for parent in parents:
             at = at.setdefault(parent, {})
+            if not isinstance(at, dict):
+                raise RookeryError(f"{option} {name} takes a value inside {parent}, which was given as {at!r}.")
         try:
             at[last] = json.loads(text)
         except ValueError:
@@ -182,8 +218,8 @@ def values(words: Sequence[str], option: str) -> dict[str, Any]:
 
 
 def task_config(words: Sequence[str], action: str | None, obs: str | None = None) -> dict[str, Any]:
-    """``--config``, ``--action`` and ``--obs`` together, as `rookery.make` takes them."""
-    return values(words, "--config") | ({"action": action} if action else {}) | ({"obs": obs} if obs else {})
+    """``--task-config``, ``--action`` and ``--obs`` together, as `rookery.make` takes them."""
+    return values(words, "--task-config") | ({"action": action} if action else {}) | ({"obs": obs} if obs else {})
 
 
 def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:
@@ -194,6 +230,14 @@ def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:
             raise RookeryError(f"{option} takes name=value, got {word!r}.")
         pairs.append((name, value))
     return pairs
+
+
+def announce(run: Path, controller: str = "policy") -> None:
+    """Print on standard error which run a command uses, links resolved, and how long it was trained."""
+    from rookery.runs import describe_run
+
+    if controller == "policy":
+        print(f"rookery: using {describe_run(run)}", file=sys.stderr)
 
 
 def positive(option: str, value: float) -> None:

@@ -9,14 +9,16 @@ from typing import Annotated
 import tyro
 
 from rookery.cli.options import (
-    Config,
     Controller,
     Engine,
+    Fixed,
     Json,
     OtherTask,
     Randomize,
     Run,
     Seed,
+    TaskConfig,
+    announce,
     numbers,
     positive,
     print_json,
@@ -58,12 +60,9 @@ class Args:
     )
     task: OtherTask = None
     engine: Engine = None
-    set: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(metavar="NAME=VALUE", help="Physical parameter at one value, such as mass=1.2; may be repeated."),
-    ] = ()
+    set: Fixed = ()
     randomize: Randomize = "none"
-    config: Config = ()
+    task_config: TaskConfig = ()
     controller: Controller = "policy"
     seed: Seed = 0
     json: Json = False
@@ -74,15 +73,16 @@ def run(args: Args) -> int:
     if args.seconds is not None:
         positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
-    from rookery.runs import open_env
-    from rookery.sim.rendering.video import contact_sheet, film
+    from rookery.run_env import open_env
+    from rookery.sim.rendering.video import contact_sheet, record_video
 
+    announce(args.run, args.controller)
     env, act = open_env(
         args.run,
         1,
         controller=args.controller,
         task=args.task,
-        config=values(args.config, "--config"),
+        config=values(args.task_config, "--task-config"),
         engine=args.engine,
         seed=args.seed,
         randomize=args.randomize,
@@ -93,7 +93,7 @@ def run(args: Args) -> int:
     width, height = args.size
     try:
         with Progress("frames", round(seconds * FPS)) as progress:
-            made = film(
+            made = record_video(
                 env, act, out, seconds=seconds, fps=FPS, camera=args.camera, width=width, height=height,
                 seed=args.seed, progress=progress,
             )  # fmt: skip

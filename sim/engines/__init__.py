@@ -17,6 +17,24 @@ ENGINES = {
 }
 
 
+MOST_WORLDS = 2**20
+"""Bound of a number of worlds."""
+
+
+def check_num_envs(num_envs: int) -> None:
+    """Refuse a number of worlds that no engine makes.
+
+    Raises:
+        RookeryError: not a whole number from 1 to MOST_WORLDS.
+    """
+    if not isinstance(num_envs, int):
+        raise RookeryError(f"num_envs must be a whole number, got {num_envs!r}.")
+    if num_envs < 1:
+        raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
+    if num_envs > MOST_WORLDS:
+        raise RookeryError(f"num_envs must be at most {MOST_WORLDS}, got {num_envs}.")
+
+
 def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") -> World:
     """N copies of a scene on an engine.
 
@@ -25,10 +43,7 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") ->
     """
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
-    if not isinstance(num_envs, int):
-        raise RookeryError(f"num_envs must be a whole number, got {num_envs!r}.")
-    if num_envs < 1:
-        raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
+    check_num_envs(num_envs)
     if device != "cpu":
         raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
     if engine == "rotor":

@@ -1,7 +1,7 @@
-"""Contacts over all physics steps of a control step: which pairs of geoms are watched, and the sums that views show.
+"""Contacts over all physics steps of a control step: the sensors of pairs of geoms, and the sums that views show.
 
-For every pair that a scene watches its MuJoCo model has a contact sensor, which `mujoco` reads; to other engines it names the
-geoms.
+For every pair of `Scene.add_contact_sensor` the MuJoCo model has a contact sensor, which `mujoco` reads; to other engines it
+names the geoms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.world import Touches
+from rookery.sim.world import ContactSensor
 
 Pair = tuple[str, str]
 
@@ -40,7 +40,7 @@ def add_sensors(spec: mujoco.MjSpec, pairs: Sequence[Pair]) -> None:
             g = geoms[name]
             if not g.contype and not g.conaffinity and name not in listed:
                 raise RookeryError(
-                    f"geom {name!r} collides with nothing (contype = conaffinity = 0): watch another one."
+                    f"geom {name!r} collides with nothing (contype = conaffinity = 0): choose another one."
                 )
         kinds = [geoms[name].type for name in pair]
         one = any(k == _GEOM.mjGEOM_SPHERE for k in kinds) and all(any(k == s for s in _SIMPLE) for k in kinds)
@@ -52,30 +52,30 @@ def add_sensors(spec: mujoco.MjSpec, pairs: Sequence[Pair]) -> None:
 
 
 def sensor_name(pair: Pair) -> str:
-    return f"touch:{pair[0]}:{pair[1]}"
+    return f"contact:{pair[0]}:{pair[1]}"
 
 
-def columns_of(watched: Sequence[Pair], geom: str, others: Sequence[str]) -> list[int]:
-    """Which of the watched pairs are those of `geom` with `others`, named in either order.
+def columns_of(pairs: Sequence[Pair], geom: str, others: Sequence[str]) -> list[int]:
+    """Which of the pairs are those of `geom` with `others`, named in either order.
 
     Raises:
-        RookeryError: a pair is not watched, or there are no others.
+        RookeryError: a pair has no contact sensor, or there are no others.
     """
     if not others:
         raise RookeryError(f"contacts of {geom!r} with no other geom were asked for: name at least one.")
     out = []
     for other in others:
-        pair = next((p for p in ((geom, other), (other, geom)) if p in watched), None)
+        pair = next((p for p in ((geom, other), (other, geom)) if p in pairs), None)
         if pair is None:
             raise RookeryError(
-                f"contacts of {geom!r} with {other!r} are not watched: call scene.watch({geom!r}, [{other!r}]) in the "
-                "task's scene()."
+                f"contacts of {geom!r} with {other!r} are not measured: call "
+                f"scene.add_contact_sensor({geom!r}, [{other!r}]) in the task's scene()."
             )
-        out.append(watched.index(pair))
+        out.append(pairs.index(pair))
     return out
 
 
-class TouchSums:
+class ContactSums:
     """Sums over the steps of a control step, for P pairs in N worlds.
 
     Attributes:
@@ -102,10 +102,10 @@ class TouchSums:
         np.minimum(self._when, first, out=self._when)
 
 
-class SummedTouches(Touches):
-    """See Touches. Columns of a TouchSums."""
+class SummedContacts(ContactSensor):
+    """See ContactSensor. Columns of a ContactSums."""
 
-    def __init__(self, sums: TouchSums, geom: str, others: Sequence[str], columns: list[int]) -> None:
+    def __init__(self, sums: ContactSums, geom: str, others: Sequence[str], columns: list[int]) -> None:
         self.geom = geom
         self.names = tuple(others)
         self._sums = sums

@@ -54,7 +54,7 @@ def only_task(env: Env) -> VecEnv:
         if len(inner.parts) > 1:
             raise RookeryError(
                 f"each task of {inner.task_id} has a scene of its own: choose one with the config value tasks, such as "
-                f"--config tasks={next(iter(inner.parts))}."
+                f"--task-config tasks={next(iter(inner.parts))}."
             )
         return next(iter(inner.parts.values()))
     if not isinstance(inner, VecEnv):
@@ -174,7 +174,7 @@ class ConcatEnv(Env):
         out = {}
         for g, s in self.groups.items():
             x = torch.cat([p[g] for p in parts])
-            history = s.history if name is None else s.observation_sets[name].history
+            history = s.history if name is None else s.sets()[name].history
             if self._shown and history == 1:
                 x = torch.cat((x, self._one_hot[:, None].expand(-1, s.count, -1)), dim=-1)
             elif self._shown:  # every frame has all terms

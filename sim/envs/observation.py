@@ -63,6 +63,11 @@ class ObservationPipeline(Buffers):
     def _column(self, field: str) -> Tensor:
         return torch.tensor([float(getattr(t, field)) for t in self.terms for _ in range(t.size)])
 
+    @property
+    def draws(self) -> bool:
+        """Whether noise or bias is on in any world."""
+        return self._noisy or self._biased
+
     def refresh(self) -> None:
         """To be called after `noise` or `bias` was written."""
         self._noisy = bool((self.noise > 0).any())

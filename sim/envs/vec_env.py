@@ -68,10 +68,13 @@ class VecEnv(Buffers, Env):
         self.engine = world.engine
         self._set_clock()
         self.rng = Streams(self.num_envs, seed, self.device)
-        world.seed(seed)
+        self._noise_rng = Streams(self.num_envs, seed, self.device, "noise")
+        self._randomization_rng = Streams(self.num_envs, seed, self.device, "randomization")
+        self._streams = (self.rng, self._noise_rng, self._randomization_rng)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         task.world = world
         task.rng = self.rng
+        task.randomization_rng = self._randomization_rng
         task.steps = self.steps
         task.max_steps = self.max_episode_steps
         task.setup()
@@ -82,10 +85,14 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
-        self.randomization = Randomization(self._parameters(), ranges or {}, self.num_envs, self.rng, optional)
+        self.randomization = Randomization(
+            self._parameters(), ranges or {}, self.num_envs, self._randomization_rng, optional
+        )
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
         self.child("rng", self.rng)
+        self.child("noise_rng", self._noise_rng)
+        self.child("randomization_rng", self._randomization_rng)
         self.child("randomization", self.randomization)
         self.child("log", self._log)
         self._ready = False
@@ -94,6 +101,7 @@ class VecEnv(Buffers, Env):
         self._all = torch.arange(self.num_envs)
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
+        self._seed(seed)
 
     steps: Tensor
 
@@ -119,8 +127,8 @@ class VecEnv(Buffers, Env):
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
             neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
-            self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self.rng)
-            self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.observation_sets.items()}
+            self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
+            self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
             self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral)
             self.child(f"observation.{g}", self._pipelines[g])
             for name, clean in self._sets[g].items():
@@ -144,7 +152,6 @@ class VecEnv(Buffers, Env):
         state = self.task.state()
         if state is not None:
             self.state_size = state.shape[1]
-        self.rng.counter.zero_()  # so that make(seed=s) and reset(seed=s) begin with the same numbers
 
     def _parameters(self) -> dict[str, Parameter]:
         down = self.world.params.nominal("gravity").norm()
@@ -185,9 +192,7 @@ class VecEnv(Buffers, Env):
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if seed is not None:
-            self.rng.seed(seed)
-            self.world.seed(seed)
-            self.randomization.drawn.zero_()
+            self._seed(seed)
         self._begin(self._all)
         self._terms = self.task.observe()
         if self._record is not None:
@@ -196,10 +201,19 @@ class VecEnv(Buffers, Env):
         self._push_sets(self._all)
         return {g: p.restart(self._all, self._terms[g]) for g, p in self._pipelines.items()}, {}
 
+    def _seed(self, seed: int) -> None:
+        for streams in self._streams:
+            streams.seed(seed)
+        self.world.seed(seed)
+        self.randomization.drawn.zero_()
+
     def _begin(self, ids: Tensor) -> None:
+        self.rng.begin_episode(ids)
         self.world.reset(ids)
         self.steps[ids] = 0
         self.randomization.draw(ids)
+        if any(p.draws for p in self._pipelines.values()):
+            self._noise_rng.begin_episode(ids)
         self.task.reset(ids)
         for d in self._delays.values():
             d.reset(ids)

@@ -91,7 +91,7 @@ class Randomization(Buffers):
         parameters: what the environment lets change.
         ranges: what is drawn. A name that the environment lacks is an error.
         num_envs: N.
-        rng: the worlds' random streams.
+        rng: random streams of the worlds for randomization alone.
         optional: names that are left out where the environment lacks them: presets serve many robots.
 
     Attributes:
@@ -128,11 +128,19 @@ class Randomization(Buffers):
         self.buffer("drawn", num_envs, dtype=torch.bool)
 
     def draw(self, ids: Tensor) -> None:
-        """New values for worlds that begin an episode."""
+        """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""
+        if not self.ranges:
+            return
+        self.rng.begin_episode(ids)
+        shares = self.rng.named(ids, self.names)
+        new = ~self.drawn[ids]
         for column, (name, r) in enumerate(self.ranges.items()):
-            chosen = ids if r.on == "reset" else ids[~self.drawn[ids]]
+            if r.on == "reset":
+                chosen, share = ids, shares[:, column]
+            else:
+                chosen, share = ids[new], shares[new, column]
             if len(chosen):
-                values = self.rng(chosen).uniform(r.low, r.high)
+                values = r.low + (r.high - r.low) * share
                 self.values[chosen, column] = values
                 self.parameters[name].write(chosen, values)
         self.drawn[ids] = True

@@ -73,7 +73,7 @@ class VisualRandomization(Buffers):
     A task makes one in `setup` and names it as a child, so that a resumed run sees the same pictures, and adds its
     `parameters` to its own::
 
-        self.visual = VisualRandomization([self.wrist, self.overview], self.rng)
+        self.visual = VisualRandomization([self.wrist, self.overview], self.randomization_rng)
         self.child("visual", self.visual)
 
     Args:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _OFF = ("disable", "disabled", "off", "false", "0")
 _PROBE_TIMEOUT = 60.0  # s
+_SOFTWARE_DRIVERS = ("llvmpipe", "softpipe", "swrast", "software rasterizer")
+"""Names of OpenGL drivers that draw on the CPU. Multisampling doubles the time of a picture there, so it is off."""
 _PROBE = """
 import mujoco
 from mujoco.rendering.classic import gl_context
@@ -92,16 +94,16 @@ def _candidates() -> Sequence[str]:
 
 
 def describe() -> str:
-    """One sentence for `rookery doctor`: which back end draws films here, and what to install when there is none."""
+    """One sentence for `rookery doctor`: which back end draws videos here, and what to install when there is none."""
     backend = probe()
     if backend is not None:
         return f"OpenGL: {backend.name} on {backend.device}."
     asked = os.environ.get("MUJOCO_GL", "")
     if asked.lower().strip() in _OFF and asked:
-        return f"OpenGL: switched off by MUJOCO_GL={asked}; films are drawn by PyBullet's software renderer."
+        return f"OpenGL: switched off by MUJOCO_GL={asked}; videos are drawn by PyBullet's software renderer."
     only = f" (MUJOCO_GL={asked} allows no other than that one)" if asked else ""
     return (
-        f"OpenGL: none works{only}; films are drawn by PyBullet's software renderer, plainer and slower. On Debian or "
+        f"OpenGL: none works{only}; videos are drawn by PyBullet's software renderer, plainer and slower. On Debian or "
         "Ubuntu `apt-get install libegl1 libgl1 libgl1-mesa-dri` or `apt-get install libosmesa6` puts that right."
     )
 
@@ -131,9 +133,12 @@ class OpenGLPainter:
 
         self._mj = mujoco
         name = find_backend()
-        if name is None:
+        backend = probe()
+        if name is None or backend is None:
             raise RookeryError(describe())
         self.name = name
+        if any(driver in backend.device.lower() for driver in _SOFTWARE_DRIVERS):
+            model.vis.quality.offsamples = 0
         self._context = _make_context(name, width, height)
         self._draw = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         mujoco.mjr_resizeOffscreen(width, height, self._draw)

@@ -1,4 +1,4 @@
-"""Films: a policy in an environment to MP4 or GIF at its real pace, and contact sheets of films."""
+"""Videos of a policy in an environment, MP4 or GIF in real time, and contact sheets of videos."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PANEL = (16, 22, 30, 165)
 
 
 @dataclass(frozen=True)
-class Film:
-    """What `film` made: the file, its length in frames and in s, what drew it, and how many episodes ended in it."""
+class Video:
+    """What `record_video` made: the file, its length in frames and in s, what drew it, and how many episodes ended in it."""
 
     path: Path
     frames: int
@@ -36,7 +36,7 @@ class Film:
     episodes: int
 
 
-def film(
+def record_video(
     env: Env,
     act: Act,
     path: str | os.PathLike[str],
@@ -51,20 +51,17 @@ def film(
     overlay: bool = True,
     seed: int | None = None,
     backend: str = "auto",
-    progress: Callable[[int, float], None] | None = None,
-) -> Film:
-    """Reset `env`, let `act` control it for `seconds` of its own time, and write what happens in one of its worlds.
-
-    One second of film is one second of simulation: frame k shows the state at k / fps s.
+    progress: Callable[[int, float], None] = lambda frame, share: None,
+) -> Video:
+    """Record one world of `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
 
     Args:
         env: the environment; it is reset with `seed`.
         act: from observations to actions, as `env.step` takes them.
-        path: the film, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
-        seconds: simulated time to film.
+        path: the video, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
+        seconds: simulated time to record.
         fps: frames a second.
-        width: pixels, even.
-        height: pixels, even.
+        width, height: pixels, even.
         camera: "chase", "fixed", a camera of the scene, or (eye, target) in m, see `Renderer`; None is the task's own.
         world: which of the env's worlds.
         trail: draw the paths of all free bodies with actuators.
@@ -74,40 +71,34 @@ def film(
         progress: called before every frame with the frames finished and their share of all.
 
     Raises:
-        RookeryError: unknown suffix or camera, sizes that cannot be, a place that cannot be written, no renderer.
+        RookeryError: unknown suffix or camera, impossible sizes, a path that cannot be written, no renderer.
     """
     path = _check(path, seconds, fps, width, height)
-    if not 0 <= world < env.num_envs:
-        raise RookeryError(f"there is no world {world} to film: this environment has 0 to {env.num_envs - 1}.")
-    model = env.visual_model(world)
-    camera = env.camera if camera is None else camera
+    model = env.visual_model(_checked_world(world, env))
+    view = env.camera if camera is None else camera
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
-    total = max(1, round(seconds * fps))
-    renderer = Renderer(model, width=width, height=height, camera=camera, trails=trails, backend=backend)
+    renderer = Renderer(model, width=width, height=height, camera=view, trails=trails, backend=backend)
     with renderer, _writer(path, fps, width, height) as write:
-        story = _Story(str(env.task_id), world)
+        text = _Overlay(env.task_id, world)
+        total = max(1, round(seconds * fps))
         observation, _ = env.reset(seed)
         steps = 0
         for k in range(total):
-            if progress is not None:
-                progress(k, k / total)
+            progress(k, k / total)
             # Half a step of grace: 1 / fps and control_dt are not exact in binary.
             while (steps + 0.5) * env.control_dt < k / fps:
-                observation, _, _, _, info = env.step(act(observation))
                 steps += 1
-                if story.note(info):
+                observation, _, _, _, info = env.step(act(observation))
+                if text.note(info):
                     renderer.cut()
-            data = env.mj_data(world)
-            picture = renderer.render(data, env.markers(world))
-            if overlay:
-                metrics = env.metrics() if steps else {}
-                picture = _annotate(picture, story.lines(steps * env.control_dt, metrics))
-            write(picture)
-        return Film(path, total, total / fps, renderer.backend, story.episodes)
+            picture = renderer.render(env.mj_data(world), env.markers(world))
+            lines = text.lines(steps * env.control_dt, env.metrics() if steps else {}) if overlay else []
+            write(_annotate(picture, lines))
+        return Video(path, total, total / fps, renderer.backend, text.episodes)
 
 
-class _Story:
-    """What the overlay tells of one world."""
+class _Overlay:
+    """The lines of text over the picture of one world."""
 
     def __init__(self, task_id: str, world: int) -> None:
         self.task_id = task_id
@@ -138,7 +129,7 @@ class _Story:
 
 
 def contact_sheet(
-    film: str | os.PathLike[str] | Sequence[Picture],
+    video: str | os.PathLike[str] | Sequence[Picture],
     path: str | os.PathLike[str],
     *,
     columns: int = 4,
@@ -146,27 +137,27 @@ def contact_sheet(
     width: int = 320,
     fps: float = 30.0,
 ) -> Path:
-    """Write columns x rows pictures, evenly spread over a film, as one PNG with the time in each.
+    """Write columns x rows pictures, evenly spread over a video, as one PNG with the time in each.
 
     Args:
-        film: a film file, or its frames [H, W, 3] uint8.
+        video: a video file, or its frames [H, W, 3] uint8.
         path: the PNG.
         columns: pictures side by side.
         rows: pictures above each other.
         width: pixels of one picture.
-        fps: frames a second of `film` where it is given as frames.
+        fps: frames a second of `record_video` where it is given as frames.
 
     Raises:
-        RookeryError: the film cannot be read or has no frames, or the PNG cannot be written.
+        RookeryError: the video cannot be read or has no frames, or the PNG cannot be written.
     """
     if columns < 1 or rows < 1 or width < 16:
         raise RookeryError(f"a contact sheet needs columns, rows >= 1 and width >= 16, got {columns}, {rows}, {width}.")
     path = Path(path)
     if path.suffix.lower() != ".png":
         raise RookeryError(f"a contact sheet is a .png file, got {path.name!r}.")
-    frames, fps = _read(film) if isinstance(film, str | os.PathLike) else (list(film), fps)
+    frames, fps = _read(video) if isinstance(video, str | os.PathLike) else (list(video), fps)
     if not frames:
-        raise RookeryError("the film has no frames, so there is nothing to put on a contact sheet.")
+        raise RookeryError("the video has no frames, so there is nothing to put on a contact sheet.")
     height = round(width * frames[0].shape[0] / frames[0].shape[1])
     gap = 4
     sheet = Image.new("RGB", (columns * (width + gap) + gap, rows * (height + gap) + gap), (245, 246, 248))
@@ -182,6 +173,8 @@ def contact_sheet(
 
 def _annotate(picture: Picture, lines: Sequence[str], corner: str = "top") -> Picture:
     """Write lines on a translucent panel in the left corner, as large as leaves the panel inside the picture."""
+    if not lines:
+        return picture
     base = Image.fromarray(picture).convert("RGBA")
     layer = Image.new("RGBA", base.size)
     draw = ImageDraw.Draw(layer)
@@ -202,12 +195,18 @@ def _annotate(picture: Picture, lines: Sequence[str], corner: str = "top") -> Pi
     return np.asarray(Image.alpha_composite(base, layer).convert("RGB"))
 
 
+def _checked_world(world: int, env: Env) -> int:
+    if not 0 <= world < env.num_envs:
+        raise RookeryError(f"there is no world {world} to record: this environment has 0 to {env.num_envs - 1}.")
+    return world
+
+
 def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, height: int) -> Path:
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
-        raise RookeryError(f"a film is a {' or '.join(_SUFFIXES)} file, got {path.name!r}.")
+        raise RookeryError(f"a video is a {' or '.join(_SUFFIXES)} file, got {path.name!r}.")
     if not (0 < seconds < float("inf")) or fps < 1:
-        raise RookeryError(f"a film needs a positive length and fps >= 1, got {seconds} s at {fps} fps.")
+        raise RookeryError(f"a video needs a positive length and fps >= 1, got {seconds} s at {fps} fps.")
     if width % 2 or height % 2:
         raise RookeryError(f"the video format needs an even width and height, got {width} x {height}.")
     return path
@@ -280,21 +279,21 @@ def _encoder(path: Path, fps: int, width: int, height: int) -> Any:
         )
         ffmpeg.send(None)
     except RuntimeError as e:
-        raise RookeryError(f"no film can be encoded: {e}; `pip install imageio-ffmpeg` brings the encoder.") from e
+        raise RookeryError(f"no video can be encoded: {e}; `pip install imageio-ffmpeg` brings the encoder.") from e
     return ffmpeg
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[list[Picture], float]:
-    """All frames [H, W, 3] of a film file, and its frames a second."""
+    """All frames [H, W, 3] of a video file, and its frames a second."""
     import imageio_ffmpeg
 
     if not Path(path).is_file():
-        raise RookeryError(f"there is no film {os.fspath(path)!r}.")
+        raise RookeryError(f"there is no video {os.fspath(path)!r}.")
     try:
         reader = imageio_ffmpeg.read_frames(str(path))
         meta = next(reader)
         width, height = meta["size"]
         frames = [np.frombuffer(raw, np.uint8).reshape(height, width, 3) for raw in reader]
     except (RuntimeError, OSError, StopIteration, ValueError, KeyError) as e:
-        raise RookeryError(f"{os.fspath(path)!r} cannot be read as a film: {e}.") from e
+        raise RookeryError(f"{os.fspath(path)!r} cannot be read as a video: {e}.") from e
     return frames, float(meta["fps"])

@@ -1,7 +1,7 @@
 """Cameras on robots, batched: depth, colour or classes of what N worlds' cameras see, on any engine.
 
 The pictures are cast on the CPU from the collision shapes of the scene (see raycast), without OpenGL, which takes tens of
-milliseconds a picture where there is no GPU. Films are not made with them: for those there is `rookery.sim.rendering.renderer`.
+milliseconds a picture where there is no GPU. Videos are drawn by `rookery.sim.rendering.renderer`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import matrix
 from rookery.sim.sensors import raycast
-from rookery.sim.sensors.camera_looks import Look
+from rookery.sim.sensors.appearance import Look
 from rookery.sim.sensors.camera_shapes import Frames
 from rookery.sim.sensors.shading import PLANE
 from rookery.sim.world import Ids, World
@@ -32,7 +32,7 @@ CLASSES = ("nothing", "ground", "drone", "ball", "gate", "net", "target", "obsta
 KINDS = {"depth": raycast.DEPTH, "segmentation": raycast.SEGMENTATION, "rgb": raycast.RGB}
 
 PAINT = {"drone": (0.13, 0.15, 0.20), "net": (0.92, 0.92, 0.92), "target": (0.10, 0.80, 0.25)}
-"""Colours of shapes that the scene has half transparent, as it does with colliders that films do not show."""
+"""Colours of shapes that the scene has half transparent, as it does with colliders that videos do not show."""
 
 WORK = 10_000
 """Pixels that are worth a thread: fewer are done before it has woken up."""
@@ -56,7 +56,7 @@ class Cameras:
     Seen are the geoms of the scene as it is simulated, without those that only look: planes (from their front, with a
     chequer of half-metre tiles in `rgb`), spheres, capsules, cylinders, boxes and ellipsoids; meshes as their convex hulls,
     with which they collide. Half transparent geoms are drawn as solid, and those with alpha 0 not at all. A camera does not
-    see what is rigidly fixed to the body it is mounted on. What films mark (targets, trails) is no geom: see `spheres`.
+    see what is rigidly fixed to the body it is mounted on. What videos mark (targets, trails) is no geom: see `spheres`.
 
     Args:
         world: engine with the scene; its poses are read at every `read`. Make cameras in a task's `setup`: engines that derive

@@ -24,7 +24,7 @@ from rookery.sim.errors import RookeryError
 
 SCAN_X: tuple[float, ...] = tuple(round(-0.8 + 0.1 * i, 1) for i in range(17))
 SCAN_Y: tuple[float, ...] = tuple(round(-0.5 + 0.1 * i, 1) for i in range(11))
-"""m, in the robot's heading frame: the 187 points of legged_gym and of MLM's critic (facts 1.1)."""
+"""m, in the robot's heading frame: the 187 points of legged_gym and of MLM's critic (arXiv 2508.10538)."""
 
 
 class Ground:

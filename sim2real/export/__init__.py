@@ -1,1 +1,1 @@
-"""The export bundle: ONNX, C99, contract and golden vectors, and the check that proves them against each other."""
+"""The export bundle: ONNX, C99, contract and golden vectors, and the check that compares them."""

@@ -1,4 +1,4 @@
-"""The bundle: a folder with everything somebody needs to fly a policy, and to prove that their copy of it is right.
+"""The bundle: a folder with everything that is needed to run a policy without Rookery, and to check the copy.
 
     policy.onnx  policy.c  policy.h  contract.json  golden.npz
 

@@ -2,8 +2,8 @@
 
 The code needs `<math.h>` and nothing else: no malloc, no stdio, no variable-length arrays, no writable static data. All
 scratch is on the caller's stack, so that any number of tasks may call it at once. Weights are `const float` and stay in
-flash. The header tells a firmware author what every number is, and two table-driven functions do the scaling, so that
-nobody copies a scale by hand.
+flash. The header documents every input and output for firmware authors, and two table-driven functions do the scaling,
+so that no scale is copied by hand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         group: agent group.
         arrays: from `policy_arrays`.
         prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
-            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_given``.
+            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_known``.
         header: file name of the header.
 
     Raises:
@@ -202,7 +202,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
             tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
     return "\n".join(
         [
-            f'/* Written by Rookery; {header} says what it is. */\n#include <math.h>\n\n#include "{header}"\n',
+            f'/* Written by Rookery; {header} documents it. */\n#include <math.h>\n\n#include "{header}"\n',
             *(_const(name, values) for name, values in tables),
             _HELPERS,
             _ACTIVATION[network.activation] if network.hidden or network.estimator else "",

@@ -22,7 +22,7 @@ from rookery.sim2real.compatibility import differences
 from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.native import NativePolicy, read_header
-from rookery.sim2real.export.onnx import CONTRACT_KEY, GIVEN, GROUP_KEY, INPUT, OUTPUT
+from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, KNOWN, OUTPUT
 
 Array = NDArray[np.float32]
 AGAIN = "export the bundle again with `rookery export RUN --out DIR`"
@@ -33,11 +33,11 @@ LEAST = 1000
 @dataclass(frozen=True)
 class Golden:
     """Observations [n, O] and the torch policy's actions [n, D], float32; with a state estimator the known targets
-    [n, M], as `given`."""
+    [n, M], as `known`."""
 
     observations: Array
     actions: Array
-    given: Array | None = None
+    known: Array | None = None
 
 
 def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float]:
@@ -61,9 +61,9 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float
     for group, files in bundle_files(contract).items():
         session = _open_onnx(folder / files["onnx"], contract, group)
         golden = read_golden(folder / files["golden"], contract, group)
-        told = read_given(folder / files["golden"], contract, group, golden)
-        onnx_error = max(_check_onnx(session, g, tolerance, folder / files["onnx"]) for g in (golden, *told))
-        c_error = _check_c(folder, files, contract, group, (golden, *told), tolerance)
+        known = read_known(folder / files["golden"], contract, group, golden)
+        onnx_error = max(_check_onnx(session, g, tolerance, folder / files["onnx"]) for g in (golden, *known))
+        c_error = _check_c(folder, files, contract, group, (golden, *known), tolerance)
         result["onnx_max_error"] = max(result["onnx_max_error"], onnx_error)
         result["c_max_error"] = max(result["c_max_error"], c_error)
         result["observations"] += len(golden.observations)
@@ -111,7 +111,7 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     return golden
 
 
-def read_given(path: Path, contract: Contract, group: str, golden: Golden) -> list[Golden]:
+def read_known(path: Path, contract: Contract, group: str, golden: Golden) -> list[Golden]:
     """The golden vectors of a policy with a state estimator where some targets are known; none of one without.
 
     Raises:
@@ -122,14 +122,14 @@ def read_given(path: Path, contract: Contract, group: str, golden: Golden) -> li
         return []
     try:
         with np.load(path, allow_pickle=False) as stored:
-            told = Golden(golden.observations, stored["given_actions"], stored["given"])
+            known = Golden(golden.observations, stored["known_actions"], stored["known_targets"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
-    assert told.given is not None
+    assert known.known is not None
     wanted = (golden.actions.shape, (len(golden.observations), targets))
-    if (told.actions.shape, told.given.shape) != wanted or told.given.dtype != np.float32:
-        raise RookeryError(f"{path} must hold float32 arrays of {wanted} for given targets: {AGAIN}.")
-    return [told]
+    if (known.actions.shape, known.known.shape) != wanted or known.known.dtype != np.float32:
+        raise RookeryError(f"{path} must hold float32 arrays of {wanted} for known targets: {AGAIN}.")
+    return [known]
 
 
 def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> float:
@@ -184,8 +184,8 @@ def _open_onnx(path: Path, contract: Contract, group: str) -> Any:
 def _check_onnx(session: Any, golden: Golden, tolerance: float, path: Path) -> float:
     """The largest difference of ONNX Runtime's answers."""
     feeds = [{INPUT: row[None]} for row in golden.observations]
-    if golden.given is not None:
-        feeds = [feed | {GIVEN: row[None]} for feed, row in zip(feeds, golden.given, strict=True)]
+    if golden.known is not None:
+        feeds = [feed | {KNOWN: row[None]} for feed, row in zip(feeds, golden.known, strict=True)]
     answer = np.concatenate([session.run([OUTPUT], feed)[0] for feed in feeds])
     return compare(answer, golden, tolerance, path)
 
@@ -223,7 +223,7 @@ def _check_c(
         worst = 0.0
         for g in golden:
             obs = g.observations
-            answer = native.policy(obs) if g.given is None else native.policy_given(obs, g.given)
+            answer = native.policy(obs) if g.known is None else native.policy_known(obs, g.known)
             worst = max(worst, compare(answer, g, tolerance, source))
         _check_scaling(native, contract.groups[group], source)
     return worst
@@ -245,7 +245,7 @@ def _check_scaling(native: NativePolicy, group: ContractGroup, source: Path) -> 
     span = np.maximum(np.abs(low), np.abs(high))
     same = np.allclose(native.observe(raw), seen, rtol=1e-5, atol=0.0)
     if not (same and (np.abs(native.command(action) - command) <= 1e-5 * span).all()):
-        raise RookeryError(f"{source} scales observations or actions otherwise than the contract says: {AGAIN}.")
+        raise RookeryError(f"{source} scales observations or actions otherwise than the contract: {AGAIN}.")
     history = group.spec.history
     if history > 1 and not np.array_equal(native.remember(raw), raw[-history:].ravel()):
-        raise RookeryError(f"{source} stacks frames otherwise than the contract says: {AGAIN}.")
+        raise RookeryError(f"{source} stacks frames otherwise than the contract: {AGAIN}.")

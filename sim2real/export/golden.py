@@ -40,7 +40,7 @@ def golden_observations(mean: Array, std: Array, obs_clip: float, seed: int = 0)
 def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> None:
     """Write `observations` [n, O], `actions` [n, D] (torch, float32, CPU) and the contract's `fingerprint` as .npz.
 
-    With a state estimator also `given` [n, M], half of it NaN, and `given_actions` [n, D], the answers where that is told.
+    With a state estimator also `known_targets` [n, M], half of it NaN, and `known_actions` [n, D], the actions for these.
     """
     import torch
 
@@ -53,7 +53,7 @@ def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> No
             rng = np.random.default_rng(seed)
             shape = (len(observations), plain.targets)
             z = np.where(rng.random(shape) < 0.5, np.nan, 2.0 * rng.standard_normal(shape))
-            given = (z * plain.target_std.double().numpy() + plain.target_mean.numpy()).astype(np.float32)
-            told = plain(torch.from_numpy(observations), torch.from_numpy(given)).numpy()
-            arrays |= {"given": given, "given_actions": told}
+            known = (z * plain.target_std.double().numpy() + plain.target_mean.numpy()).astype(np.float32)
+            actions_known = plain(torch.from_numpy(observations), torch.from_numpy(known)).numpy()
+            arrays |= {"known_targets": known, "known_actions": actions_known}
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)

@@ -22,7 +22,7 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
 
 @dataclass(frozen=True)
 class Header:
-    """What a policy's header says about itself; `frame` is the observation's length where it has no history."""
+    """Sizes and names from a policy's header; `frame` is the observation's length where it has no history."""
 
     prefix: str
     observations: int
@@ -89,7 +89,7 @@ class NativePolicy:
 
     Args:
         source: `policy.c`, with its header beside it.
-        header: what that header says.
+        header: as `read_header` gives it.
         build: folder for the shared object.
     """
 
@@ -101,23 +101,23 @@ class NativePolicy:
         self.frame = header.frame
         self.targets = header.targets
         names = ["policy", "observe", "command"]
-        names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_given"] * (self.targets > 0)
+        names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_known"] * (self.targets > 0)
         try:
             loaded = ctypes.CDLL(str(library))
             self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load what {source} compiled to ({e}): export the bundle again.") from e
         for name, call in self._calls.items():
-            call.argtypes = [ctypes.c_void_p] * (3 if name == "policy_given" else 2)
+            call.argtypes = [ctypes.c_void_p] * (3 if name == "policy_known" else 2)
             call.restype = None
 
     def policy(self, obs: Array) -> Array:
         """Actions [n, D] for observations [n, O]."""
         return self._rows("policy", obs, self.actions)
 
-    def policy_given(self, obs: Array, given: Array) -> Array:
+    def policy_known(self, obs: Array, known: Array) -> Array:
         """Actions [n, D] for observations [n, O] and targets [n, M], NaN where they must be predicted."""
-        return self._rows("policy_given", obs, self.actions, given)
+        return self._rows("policy_known", obs, self.actions, known)
 
     def predict(self, obs: Array) -> Array:
         """Predicted targets [n, M] for observations [n, O]."""
@@ -140,10 +140,10 @@ class NativePolicy:
         return self._rows("command", action, self.actions)
 
     def _rows(self, name: str, inputs: Array, width: int, *more: Array) -> Array:
-        given = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]
+        arrays = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]
         out = np.empty((len(inputs), width), np.float32)
         call = self._calls[name]
-        places = [(x.ctypes.data, x.strides[0]) for x in (*given, out)]
+        places = [(x.ctypes.data, x.strides[0]) for x in (*arrays, out)]
         for i in range(len(inputs)):
             call(*(start + i * stride for start, stride in places))
         return out

@@ -1,7 +1,7 @@
-"""One ONNX file a policy: float32, batch 1, normaliser inside, weights inside, the contract in its metadata.
+"""One ONNX file per policy: float32, batch 1, with normaliser, weights and squash; the contract is in its metadata.
 
-A policy with a state estimator has a second input, "given" [1, M], which may be left out: an initializer holds its default, NaN
-for every target, which means that all are predicted. A number in it stands in for the prediction.
+A policy with a state estimator has a second, optional input, "known_targets" [1, M]. Its default is NaN for every target:
+all are predicted. A number replaces the prediction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 INPUT = "obs"
 OUTPUT = "action"
-GIVEN = "given"
+KNOWN = "known_targets"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
 
@@ -40,7 +40,7 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     inputs = {INPUT: torch.zeros(1, plain.observation_size)}
     if plain.targets:
-        inputs[GIVEN] = torch.full((1, plain.targets), torch.nan)
+        inputs[KNOWN] = torch.full((1, plain.targets), torch.nan)
     # The exporter reports its own progress and the optional operators it did not find; neither is the user's business.
     log = logging.getLogger("torch.onnx")
     level = log.level
@@ -64,7 +64,7 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     _strip_traces(model)
     if plain.targets:
         nothing = np.full((1, plain.targets), np.nan, np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(nothing, GIVEN))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(nothing, KNOWN))
     onnx.helper.set_model_props(model, {CONTRACT_KEY: contract.dumps(), GROUP_KEY: group})
     model.doc_string = f"{contract.task_id}, group {group}, exported by Rookery {contract.rookery_version}"
     onnx.checker.check_model(model, full_check=True)

@@ -1,7 +1,7 @@
 """The forward pass in C, stage by stage, and what a history of observations or a state estimator adds to it (see export/c.py).
 
 obs --normalize--> z --------------------------------------> act --> action         plain
-obs --normalize--> z --predict--> targets, or the given ones --+
+obs --normalize--> z --predict--> targets, or known values ----+
                    +--> the newest frames of z ----------------+--> act --> action  with a state estimator
 """
 
@@ -76,8 +76,8 @@ void {prefix}_remember(const float frame[{self.frame}], float obs[{self.inputs}]
 /* The state estimator's predictions of the targets above. */
 void {prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}]);
 
-/* The network where some targets are known: given[i] stands in for a prediction unless it is NaN. */
-void {prefix}_policy_given(const float obs[{self.inputs}], const float given[{self.targets}], \
+/* The network where some targets are known: known[i] replaces a prediction unless it is NaN. */
+void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{self.targets}], \
 float action[{self.outputs}]);
 """
         return out
@@ -147,23 +147,23 @@ void {prefix}_policy(const float obs[{n}], float action[{m}])
 }}"""
 
 _ESTIMATOR = """
-void {prefix}_policy_given(const float obs[{n}], const float given[{t}], float action[{m}])
+void {prefix}_policy_known(const float obs[{n}], const float known[{t}], float action[{m}])
 {{
     float z[{n}];
-    float seen[{x}];
+    float input[{x}];
     int i;
 
     normalize(obs, z);
     for (i = 0; i < {k}; i++) {{
-        seen[i] = z[{first} + i];
+        input[i] = z[{first} + i];
     }}
-    predict(z, &seen[{k}]);
+    predict(z, &input[{k}]);
     for (i = 0; i < {t}; i++) {{
-        if (!isnan(given[i])) {{
-            seen[{k} + i] = clamp((given[i] - target_mean[i]) / target_std[i], {clip});
+        if (!isnan(known[i])) {{
+            input[{k} + i] = clamp((known[i] - target_mean[i]) / target_std[i], {clip});
         }}
     }}
-    act(seen, action);
+    act(input, action);
     for (i = 0; i < {m}; i++) {{
         action[i] = {squash};
     }}
@@ -173,7 +173,7 @@ void {prefix}_policy(const float obs[{n}], float action[{m}])
 {{
     static const float nothing[{t}] = {{{nothing}}};
 
-    {prefix}_policy_given(obs, nothing, action);
+    {prefix}_policy_known(obs, nothing, action);
 }}
 
 void {prefix}_predict(const float obs[{n}], float targets[{t}])

@@ -28,6 +28,7 @@ from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 _UP = torch.tensor([0.0, 0.0, 1.0])
 GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
+TOUCHING_M = 1e-4  # m: engines push overlapping bodies apart to where they just touch, up to rounding
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
 
 
@@ -195,13 +196,13 @@ class DroneTask(Task):
 
         Args:
             out_of_bounds: [N, A] bool, drones that have left where they may be.
-            collision: [N, A] bool, drones that have touched another; by default those whose bodies overlap now.
+            collision: [N, A] bool, drones that have touched another; by default those whose bodies touch now.
         """
         pos = self.drones.bodies.pos
         ground = pos[..., 2] < self.drone.body_height
         torch.logical_or(ground, out_of_bounds, out=self.crashed)
         if collision is None and self.cfg.num_drones > 1:
-            near = torch.cdist(pos, pos) < 2 * self.drone.body_radius
+            near = torch.cdist(pos, pos) < 2 * self.drone.body_radius + TOUCHING_M
             near.diagonal(dim1=1, dim2=2).fill_(False)
             collision = near.any(-1)
         if collision is not None:
@@ -228,6 +229,7 @@ class DroneTask(Task):
     def cascade_controller(self) -> CascadeController:
         """A new PID cascade for these drones; its memory is cleared when their episodes begin."""
         controller = CascadeController(self.drones, self.cfg.control_dt)
+        self.child(f"controller_{len(self._controllers)}", controller)
         self._controllers.append(controller)
         return controller
 

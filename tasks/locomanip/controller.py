@@ -10,6 +10,7 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import Kinematics, pose_error
 from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
 from rookery.robots.quadrupeds.go2 import TRUNK_NAME, Go2
+from rookery.sim.buffers import Buffers
 from rookery.sim.rotations import from_axis_angle, multiply, rotation_error
 
 SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
@@ -31,7 +32,7 @@ sways would shake the robot off its feet, also while it stands: at 0.1 s trunk a
 Pose = tuple[Tensor, Tensor]
 
 
-class WholeBodyController:
+class WholeBodyController(Buffers):
     """Targets for all joints of N robots.
 
     The arm's servos are soft: the torque that its weight needs, over the servo's stiffness, is added to the joint angles
@@ -45,7 +46,13 @@ class WholeBodyController:
         dt: s, control step.
     """
 
+    wanted: Tensor
+    sag: Tensor
+    sway: Tensor
+    sway_rotation: Tensor
+
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
+        super().__init__()
         assert robot.arm is not None
         self.robot = robot
         self.tool = tool
@@ -54,16 +61,18 @@ class WholeBodyController:
         self.legs_view = _Leaning(robot)
         self.trot.robot = self.legs_view  # type: ignore[assignment]  # it reads `velocity` and `up` alone
         self.trot.GAIN = FOOTING
-        self.wanted = robot.pos[:, 12:].clone()
-        self.sag = torch.zeros_like(robot.pos[:, 12:])
+        worlds = len(robot.pos)
+        self.buffer("wanted", worlds, 6)
+        self.buffer("sag", worlds, 6)
+        self.buffer("sway", worlds, 3)
+        self.buffer("sway_rotation", worlds, 3)
+        self.wanted.copy_(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
         self._data = mujoco.MjData(self._arm)
         self._kp = torch.tensor(robot.arm.kp)
         self._mount = torch.tensor(robot.arm.mount)
         carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
         self._share = float(self._arm.body_mass.sum()) / carried
-        self.sway = torch.zeros(len(self.wanted), 3)
-        self.sway_rotation = torch.zeros(len(self.wanted), 3)
 
     def restart(self, begins: Tensor) -> None:
         """Forget the past where an episode begins, [N] bool."""

@@ -233,6 +233,7 @@ class LocoManipulation(Reach):
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot and inverse kinematics, see controller.WholeBodyController."""
         controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("controller", controller)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             controller.restart(self.goals.clock == 0)

@@ -275,6 +275,7 @@ class Reach(LeggedTask):
         from rookery.tasks.locomanip.controller import WholeBodyController
 
         controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("controller", controller)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -143,7 +143,7 @@ class MetaWorldTask(ArmTask):
         self._observed = self._views()
         self._pictures = None
         if self.cfg.obs != "state":
-            self._pictures = Pictures(world, self.cfg, self.rng)
+            self._pictures = Pictures(world, self.cfg, self.randomization_rng)
             self.child("visual", self._pictures.visual)
             self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
-from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.swarm import kernels
 
 
@@ -96,7 +96,7 @@ class Flock(DroneTask):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         """As in DroneTask, but no drones pass through each other between two control steps. Follows `track_gaps`."""
-        super().detect_crashes(out_of_bounds, self.gap < self.diameter if collision is None else collision)
+        super().detect_crashes(out_of_bounds, self.gap < self.diameter + TOUCHING_M if collision is None else collision)
 
     def common_rewards(self) -> dict[str, Tensor]:
         """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0."""

@@ -193,7 +193,7 @@ class VolleyTask(Task):
         if self.has_ball:
             x, y, z = self.anchors[0]
             scene.add(ball, "ball", pos=(x, y, z + c.ball_above_m))
-            scene.watch("ball/ball", self.touched)
+            scene.add_contact_sensor("ball/ball", self.touched)
         return scene
 
     @property
@@ -232,7 +232,7 @@ class VolleyTask(Task):
             self.child("log", self.log)
         else:
             self.ball = self.world.bodies(["ball/base"])
-            self.touches = self.world.touches("ball/ball", self.touched)
+            self.touches = self.world.contact_sensor("ball/ball", self.touched)
             self._when = torch.full((n, len(self.touched)), math.inf)
             self.referee = Referee(n, self.rules(), self.sides, self.cfg.control_dt, self.cfg.dt)
             self.child("referee", self.referee)

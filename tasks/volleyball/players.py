@@ -56,7 +56,7 @@ HEIGHTS = 5  # of contact that are tried, within the spread
 CHANGE = 1.0  # pain per metre of another height than the one flown to: plans that flutter are met late
 
 
-class Goals:
+class Goals(Buffers):
     """What each drone is to do, all [N, A] and to be written by the plays.
 
     Attributes:
@@ -69,15 +69,25 @@ class Goals:
         drift: [N, A, 2] m/s, the drone's horizontal velocity when it plays the ball, about.
     """
 
+    strike: Tensor
+    home: Tensor
+    target: Tensor
+    contact: Tensor
+    spread: Tensor
+    apex: Tensor
+    flight: Tensor
+    drift: Tensor
+
     def __init__(self, n: int, a: int) -> None:
-        self.strike = torch.zeros(n, a, dtype=torch.bool)
-        self.home = torch.zeros(n, a, 3)
-        self.target = torch.zeros(n, a, 3)
-        self.contact = torch.zeros(n, a)
-        self.spread = torch.zeros(n, a)
-        self.apex = torch.zeros(n, a)
-        self.flight = torch.zeros(n, a)
-        self.drift = torch.zeros(n, a, 2)
+        super().__init__()
+        self.buffer("strike", n, a, dtype=torch.bool)
+        self.buffer("home", n, a, 3)
+        self.buffer("target", n, a, 3)
+        self.buffer("contact", n, a)
+        self.buffer("spread", n, a)
+        self.buffer("apex", n, a)
+        self.buffer("flight", n, a)
+        self.buffer("drift", n, a, 2)
 
 
 class Players(Buffers):
@@ -121,6 +131,7 @@ class Players(Buffers):
         self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or Limits())
         self.goals = Goals(n, a)
         self.balls = torch.zeros(n, 6)
+        self.child("goals", self.goals)
         self.buffer("clocks", n, a)
         self.buffer("heights", n, a)
         self.buffer("facing", n, a, 2)

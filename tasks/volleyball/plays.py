@@ -40,6 +40,7 @@ class Team:
     ) -> None:  # fmt: skip
         self.task = task
         self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
+        task.child("players", self.players)  # so that a saved environment includes what its controller remembers
         goals = self.goals = self.players.goals
         goals.home[:] = task.places
         goals.target[:] = task.places

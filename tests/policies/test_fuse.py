@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.policies.fuse import side_by_side
+from rookery.policies.fuse import fuse_policies
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -38,7 +38,7 @@ def policy(g: Group, seed: int, hidden: tuple[int, ...] = (8, 8)) -> Policy:
 def test_each_action_is_that_of_the_policy_it_comes_from() -> None:
     walk = policy(LEGS, 0)
     reach = policy(WHOLE_OLD, 1)
-    both = side_by_side((walk, LEGS), (reach, WHOLE_OLD), WHOLE)
+    both = fuse_policies((walk, LEGS), (reach, WHOLE_OLD), WHOLE)
     assert both.hidden == (16, 16)
     g = torch.Generator().manual_seed(2)
     tilt, angle, goal, given = (0.3 * torch.randn(50, n, generator=g) for n in (2, 3, 3, 3))
@@ -56,6 +56,6 @@ def test_each_action_is_that_of_the_policy_it_comes_from() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     walk = policy(LEGS, 0)
     with pytest.raises(RookeryError, match="do not go side by side"):
-        side_by_side((walk, LEGS), (policy(WHOLE_OLD, 1, (8,)), WHOLE_OLD), WHOLE)
+        fuse_policies((walk, LEGS), (policy(WHOLE_OLD, 1, (8,)), WHOLE_OLD), WHOLE)
     with pytest.raises(RookeryError, match=r"neither policy has the actions \['a1'\]"):
-        side_by_side((walk, LEGS), (walk, LEGS), WHOLE)
+        fuse_policies((walk, LEGS), (walk, LEGS), WHOLE)

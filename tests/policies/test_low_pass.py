@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from rookery.policies.low_pass import smoothed
+from rookery.policies.low_pass import low_pass
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -42,7 +42,7 @@ def test_new_actions_are_mixed_with_the_last(activation, names):
     want = a.clone()
     for i in [i for i, n in enumerate(NAMES) if not names or n in names]:
         want[:, i] = 0.6 * a[:, i] + 0.4 * last[:, i]
-    got = smoothed(plain, GROUP, 0.6, names)(obs)
+    got = low_pass(plain, GROUP, 0.6, names)(obs)
     assert free.any(0).all()
     torch.testing.assert_close(got[free], want[free], rtol=0, atol=5e-4)
 
@@ -60,7 +60,7 @@ def test_what_chatters_is_damped_and_what_stays_is_kept():
         ringing.layers[-1].weight[i, 2 * i] = -1.0
         ringing.layers[-1].weight[i, 2 * i + 1] = 1.0
     ends = []
-    for p in (ringing, smoothed(ringing, GROUP, 0.6)):
+    for p in (ringing, low_pass(ringing, GROUP, 0.6)):
         a = torch.ones(1, 3)
         for _ in range(20):
             a = p(torch.cat((torch.zeros(1, 4), 0.5 * a), 1))
@@ -70,9 +70,9 @@ def test_what_chatters_is_damped_and_what_stays_is_kept():
 
 def test_what_cannot_be_smoothed():
     with pytest.raises(RookeryError, match="share is 0"):
-        smoothed(policy("tanh"), GROUP, 0)
+        low_pass(policy("tanh"), GROUP, 0)
     with pytest.raises(RookeryError, match="did you mean 'wrist'"):
-        smoothed(policy("tanh"), GROUP, 0.5, ["wirst"])
+        low_pass(policy("tanh"), GROUP, 0.5, ["wirst"])
     blind = dataclasses.replace(GROUP, observation=GROUP.observation[:1])
     with pytest.raises(RookeryError, match="observes its last action"):
-        smoothed(policy("tanh"), blind, 0.5)
+        low_pass(policy("tanh"), blind, 0.5)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import COMMANDS, main
+from rookery.sim.errors import RookeryError
 
-SMALL = ["--num-envs", "8", "--ppo", "rollout_steps=16", "--ppo", "minibatches=1", "--ppo", "epochs=1"]
+SMALL = ["--num-envs", "8", "--rollout-steps", "16", "--minibatches", "1", "--epochs", "1"]
 
 
 def rookery(*words: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
@@ -26,7 +27,7 @@ def rookery(*words: object, **kwargs: object) -> subprocess.CompletedProcess[str
 def run_folder(tmp_path_factory):
     """A run of a few hundred steps: everything but skill."""
     out = tmp_path_factory.mktemp("runs") / "drone-hover" / "first"
-    assert main(["train", "drone-hover", "--steps", "256", "--out", str(out), "--ppo", "hidden=[8]", *SMALL]) == 0
+    assert main(["train", "drone-hover", "--steps", "256", "--out", str(out), "--hidden", "8", *SMALL]) == 0
     return out
 
 
@@ -96,26 +97,39 @@ def test_process_exit_codes():
         ("train drone-hover --engine mujocoo", "did you mean 'mujoco'?"),
         ("train drone-hover --algorithm poo", "did you mean 'ppo'?"),
         (
-            "train drone-hover --algorithm imitate --init drone-hover",
-            "--init RUN is for --algorithm ppo, and imitate starts afresh",
+            "train drone-hover --algorithm dagger --init drone-hover",
+            "--init RUN is for --algorithm ppo, and dagger starts afresh",
         ),
         ("train drone-hover --num-env 3", "did you mean --num-envs?"),
         ("train drone-hover --num-envs 0", "num_envs must be at least 1, got 0"),
         ("train drone-hover --num-envs many", "--num-envs needs a whole number, got 'many'"),
         ("bench env drone-hover --seconds long", "--seconds needs a number, got 'long'"),
+        ("train drone-hover --num-envs 1000000000", "num_envs must be at most 1048576, got 1000000000"),
+        ("eval drone-hover --controller pid --num-envs 1000000000", "num_envs must be at most 1048576"),
         ("train drone-hover --steps -5", "--steps must be above 0"),
-        ("train drone-hover --ppo learning_rat=1", "did you mean 'learning_rate'?"),
-        ("train drone-hover --ppo rollout_steps=soon", "rollout_steps is 'soon': give a whole number"),
-        ("train drone-hover --ppo hidden=64", "hidden is 64: give a list"),
-        ("train drone-hover --ppo epochs=2.5", "epochs is 2.5: give a whole number"),
+        ("train drone-hover --steps 0.5", "--steps needs a whole number such as 5e6, got '0.5'"),
+        ("train drone-hover --steps 1e99", "--steps must be above 0 and at most 1e+12, got 1e+99"),
+        ("train drone-hover --steps 1e400", "--steps needs a whole number such as 5e6, got '1e400'"),
+        ("train drone-hover --steps nan", "--steps needs a whole number such as 5e6, got 'nan'"),
+        ("train drone-hover --config nowhere.toml", "cannot read the settings file nowhere.toml"),
+        ("train drone-hover --algorithm bc", "--algorithm bc and --data DIR go together"),
+        ("train drone-hover --learning-rat 1", "did you mean --learning-rate?"),
+        ("train drone-hover --rollout-steps soon", "--rollout-steps needs a whole number, got 'soon'"),
+        ("train drone-hover --hidden wide", "--hidden cannot take this value"),
+        ("train drone-hover --hidden -4", "hidden is (-4,)"),
+        ("train drone-hover --critic cental", "did you mean 'central'?"),
+        ("train drone-hover --share yes", "cannot use 'yes'"),
+        ("train drone-hover --learning-rate nan", "learning_rate needs a number, got nan"),
+        ("train drone-hover --target-success 2", "target_success must be from 0 to 1, got 2"),
+        ("train drone-hover --epochs 2.5", "--epochs needs a whole number, got '2.5'"),
         ("train drone-hover --set mass", "--set takes name=value, got 'mass'"),
         ("train drone-hover --set mass=heavy", "--set mass needs a number, got 'heavy'"),
         ("train drone-hover --set mas=1.2", "did you mean 'mass'?"),
-        ("train drone-hover --config num_drone=2", "did you mean 'num_drones'?"),
+        ("train drone-hover --task-config num_drone=2", "did you mean 'num_drones'?"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
         ("train drone-hover --randomize nowhere.toml", "cannot read the randomisation file nowhere.toml"),
-        ("train", "needs TASK, or --resume RUN"),
+        ("train", "needs TASK, --config FILE or --resume RUN"),
         ("train --resume nowhere", "there is no folder 'nowhere'"),
         ("eval", "needs RUN"),
         ("eval nowhere", "there is no folder 'nowhere'"),
@@ -181,7 +195,7 @@ def test_list_json(capsys):
 
 def test_train_leaves_a_complete_run(run_folder):
     names = {p.name for p in run_folder.iterdir()}
-    assert {"checkpoints", "policy.safetensors", "contract.json", "progress.csv", "run.json"} <= names
+    assert {"checkpoints", "policy.safetensors", "contract.json", "progress.csv", "run.json", "settings.toml"} <= names
     contract = json.loads((run_folder / "contract.json").read_text())
     assert contract["task_id"] == "drone-hover"
     assert contract["provenance"]["steps"] == 256
@@ -199,9 +213,33 @@ def test_default_run_folder_is_linked_as_latest(capsys, in_tmp):
     assert latest.resolve() == Path(second["run"]).resolve()
 
 
+def test_a_command_that_fails_leaves_latest_where_it_was(capsys, in_tmp, monkeypatch):
+    """`latest` moves with the first checkpoint: what `eval .../latest` measures is a policy."""
+    from rookery.policies.training.runner import Runner
+
+    good = answer(capsys, "train", "drone-hover", "--steps", 128, *SMALL)
+    latest = Path("runs/drone-hover/latest")
+
+    def fail(self):
+        raise RookeryError("the power went off.")
+
+    monkeypatch.setattr(Runner, "iterate", fail)
+    assert "power" in refused(capsys, "train", "drone-hover", "--steps", 128, *SMALL)
+    assert latest.resolve() == Path(good["run"]).resolve()
+    assert main(["eval", str(latest), "--episodes", "1", "--task-config", "episode_s=2"]) == 0
+    assert f"using {Path(good['run']).resolve()} (128 steps)" in capsys.readouterr().err
+
+
+def test_a_settings_file_makes_the_same_run(run_folder, capsys, in_tmp):
+    answer(capsys, "train", "--config", run_folder / "settings.toml", "--out", "again")
+    for name in ("policy.safetensors", "settings.toml"):
+        assert (in_tmp / "again" / name).read_bytes() == (run_folder / name).read_bytes()
+
+
 def test_resumed_run_goes_on(run_folder, capsys, in_tmp):
     out = in_tmp / "run"
     answer(capsys, "train", "drone-hover", "--steps", 256, "--out", out, "--randomize", "default", *SMALL)
+    assert "leave out --hidden" in refused(capsys, "train", "--resume", out, "--hidden", 3)
     result = answer(capsys, "train", "--resume", out, "--steps", 512)
     assert (result["steps"], result["interrupted"], result["run"]) == (512, False, str(out))
     assert json.loads((out / "contract.json").read_text())["provenance"]["steps"] == 512
@@ -218,8 +256,8 @@ def test_randomization_file_travels_with_the_run(capsys, in_tmp):
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
 def test_eval_json(engine, run_folder, capsys):
     result = answer(
-        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--config", "episode_s=0.2",
-        "--config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
+        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--task-config", "episode_s=0.2",
+        "--task-config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
     )  # fmt: skip
     assert result["episodes"] == 3
     assert result["engine"] == engine
@@ -229,8 +267,8 @@ def test_eval_json(engine, run_folder, capsys):
     assert isinstance(result["return_mean"], float)
     assert result["metric"] == result["metrics"][result["metric_name"]]
     again = answer(
-        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--config", "episode_s=0.2",
-        "--config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
+        capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--task-config", "episode_s=0.2",
+        "--task-config", "settled_s=0.1", "--set", "mass=1.1", "--set", "action_delay=0.02",
     )  # fmt: skip
     assert again == result
 
@@ -253,7 +291,7 @@ def test_export_and_check_json(run_folder, capsys, in_tmp):
 
 def test_play_json(run_folder, capsys, in_tmp):
     result = answer(
-        capsys, "play", run_folder, "--out", "film.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
+        capsys, "play", run_folder, "--out", "video.gif", "--sheet", "sheet.png", "--seconds", 0.2, "--size", 64, 48
     )
     assert result["seconds"] == pytest.approx(0.2)
     assert result["frames"] == 6
@@ -285,7 +323,7 @@ def test_doctor_json():
 
 
 def test_tables_for_people(run_folder, capsys):
-    for words in (["list"], ["doctor"], ["eval", run_folder, "--episodes", "1", "--config", "episode_s=3"]):
+    for words in (["list"], ["doctor"], ["eval", run_folder, "--episodes", "1", "--task-config", "episode_s=3"]):
         assert main([str(w) for w in words]) == 0
         assert "{" not in capsys.readouterr().out
 
@@ -315,8 +353,8 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path, capsys):
 def test_train_can_imitate_the_classical_controller(tmp_path):
     """Two short iterations make a run that can be evaluated, and that PPO goes on from."""
     out = tmp_path / "script"
-    small = ["--num-envs", "8", "--steps", "512", "--ppo", "hidden=[16]"]
-    assert main(["train", "drone-hover", "--algorithm", "imitate", "--out", str(out), *small]) == 0
+    small = ["--num-envs", "8", "--steps", "512", "--hidden", "16"]
+    assert main(["train", "drone-hover", "--algorithm", "dagger", "--out", str(out), *small]) == 0
     assert main(["eval", str(out), "--episodes", "2", "--json"]) == 0
     assert main(["train", "drone-hover", "--init", str(out), "--out", str(tmp_path / "ppo"), *small]) == 0
     assert main(["train", "drone-hover", "--algorithm", "sarsa"]) == 2

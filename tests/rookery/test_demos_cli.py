@@ -1,4 +1,4 @@
-"""`rookery demos` and `rookery train --algorithm clone`."""
+"""`rookery demos` and `rookery train --algorithm bc`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from rookery.cli.main import main
 
-TINY = ["--config", "episode_s=0.2", "--config", "settled_s=0.1", "--seed", "2"]
+TINY = ["--task-config", "episode_s=0.2", "--task-config", "settled_s=0.1", "--seed", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,14 @@ def test_info(demos, capsys):
     assert "term.drone.position_error" in capsys.readouterr().out
 
 
-def test_replay_compares_and_films(demos, capsys, tmp_path):
+def test_replay_compares_and_records_videos(demos, capsys, tmp_path):
     same = {"episodes": 3, "exact": 3, "error": 0.0, "reward_error": 0.0}
     assert answer(capsys, "demos", "replay", demos) == same
     assert main(["demos", "replay", str(demos), "--engine", "pybullet", "--episode", "1"]) == 1
     assert "episode 1 differs from control step 0" in capsys.readouterr().out
-    film = tmp_path / "one.gif"
-    assert answer(capsys, "demos", "replay", demos, "--episode", 1, "--film", film)["seconds"] == pytest.approx(0.2)
-    assert film.stat().st_size > 100
+    video = tmp_path / "one.gif"
+    assert answer(capsys, "demos", "replay", demos, "--episode", 1, "--video", video)["seconds"] == pytest.approx(0.2)
+    assert video.stat().st_size > 100
 
 
 def test_there_and_back(demos, capsys, tmp_path):
@@ -61,9 +61,9 @@ def test_a_clone_is_a_run(demos, capsys, tmp_path):
     """It can be evaluated, recorded in turn, and PPO goes on from it."""
     out = tmp_path / "clone"
     config = TINY[:4]
-    small = ["--ppo", "hidden=[8]", "--out", out, *config]
-    made = answer(capsys, "train", "drone-hover", "--algorithm", "clone", "--data", demos, "--steps", 120, *small)
-    assert made["steps"] == 120 and 0 < made["error"] < 4
+    small = ["--hidden", "8", "--out", out, *config]
+    made = answer(capsys, "train", "drone-hover", "--algorithm", "bc", "--data", demos, "--steps", 120, *small)
+    assert made["steps"] == 120 and 0 < made["figures"]["drone/error"] < 4
     assert answer(capsys, "eval", out, "--episodes", 2)["episodes"] == 2
     again = answer(capsys, "demos", "record", out, "--episodes", 1, "--out", tmp_path / "again")
     assert (again["episodes"], again["frames"]) == (1, 20)
@@ -76,16 +76,16 @@ def test_a_clone_is_a_run(demos, capsys, tmp_path):
         128,
         "--num-envs",
         8,
-        "--ppo",
-        "rollout_steps=16",
+        "--rollout-steps",
+        "16",
         "--out",
     ]
-    answer(capsys, *words, tmp_path / "ppo", "--ppo", "hidden=[8]", *config)
+    answer(capsys, *words, tmp_path / "ppo", "--hidden", "8", *config)
 
 
 def test_refusals(demos, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    clone = ["train", "drone-track", "--algorithm", "clone"]
+    clone = ["train", "drone-track", "--algorithm", "bc"]
     for words, way_out in (
         (["demos"], "needs an action and what to act on"),
         (["demos", "recrod", "drone-hover"], "did you mean 'record'?"),
@@ -101,7 +101,7 @@ def test_refusals(demos, capsys, tmp_path, monkeypatch):
         (["demos", "import", "nowhere", "--out", "x"], "is no LeRobot dataset"),
         (clone, "go together"),
         ([*clone, "--data", demos], "the task is"),
-        (["train", "drone-hover", "--algorithm", "clone", "--data", demos, "--action", "rotor_thrust"], "the action of drone"),
+        (["train", "drone-hover", "--algorithm", "bc", "--data", demos, "--action", "rotor_thrust"], "the action of drone"),
     ):  # fmt: skip
         assert way_out in refused(capsys, *words), words
     assert not list(tmp_path.rglob("*")), "a refused command leaves nothing behind"

@@ -14,7 +14,8 @@ from rookery.cli.main import main
 from rookery.making import full_config
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import save_policy
-from rookery.runs import make_env, open_env, open_run
+from rookery.run_env import make_env, open_env
+from rookery.runs import open_run
 from rookery.sim2real.build import build_contract
 
 
@@ -34,7 +35,7 @@ def ml10(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_policy_of_ml10_train_is_judged_on_ml10_test(ml10: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["eval", str(ml10), "--task", "ML10-test", "--episodes", "5", "--config", "episode_s=0.1", "--json"]
+    words = ["eval", str(ml10), "--task", "ML10-test", "--episodes", "5", "--task-config", "episode_s=0.1", "--json"]
     assert main(words) == 0
     told = json.loads(capsys.readouterr().out)
     five = ["drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pull"]
@@ -72,11 +73,11 @@ def test_tasks_that_do_not_fit_are_refused(ml10: Path, tmp_path: Path, capsys: p
         return err
 
     told = refused(str(ml10), "--task", "MT10")
-    assert "MT10 (with its own config, which --config changes) cannot take a policy of ML10-train" in told
+    assert "MT10 (with its own config, which --task-config changes) cannot take a policy of ML10-train" in told
     assert "'name': 'task'" in told
     assert "control_dt" in refused(str(ml10), "--task", "drone-hover")
     assert "'cartesian' and the environment 'pose'" in refused(
-        str(ml10), "--task", "ML10-test", "--config", "action=pose"
+        str(ml10), "--task", "ML10-test", "--task-config", "action=pose"
     )
     assert "did you mean 'ML10-test'?" in refused(str(ml10), "--task", "ML10-tset")
     assert "write table-push in place of the run" in refused(

@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors.numpy import load_file
 
 TRAIN = ("drone-hover", "--num-envs", "48", "--steps", str(48 * 16 * 12), "--seed", "3", "--randomize", "default")
-PPO = ("--ppo", "rollout_steps=16", "--ppo", "epochs=2", "--ppo", "minibatches=2", "--ppo", "checkpoint_every=1")
+PPO = ("--rollout-steps", "16", "--epochs", "2", "--minibatches", "2", "--checkpoint-every", "1")
 
 
 def rookery(*words: str) -> subprocess.Popen[bytes]:

@@ -1,20 +1,224 @@
-"""A task's training settings reach the trainer: total steps, rollout length and the number of worlds."""
+"""RunSettings: presets of the whole registry, the settings file, and what a training is made from."""
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
+import tomllib
+
 import pytest
 
+from rookery.cli.train_options import Parsed, read
+from rookery.policies.algorithms import ALGORITHMS, find_algorithm
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training.settings import RunnerConfig
+from rookery.presets import PRESETS, preset
+from rookery.settings import RunSettings, read_settings, save_settings, to_toml
+from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
-from rookery.training import DEFAULT_NUM_ENVS, DEFAULT_STEPS, Settings, ppo_config
+from rookery.training import start
+
+every_task = pytest.mark.parametrize("task", sorted(TASKS))
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_a_rollout_is_not_a_training(task: str) -> None:
-    """The preset's rollout length once took the place of the total steps: 29 of 48 tasks stopped after one update."""
-    preset = TASKS[task].training
-    settings = Settings.of_task(task)
-    assert settings.steps == preset.get("total_steps", DEFAULT_STEPS) >= 1_000_000
-    assert settings.num_envs == preset.get("num_envs", DEFAULT_NUM_ENVS)
-    assert ppo_config(settings).rollout_steps == preset.get("rollout_steps", 32) <= 128
-    short = Settings.of_task(task, steps=7)
-    assert short.steps == 7 and ppo_config(short) == ppo_config(settings)
+def parsed(*words: object) -> Parsed:
+    found = read([str(w) for w in words], "")
+    assert found is not None
+    return found
+
+
+def test_every_task_has_a_preset():
+    assert set(PRESETS) == set(TASKS)
+
+
+@every_task
+def test_the_command_line_without_options_is_the_preset(task):
+    """The rollout length once took the place of the total steps: 29 of 48 tasks stopped after one update."""
+    settings = parsed(task).settings
+    assert settings == preset(task)
+    wanted = PRESETS[task]
+    assert settings.runner.total_steps == wanted.runner.total_steps >= 1_000_000
+    assert settings.num_envs == wanted.num_envs
+    assert settings.algorithm_config.rollout_steps == wanted.algorithm_config.rollout_steps <= 128
+    per_update = settings.algorithm_config.rollout_steps * settings.num_envs
+    assert settings.runner.total_steps >= 50 * per_update
+    short = parsed(task, "--steps", 7).settings
+    assert short == dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, total_steps=7))
+
+
+@pytest.mark.slow
+@every_task
+def test_every_task_trains_from_its_preset(task, tmp_path):
+    """One iteration with the worlds, the rollout and the settings of the preset; only its end is brought forward."""
+    settings = preset(task)
+    wanted = settings.num_envs * settings.algorithm_config.rollout_steps
+    once = dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, time_limit_s=1e-9))
+    training = start(once, tmp_path / "run")
+    assert training.runner.config.total_steps == settings.runner.total_steps
+    assert training.runner.algorithm.rollout_steps == settings.algorithm_config.rollout_steps
+    assert training.runner.env.num_envs == settings.num_envs
+    result = training.run()
+    assert (result["stopped"], result["steps"]) == ("time", wanted)
+
+
+@every_task
+def test_presets_round_trip_through_toml(task):
+    for algorithm in ALGORITHMS:
+        settings = preset(task, algorithm)
+        assert RunSettings.from_values(tomllib.loads(to_toml(settings.to_values()))) == settings
+
+
+def other(value):
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 0.875
+    if isinstance(value, tuple):
+        return ("a",) if value == () else tuple(v + 1 for v in value)
+    return {
+        "tanh": "elu",
+        "relu": "elu",
+        "off": "predict",
+        "own": "central",
+        "mse": "huber",
+        "adaptive": "fixed",
+        "linear": "fixed",
+    }[value]
+
+
+OPTIONAL = {"critic_hidden": (5,), "value_clip": 0.3, "actor_frames": 2, "target_entropy": -2.5}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_setting_of_an_algorithm_is_an_option(algorithm):
+    """Given on the command line, all of them reach the config, as their own types."""
+    default = preset("drone-hover", algorithm).algorithm_config
+    wanted = {}
+    words: list[object] = []
+    for field in dataclasses.fields(default):
+        value = OPTIONAL[field.name] if getattr(default, field.name) is None else other(getattr(default, field.name))
+        option = field.name.replace("_", "-")
+        if isinstance(value, bool):
+            words += [f"--{option}" if value else f"--no-{option}"]
+        else:
+            words += [f"--{option}", *(value if isinstance(value, tuple) else (value,))]
+        wanted[field.name] = value
+    found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
+    assert found == type(default)(**wanted)
+
+
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig)])
+def test_every_setting_of_the_runner_is_an_option(field):
+    value = 7 if field not in ("target_success",) else 0.5
+    option = "--steps" if field == "total_steps" else "--" + field.replace("_", "-")
+    settings = parsed("drone-hover", option, value).settings
+    assert settings.runner == dataclasses.replace(preset("drone-hover").runner, **{field: value})
+
+
+def test_values_by_name_are_added_to_those_of_the_preset():
+    settings = parsed(
+        "volley-bump-and-pass", "--task-config", "episode_s=3", "--train-overrides", "reward.hit=1.5", "--set", "mass=0.1",
+        "--weights", "a=2",
+    ).settings  # fmt: skip
+    base = preset("volley-bump-and-pass")
+    assert settings.task_config == {"observe_landing": True, "episode_s": 3}
+    assert settings.train_overrides["reward"] == {**base.train_overrides["reward"], "hit": 1.5}
+    assert settings.train_overrides["in_flight"] == base.train_overrides["in_flight"]
+    assert (settings.fixed, settings.weights) == ({"mass": 0.1}, {"a": 2.0})
+
+
+def test_a_settings_file_makes_the_same_run_and_options_override_it(tmp_path):
+    words = [
+        "go2-velocity",
+        "--steps",
+        "5e6",
+        "--hidden",
+        7,
+        9,
+        "--critic-hidden",
+        5,
+        "--target-success",
+        0.9,
+        "--seed",
+        3,
+    ]
+    words += ["--task-config", 'name "quoted"=é\\n', "--train-overrides", "reward.x-y=1e-3", "--share"]
+    settings = parsed(*words).settings
+    file = tmp_path / "settings.toml"
+    save_settings(file, settings)
+    assert parsed("--config", file).settings == settings
+    assert parsed("go2-velocity", f"--config={file}", "--seed", 4).settings == dataclasses.replace(settings, seed=4)
+    assert parsed("--config", file, "--critic-hidden", "None").settings.algorithm_config.critic_hidden is None
+    with pytest.raises(RookeryError, match="is of 'go2-velocity', not of 'drone-hover'"):
+        read(["drone-hover", "--config", str(file)], "")
+
+
+def test_none_in_a_file_differs_from_the_presets_value(tmp_path):
+    """A value that the preset sets can be taken back."""
+    file = tmp_path / "settings.toml"
+    file.write_text('task = "drone-hover"\n[runner]\ntarget_success = "none"\ntotal_steps = 1e6\n[ppo]\nepochs = 3\n')
+    settings = parsed("--config", file).settings
+    base = preset("drone-hover")
+    assert settings.runner == dataclasses.replace(base.runner, total_steps=1_000_000)
+    assert settings.algorithm_config == dataclasses.replace(base.algorithm_config, epochs=3)
+
+
+def test_a_randomization_file_beside_the_settings_is_found(tmp_path):
+    (tmp_path / "settings.toml").write_text('task = "drone-hover"\nrandomize = "randomization.toml"\n')
+    (tmp_path / "randomization.toml").write_text("[mass]\nlow = 1.0\nhigh = 1.1\n")
+    assert read_settings(tmp_path / "settings.toml")["randomize"] == str(tmp_path / "randomization.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("task = ", "is not TOML"),
+        ('task = "drone-hover"\nnum_env = 3', "unknown setting 'num_env': did you mean 'num_envs'"),
+        ('task = "drone-hover"\nnum_envs = 2.5', r"num_envs needs a whole number, got 2\.5"),
+        ('task = "drone-hover"\nnum_envs = true', "num_envs needs a whole number, got True"),
+        ('task = "drone-hover"\n[ppo]\nhidden = 64', "hidden needs a list such as .64, 64., got 64"),
+        ('task = "drone-hover"\n[ppo]\nepochs = 2.5', r"epochs needs a whole number, got 2\.5"),
+        ('task = "drone-hover"\n[ppo]\ngamma = nan', "gamma needs a number, got nan"),
+        ('task = "drone-hover"\n[ppo]\nshare = "yes"', "share needs true or false, got 'yes'"),
+        ('task = "drone-hover"\n[ppo]\ncritic = "cental"', "unknown critic 'cental': did you mean 'central'"),
+        ('task = "drone-hover"\nppo = 3', "ppo needs values by name, got 3"),
+        ('task = "drone-hover"\nfixed = {mass = "heavy"}', r"fixed\.mass needs a number, got 'heavy'"),
+        ('task = "drone-hover"\n[sac]\ntau = 0.1', "unknown setting 'sac'"),
+        ('task = "drone-hover"\n[runner]\nkeep = 0', "keep must be at least 1"),
+        ('task = "drone-hoover"', "did you mean 'drone-hover'"),
+        ('algorithm = "poo"', "did you mean 'ppo'"),
+        ("num_envs = 3", "needs TASK"),
+    ],
+)
+def test_what_a_file_can_get_wrong_is_a_sentence(text, words, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(RookeryError, match=words) as error:
+        read(["--config", str(file)], "")
+    assert "\n" not in str(error.value)
+
+
+def test_no_two_settings_share_an_option():
+    """The options of RunSettings, RunnerConfig and each algorithm stand in one namespace."""
+    for algorithm in ALGORITHMS:
+        groups = [RunSettings, RunnerConfig, find_algorithm(algorithm).load_config()]
+        names = [f.name for group in groups for f in dataclasses.fields(group)]
+        assert len(names) == len(set(names))
+
+
+def test_settings_of_another_algorithm_are_refused():
+    with pytest.raises(RookeryError, match="the config of sac is a SACConfig, got a PPOConfig"):
+        RunSettings("drone-hover", "sac", algorithm_config=PPOConfig())
+
+
+def test_the_help_of_a_task_imports_no_torch():
+    code = (
+        "import sys; from rookery.cli.main import main; main(['train', 'drone-hover', '--help']);"
+        "assert not {'torch', 'mujoco', 'numba'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--learning-rate" in done.stdout and "(default: 0.003)" in done.stdout

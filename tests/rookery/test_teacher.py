@@ -1,7 +1,8 @@
-"""A stored policy teaches one that sees less: what it sees itself, and what is refused."""
+"""A stored policy teaches one that observes less: what it observes itself, and what is refused."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
-from rookery.teacher import RunTeacher
+from rookery.teacher import make_teacher
 
 
 def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Path:
@@ -46,29 +47,30 @@ def same_worlds(task: str, mine: dict[str, Any], theirs: dict[str, Any], n: int 
         ("go2arm-reach", {"future": False, "history": 2}, {"future": True, "history": 1}),
     ],
 )
-def test_a_teacher_sees_what_its_own_config_shows(tmp_path: Path, task: str, mine: Any, theirs: Any) -> None:
+def test_a_teacher_observes_what_its_own_config_declares(tmp_path: Path, task: str, mine: Any, theirs: Any) -> None:
     """Its actions in the student's worlds are those in its own, which are the same worlds; through new episodes too."""
     short = {"episode_s": 0.1}
     env, twin, obs, its = same_worlds(task, mine | short, theirs | short)
-    teacher = RunTeacher(stored(tmp_path, twin), env)
+    teacher = make_teacher(stored(tmp_path, twin), env)
     act = act_with(open_run(tmp_path)[0], twin)
     noise = torch.Generator().manual_seed(0)
     for _ in range(12):
         wanted = act(its)["robot"]
-        torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
+        torch.testing.assert_close(teacher.act(obs)["robot"], wanted, rtol=0, atol=1e-5)
         action = (wanted + 0.3 * torch.randn(wanted.shape, generator=noise)).clamp(-1, 1)
-        obs = env.step(action)[0]
+        obs, _, terminated, truncated, _ = env.step(action)
+        teacher.observe_ends(terminated | truncated)
         its = twin.step(action)[0]
     assert env.task.cfg.episode_s == 0.1 and getattr(env.task.cfg, next(iter(mine))) == next(iter(mine.values()))
 
 
-def test_a_teacher_with_a_state_estimator_gets_the_privileged_targets(tmp_path: Path) -> None:
+def test_a_teacher_with_a_state_estimator_gets_the_true_values(tmp_path: Path) -> None:
     env, twin, obs, its = same_worlds("go2-velocity", {"history": 1}, {"history": 2})
-    teacher = RunTeacher(stored(tmp_path, twin, predicts=True), env)
+    teacher = make_teacher(stored(tmp_path, twin, predicts=True), env)
     told, guess = (act_with(open_run(tmp_path)[0], twin, privileged=t) for t in (True, False))
     for _ in range(3):
         wanted = told(its)["robot"]
-        torch.testing.assert_close(teacher(env, obs["robot"]), wanted, rtol=0, atol=1e-5)
+        torch.testing.assert_close(teacher.act(obs)["robot"], wanted, rtol=0, atol=1e-5)
         assert (wanted - guess(its)["robot"]).abs().max() > 1e-3
         obs = env.step(wanted)[0]
         its = twin.step(wanted)[0]
@@ -80,30 +82,32 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     rough = stored(tmp_path / "rough", rookery.make("go2-velocity", 2, config={"terrain": "rough", "terrain_rows": 2}))
     hover = stored(tmp_path / "hover", rookery.make("drone-hover", 2))
     with pytest.raises(RookeryError, match="policy of 'drone-hover', and cannot teach 'go2-velocity'"):
-        RunTeacher(hover, env)
-    with pytest.raises(
-        RookeryError, match=r"sees 'joint_position' of \[1, 18\], and the student's worlds have \[1, 12\]"
-    ):
-        RunTeacher(other, env)
-    with pytest.raises(RookeryError, match=r"sees 'heights' of \[1, 35\], and the student's worlds have none: give"):
-        RunTeacher(rough, env)
+        make_teacher(hover, env)
+    with pytest.raises(RookeryError, match=r"observes 'joint_position' of size 18, and the student's worlds have 12"):
+        make_teacher(other, env)
+    with pytest.raises(RookeryError, match=r"observes 'heights' of size 35, and the student's worlds lack it: give"):
+        make_teacher(rough, env)
     with pytest.raises(RookeryError, match="there is no folder 'nowhere'"):
-        RunTeacher(Path("nowhere"), env)
+        make_teacher(Path("nowhere"), env)
     parts = rookery.make("drone-hover", 2, config={"action": "rotor_thrust"})
     with pytest.raises(RookeryError, match=r"give the student the teacher's --action"):
-        RunTeacher(hover, parts)
+        make_teacher(hover, parts)
+    env.controller = lambda: None
+    with pytest.raises(RookeryError, match="no classical controller to imitate"):
+        make_teacher(None, env)
 
 
 def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "student"
-    small = ["--num-envs", "8", "--steps", "1024", "--ppo", "hidden=[16]", "--ppo", "rollout_steps=16"]
-    wanted = ["--algorithm", "imitate", "--teacher", "go2-velocity", "--config", "history=2", "--out", str(out)]
+    small = ["--num-envs", "8", "--steps", "4096", "--hidden", "16", "--rollout-steps", "16"]
+    wanted = ["--algorithm", "dagger", "--teacher", "go2-velocity", "--task-config", "history=2", "--out", str(out)]
     assert main(["train", "go2-velocity", *wanted, "--json", *small]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == str(out)
-    made = json.loads((out / "run.json").read_text())
-    assert made["teacher"] == "go2-velocity"
-    assert made["log"][-1]["loss"] < made["log"][0]["loss"]
+    assert json.loads((out / "run.json").read_text())["settings"]["teacher"] == "go2-velocity"
+    with open(out / "progress.csv") as f:
+        losses = [float(row["robot/loss"]) for row in csv.DictReader(f)]
+    assert losses[-1] < losses[0]
     assert main(["eval", str(out), "--episodes", "1", "--json"]) == 0
     capsys.readouterr()
     assert main(["train", "go2-velocity", "--teacher", "go2-velocity"]) == 2
-    assert "--teacher RUN is for --algorithm imitate" in capsys.readouterr().err
+    assert "--teacher RUN is for --algorithm dagger" in capsys.readouterr().err

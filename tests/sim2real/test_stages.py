@@ -82,9 +82,9 @@ def bundle(shared: Path, tmp_path: Path) -> Path:
 def questions(policy: Policy) -> tuple[Any, Any]:
     """Observations [n, O], and targets [n, M] of which the first three must be predicted."""
     obs = golden_observations(policy.mean.numpy(), policy.std.numpy(), policy.obs_clip)
-    given = np.random.default_rng(1).standard_normal((len(obs), policy.targets)).astype(np.float32)
-    given[:, :3] = np.nan
-    return obs, given
+    known = np.random.default_rng(1).standard_normal((len(obs), policy.targets)).astype(np.float32)
+    known[:, :3] = np.nan
+    return obs, known
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -95,15 +95,15 @@ def test_the_c_answers_as_torch_does(shape: str, tmp_path: Path) -> None:
     (tmp_path / "policy.c").write_text(code)
     (tmp_path / "policy.h").write_text(header)
     native = NativePolicy(tmp_path / "policy.c", read_header(tmp_path / "policy.h"), tmp_path)
-    obs, given = questions(policy)
+    obs, known = questions(policy)
     with torch.no_grad():
         want = policy(torch.from_numpy(obs)).numpy()
         assert ((np.abs(want) < 1.0).mean()) > 0.1, "a test of clipped actions only would prove nothing"
         assert np.abs(native.policy(obs) - want).max() <= 1e-5
         if policy.targets:
-            told = policy(torch.from_numpy(obs), torch.from_numpy(given)).numpy()
-            assert np.abs(told - want).max() > 0.1, "what is told counts"
-            assert np.abs(native.policy_given(obs, given) - told).max() <= 1e-5
+            wanted = policy(torch.from_numpy(obs), torch.from_numpy(known)).numpy()
+            assert np.abs(wanted - want).max() > 0.1, "known targets must count"
+            assert np.abs(native.policy_known(obs, known) - wanted).max() <= 1e-5
             assert np.abs(native.predict(obs) - policy.predict(torch.from_numpy(obs)).numpy()).max() <= 1e-4
 
 
@@ -111,12 +111,14 @@ def test_the_bundle_answers_as_torch_does(shared: Path) -> None:
     errors = check_bundle(shared)
     assert 0.0 < errors["onnx_max_error"] <= 1e-5 and 0.0 < errors["c_max_error"] <= 1e-5
     policy = made()
-    obs, given = questions(policy)
+    obs, known = questions(policy)
     session = ort.InferenceSession(shared / "policy.onnx", providers=["CPUExecutionProvider"])
-    out = [session.run(["action"], {"obs": o[None], "given": g[None]})[0] for o, g in zip(obs, given, strict=True)]
+    out = [
+        session.run(["action"], {"obs": o[None], "known_targets": g[None]})[0] for o, g in zip(obs, known, strict=True)
+    ]
     with torch.no_grad():
-        told = policy(torch.from_numpy(obs), torch.from_numpy(given)).numpy()
-    assert np.abs(np.concatenate(out) - told).max() <= 1e-5
+        wanted = policy(torch.from_numpy(obs), torch.from_numpy(known)).numpy()
+    assert np.abs(np.concatenate(out) - wanted).max() <= 1e-5
     assert [t.name for t in session.get_inputs()] == ["obs"], "the second input may be left out"
 
 
@@ -140,9 +142,9 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
         check_bundle(bundle)
 
 
-def test_what_is_told_is_proved_too(bundle: Path) -> None:
+def test_actions_for_known_targets_are_checked_too(bundle: Path) -> None:
     code = (bundle / "policy.c").read_text()
-    (bundle / "policy.c").write_text(code.replace("(given[i] - target_mean[i])", "(given[i] + target_mean[i])"))
+    (bundle / "policy.c").write_text(code.replace("(known[i] - target_mean[i])", "(known[i] + target_mean[i])"))
     with pytest.raises(RookeryError, match=r"policy\.c differs"):
         check_bundle(bundle)
 

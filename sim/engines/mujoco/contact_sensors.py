@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rookery.sim.engines.contact_sensors import Pair, TouchSums, sensor_name
+from rookery.sim.engines.contact_sensors import ContactSums, Pair, sensor_name
 
 if TYPE_CHECKING:
     from rookery.sim.engines.mujoco.world import MujocoWorld
 
 
-class TouchRecorder(TouchSums):
-    """Reads the contact sensors of all watched pairs of a `mujoco` world."""
+class ContactRecorder(ContactSums):
+    """Reads the contact sensors of all pairs of a `mujoco` world."""
 
-    def __init__(self, world: MujocoWorld, watched: Sequence[Pair]) -> None:
-        super().__init__(world.num_envs, len(watched))
+    def __init__(self, world: MujocoWorld, pairs: Sequence[Pair]) -> None:
+        super().__init__(world.num_envs, len(pairs))
         self._dt = world.dt
         columns: list[int] = []
         self._starts = []
-        for pair in watched:
+        for pair in pairs:
             sensor = world.model.sensor(sensor_name(pair))
             self._starts.append(len(columns))
             # of each contact point the normal force, then two tangential ones
             columns += range(int(sensor.adr[0]), int(sensor.adr[0] + sensor.dim[0]), 3)
         self._columns = np.array(columns)
-        self._simple = len(columns) == len(watched)
+        self._simple = len(columns) == len(pairs)
         self._size = (world.num_envs, 0, world.model.nsensordata)
         self._out = np.zeros(self._size)
         self.now = world.batch.bind("sensordata")

@@ -20,8 +20,8 @@ from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
 from rookery.sim.engines.aerodynamics import external_aerodynamics
-from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
-from rookery.sim.engines.mujoco.contact_sensors import TouchRecorder
+from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
+from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.views import MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.errors import RookeryError
@@ -74,8 +74,8 @@ class MujocoWorld(World):
         self._params = MujocoParams(self)
         self._aerodynamics = external_aerodynamics(scene, self.model, num_envs)
         self.scene = scene
-        self._watched = scene.watched
-        self._touching: TouchRecorder | None = None  # made by the first view of contacts
+        self._contact_pairs = scene.contact_pairs
+        self._touching: ContactRecorder | None = None  # made by the first view of contacts
         self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
@@ -100,12 +100,12 @@ class MujocoWorld(World):
         self._flags &= ~_NO_SENSORS
         return MujocoSensor(self, name)
 
-    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
-        columns = columns_of(self._watched, geom, others)
+    def contact_sensor(self, geom: str, others: Sequence[str]) -> SummedContacts:
+        columns = columns_of(self._contact_pairs, geom, others)
         if self._touching is None:
             self._flags &= ~_NO_SENSORS
-            self._touching = TouchRecorder(self, self._watched)
-        return SummedTouches(self._touching, geom, others, columns)
+            self._touching = ContactRecorder(self, self._contact_pairs)
+        return SummedContacts(self._touching, geom, others, columns)
 
     @property
     def params(self) -> MujocoParams:
@@ -136,12 +136,12 @@ class MujocoWorld(World):
         if self.inner_loops:
             self._step_loops(k, rows)
         else:
-            held = self._press(rows)
+            held = self._add_air_wrench(rows)
             if rows is not None or self._touching is not None:
                 self._rollout(k, rows)
             else:
                 self._call(self._last_stage, k)
-            self._ease(held)
+            self._restore_user_wrench(held)
         self.version += 1
         self._collect_failures()
 
@@ -170,15 +170,15 @@ class MujocoWorld(World):
             for loop in self.inner_loops:
                 loop(i)
             if i == 0:
-                held = self._press(None)
+                held = self._add_air_wrench(None)
             self._call(self._last_stage if i == k - 1 else _NONE)
             if self._touching is not None:
                 self._touching.take(self._touching.now[:, None], i)
             self.version += 1
-        self._ease(held)
+        self._restore_user_wrench(held)
 
-    def _press(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_ease`."""
+    def _add_air_wrench(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_restore_user_wrench`."""
         if self._aerodynamics is None:
             return None
         batch = self.batch
@@ -191,7 +191,7 @@ class MujocoWorld(World):
         wrench[:, bodies] = held + self._aerodynamics.wrench
         return held
 
-    def _ease(self, held: np.ndarray | None) -> None:
+    def _restore_user_wrench(self, held: np.ndarray | None) -> None:
         """Leave the user's wrenches alone again: between steps the state holds no others."""
         if self._aerodynamics is not None and held is not None:
             self.batch.bind("xfrc_applied")[:, self._aerodynamics.bodies] = held

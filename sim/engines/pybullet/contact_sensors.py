@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rookery.sim.engines.contact_sensors import Pair, TouchSums
+from rookery.sim.engines.contact_sensors import ContactSums, Pair
 
 if TYPE_CHECKING:
     from rookery.sim.engines.pybullet.world import PyBulletWorld
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Seat = tuple[int, int]
 
 
-class TouchReader(TouchSums):
-    """Reads the contact points of all watched pairs of a `pybullet` world."""
+class ContactReader(ContactSums):
+    """Reads the contact points of all pairs of a `pybullet` world."""
 
-    def __init__(self, world: PyBulletWorld, watched: Sequence[Pair]) -> None:
-        super().__init__(world.num_envs, len(watched))
+    def __init__(self, world: PyBulletWorld, pairs: Sequence[Pair]) -> None:
+        super().__init__(world.num_envs, len(pairs))
         self._world = world
         self._columns: dict[tuple[Seat, Seat], int] = {}
-        for column, (a, b) in enumerate(watched):
+        for column, (a, b) in enumerate(pairs):
             first = self._seat(a)
             second = self._seat(b)
             self._columns[first, second] = self._columns[second, first] = column

@@ -24,12 +24,12 @@ from mujoco.batch import Batch
 from torch import Tensor
 
 from rookery.sim.engines.aerodynamics import external_aerodynamics
-from rookery.sim.engines.contact_sensors import SummedTouches, columns_of
+from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
 from rookery.sim.engines.pybullet import build as bullet
 from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet.actuation import Actuation, substeps
-from rookery.sim.engines.pybullet.contact_sensors import TouchReader
+from rookery.sim.engines.pybullet.contact_sensors import ContactReader
 from rookery.sim.engines.pybullet.model import conjugate, multiply, rotate
 from rookery.sim.engines.pybullet.params import PyBulletParams
 from rookery.sim.engines.pybullet.sensors import PyBulletSensor
@@ -83,8 +83,8 @@ class PyBulletWorld(World):
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
         self._aerodynamics = external_aerodynamics(scene, model, num_envs)
         self.scene = scene
-        self._watched = scene.watched
-        self._touching: TouchReader | None = None  # made by the first view of contacts
+        self._contact_pairs = scene.contact_pairs
+        self._touching: ContactReader | None = None  # made by the first view of contacts
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_previous = False  # set by accelerometers
@@ -132,11 +132,11 @@ class PyBulletWorld(World):
     def sensors(self, name: str) -> PyBulletSensor:
         return PyBulletSensor(self, name)
 
-    def touches(self, geom: str, others: Sequence[str]) -> SummedTouches:
-        columns = columns_of(self._watched, geom, others)
+    def contact_sensor(self, geom: str, others: Sequence[str]) -> SummedContacts:
+        columns = columns_of(self._contact_pairs, geom, others)
         if self._touching is None:
-            self._touching = TouchReader(self, self._watched)
-        return SummedTouches(self._touching, geom, others, columns)
+            self._touching = ContactReader(self, self._contact_pairs)
+        return SummedContacts(self._touching, geom, others, columns)
 
     @property
     def params(self) -> PyBulletParams:

@@ -32,10 +32,10 @@ _TWO = np.float32(2.0)
 
 GROUND_EFFECT_LIMIT = np.float32(4 / 15)
 """Largest gain of thrust near ground, as a share: what gym-pybullet-drones' lower bound on the height amounts to
-(facts/drones.md 3.2: k (r / 4h)^2 at h = r/4 sqrt(15 k / 4)). Cheeseman and Bennett's own r/h = 2 gives 1/3."""
+(_groundEffect in BaseAviary.py: k (r / 4h)^2 at h = r/4 sqrt(15 k / 4)). Cheeseman and Bennett's own r/h = 2 gives 1/3."""
 _FLAT = np.float32(1e-12)  # m^2, squared height below which the effect has long saturated; keeps the quotient finite
 
-VOLLEYBOTS_KR, VOLLEYBOTS_KZ = np.float32(2.0), np.float32(0.3)  # 1 and 1/m, facts/drones.md 1.2
+VOLLEYBOTS_KR, VOLLEYBOTS_KZ = np.float32(2.0), np.float32(0.3)  # 1 and 1/m, downwash in OmniDrones' multirotor.py
 _VOLLEYBOTS_NEAREST = np.float32(0.01)  # m
 
 JET_DRAG = np.float32(1.704)
@@ -52,7 +52,7 @@ def drag(vx, vy, vz, speed_sum, bx, by, bz, rx, ry, rz):
         vx, vy, vz: m/s, body frame, velocity relative to the air.
         speed_sum: rad/s, sum of the rotors' speeds.
         bx, by, bz: kg/s, linear drag of the body.
-        rx, ry, rz: kg, drag of a rotor for each m/s and rad/s (RotorPy's k_d, k_d, k_z: facts/drones.md 6.3).
+        rx, ry, rz: kg, drag of a rotor for each m/s and rad/s (RotorPy's k_d, k_d, k_z: rotorpy 3.0.0).
     """
     return -(bx + rx * speed_sum) * vx, -(by + ry * speed_sum) * vy, -(bz + rz * speed_sum) * vz
 
@@ -107,8 +107,9 @@ def downwash_jet(dx, dy, dz, ax, ay, az, thrust, width_upper, width_lower):
         F = JET_DRAG thrust width_lower^2 / W exp(-r^2 / W)   with W = s^2 + 2 width_lower^2,
 
     and sets in over the first width_upper of the way. It is never more than JET_DRAG / 2 of the thrust. The two constants are
-    a least squares fit to 10, 8, 6, 4 g at 0.2, 0.3, 0.4, 0.5 m between Crazyflies of 34 g (Neural-Swarm, arXiv 2003.02992,
-    facts/drones.md 6.1), which it meets within 0.6 g; the drag contains what the lower rotors lose by their inflow.
+    a least squares fit to 10, 8, 6, 4 g at 0.2, 0.3, 0.4, 0.5 m between Crazyflies of 34 g (Neural-Swarm, arXiv 2003.02992;
+    aerodynamics/downwash.py of QuadSwarm, arXiv 2306.09537), which it meets within 0.6 g; the drag contains what the lower
+    rotors lose by their inflow.
 
     Args:
         width_upper, width_lower: m, > 0, DroneParameters.wake_width of the two.
@@ -123,7 +124,7 @@ def downwash_jet(dx, dy, dz, ax, ay, az, thrust, width_upper, width_lower):
 
 @_fast
 def downwash_volleybots(dx, dy, dz, ax, ay, az, thrust):
-    """Force in N as in VolleyBots and OmniDrones: thrust exp(-(kr r / z)^2 / 2) / (1 + kz z)^2 (facts/drones.md 1.2, 2.4).
+    """Force in N as in VolleyBots and OmniDrones: thrust exp(-(kr r / z)^2 / 2) / (1 + kz z)^2.
 
     Below z = 1 cm the width stays what it is there, so that the axis itself is no special case.
     """
@@ -136,7 +137,7 @@ def downwash_volleybots(dx, dy, dz, ax, ay, az, thrust):
 
 @_fast
 def downwash_pybullet_drones(dx, dy, dz, ax, ay, az, thrust, radius, dw1, dw2, dw3):
-    """Force in N as in gym-pybullet-drones: a exp(-(r / b)^2 / 2), a = dw1 (radius / 4z)^2, b = dw2 z + dw3 (facts 3.2).
+    """Force in N as in gym-pybullet-drones: a exp(-(r / b)^2 / 2), a = dw1 (radius / 4z)^2, b = dw2 z + dw3.
 
     Two bounds keep it finite: the width b is at least the rotor's radius (theirs is 0 at 0.6875 m), and the force at most
     the upper drone's thrust, which is all the momentum that its wake carries (theirs is 3 x the weight at 0.3 m). For

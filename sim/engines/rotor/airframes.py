@@ -9,7 +9,7 @@ import math
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.colliders import GEOM, KIND, crosses, gap, local, meets, note, outward
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
-from rookery.sim.engines.rotor.layout import FELT, LANES, POS, RATE, VEL
+from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
 from rookery.sim.engines.rotor.sweeps import PLANE, SPHERE, sweep
 from rookery.sim.engines.rotor.vectors import add, attitude, compiled, dot, inwards, minus, outwards, three
 
@@ -23,11 +23,11 @@ _RIGID = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @compiled
 def push(d, p, i, j, rest, dt):
-    """A push through the centre of a drone, j in N s, with `rest` s of the step to go; accelerometers feel it."""
+    """A push through the centre of a drone, j in N s, with `rest` s of the step to go; accelerometers measure it."""
     inv = p[at.INV_MASS * LANES + i]
     add(d, VEL, i, j, inv)
     add(d, POS, i, j, inv * rest)
-    add(d, FELT, i, inwards(attitude(d, i), j), inv / dt)
+    add(d, SPECIFIC_FORCE, i, inwards(attitude(d, i), j), inv / dt)
 
 
 @compiled
@@ -119,7 +119,7 @@ def _stand(n, i, a, s, step, dt, state, p, types, touching):
                 continue
             deepest = max(deepest, depth)
             j = impulse(inv, inertia, r, three(d, VEL, i), outwards(q, three(d, RATE, i)), 0.0, _RIGID, _STILL, _STILL,
-                        _STILL, normal, 0.0, pa[at.GRIP * LANES + i], 0.0)  # fmt: skip
+                        _STILL, normal, 0.0, pa[at.FRICTION * LANES + i], 0.0)  # fmt: skip
             push(d, pa, i, j, 0.0, dt)
             add(d, RATE, i, inwards(q, kick(inertia, r, j)), 1.0)
             total += dot(j, normal)

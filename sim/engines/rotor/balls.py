@@ -8,7 +8,7 @@ from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.colliders import GEOM, crosses, meets, note
 from rookery.sim.engines.rotor.flight import turn
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
-from rookery.sim.engines.rotor.layout import FELT, LANES, POS, RATE, VEL
+from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
 from rookery.sim.engines.rotor.sweeps import SPHERE, sweep
 from rookery.sim.engines.rotor.vectors import (
     add,
@@ -178,7 +178,7 @@ def _strike(i, b, partner, left, dt, normal, place, before, state, p, drones):
     ball = state[b]
     pb = p[b]
     now = before[b]
-    e, mu = pb[at.BOUNCE * LANES + i], pb[at.GRIP * LANES + i]
+    e, mu = pb[at.RESTITUTION * LANES + i], pb[at.FRICTION * LANES + i]
     inv = pb[at.INV_MASS * LANES + i]
     radius = pb[at.BALL_RADIUS * LANES + i]
     q = attitude(ball, i)
@@ -237,7 +237,7 @@ def _give_back(i, partner, left, dt, j, r, before, state, p, drones, v_o, inerti
     put(now, VEL, i, along(v_o, back, inv))
     add(other, POS, i, back, inv * left)
     if partner < drones:
-        add(other, FELT, i, inwards(q, back), inv / dt)
+        add(other, SPECIFIC_FORCE, i, inwards(q, back), inv / dt)
     # it goes on turning with its new rates, at the angular momentum that it has now
     rate = three(other, RATE, i)
     kicked = inwards(q, cross(r, back))

@@ -8,8 +8,8 @@ Levels of the cascade, from the outside in, with the four numbers of a setpoint 
     1 rates       wx, wy, wz (rad/s, body), collective thrust (N)
     0 motors      normalised rotor speed commands u1..u4 in [0, 1]
 
-The rate loop, its mixer and its saturation are the Crazyflie firmware's (facts/drones.md 7.3), in SI units and in the
-body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicle, here at every physics step.
+The rate loop, its mixer and its saturation are the Crazyflie firmware's (bitcraze/crazyflie-firmware 2a18fc29), in SI units
+and in the body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicle, here at every physics step.
 
 Arguments of all functions: `x`, `m`, `c` are flat arrays with a drone's state (see World.Bodies.state), controller memory
 and setpoint; number f of each stands at ``x[xi + f * n]``: the `rotor` engine keeps lanes side by side (n = LANES), others

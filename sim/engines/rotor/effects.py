@@ -45,7 +45,7 @@ class Effects:
     air_density: float = 1.225
     """kg/m^3; sea level, 15 degrees C."""
     ball_drag_coefficient: float = 0.47
-    """1, of a smooth sphere below the drag crisis (facts/drones.md 1.2)."""
+    """1, of a smooth sphere below the drag crisis."""
     ball_lift_slope: float = 1.0
     """Lift coefficient over spin parameter r w / v. Nathan (American Journal of Physics 76, 2008) measured 1 / (0.4 + 2.32 S)
     on baseballs: 1.0 at S = 0.26."""
@@ -100,9 +100,11 @@ PRESETS: dict[str, Effects] = {
     # rigid bodies in a vacuum whose rotors push all the same, with their lag, which is the drone's own: what the engines
     # `mujoco` and `rotor` have in common
     "none": _NONE,
-    # facts/drones.md 1.2: rotor lag and downwash; its drag is multiplied by 0; no ground effect, no wind, balls in a vacuum
+    # VolleyBots (github.com/thu-uav/VolleyBots) with OmniDrones' Iris: rotor lag and downwash; its drag is multiplied by 0;
+    # no ground effect, no wind, balls in a vacuum
     "volleybots": replace(_NONE, downwash="volleybots"),
-    # facts/drones.md 3.2, physics pyb_gnd_drag_dw: rotors without lag, drag in proportion to rotor speed, ground effect
+    # gym-pybullet-drones, envs/BaseAviary.py, physics pyb_gnd_drag_dw: rotors without lag, drag in proportion to rotor speed,
+    # ground effect
     "gym-pybullet-drones": replace(
         _NONE, rotor_lag=False, rotor_drag=True, ground_effect=True, downwash="gym-pybullet-drones"
     ),

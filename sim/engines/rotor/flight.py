@@ -105,9 +105,9 @@ def rigid(d, i, p, j, w, g, k, dt):
     fz += a02 * ex + a12 * ey + a22 * ez
     inv = p[at.INV_MASS * N + j]
     fx, fy, fz = inv * fx, inv * fy, inv * fz
-    d[at.FELT * N + i] = fx
-    d[(at.FELT + 1) * N + i] = fy
-    d[(at.FELT + 2) * N + i] = fz
+    d[at.SPECIFIC_FORCE * N + i] = fx
+    d[(at.SPECIFIC_FORCE + 1) * N + i] = fy
+    d[(at.SPECIFIC_FORCE + 2) * N + i] = fz
     ax = a00 * fx + a01 * fy + a02 * fz + w[at.GRAVITY * N + g]
     ay = a10 * fx + a11 * fy + a12 * fz + w[(at.GRAVITY + 1) * N + g]
     az = a20 * fx + a21 * fy + a22 * fz + w[(at.GRAVITY + 2) * N + g]

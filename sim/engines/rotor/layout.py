@@ -37,7 +37,7 @@ WRENCH = 13
 SPEED = 19
 THRUST = 23
 REACTION = 27
-FELT = 28
+SPECIFIC_FORCE = 28
 WAKE = 31
 MOTOR = 34
 CHARGE = 38
@@ -65,8 +65,8 @@ BALL_RADIUS = 14
 BALL_DRAG = 15
 BALL_LIFT = 16
 # of both: restitution and friction
-BOUNCE = 27
-GRIP = 28
+RESTITUTION = 27
+FRICTION = 28
 VARIED = 29
 
 # Of a world: gravity m/s^2; air velocity m/s, mean and with gusts

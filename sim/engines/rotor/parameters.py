@@ -94,7 +94,7 @@ class DroneParameters:
     rotor_drag: Triple = (0.0, 0.0, 0.0)  # kg, of each rotor: N for each m/s and rad/s, body axes
     ground_effect_gain: float = 1.0  # 1, see aero.ground_effect; 1 is a single rotor's
     downwash: Triple = (2267.18, 0.16, -0.11)
-    """N, 1, m: of gym-pybullet-drones' model of the wake, which has the same for all its drones (facts/drones.md 3.1)."""
+    """N, 1, m: of gym-pybullet-drones' model of the wake, which has the same for all its drones (cf2x.urdf)."""
     battery: Battery = NO_BATTERY
     racket_radius: float = 0.0  # m, of a disc on top of the drone that plays balls; 0 if there is none
     racket_height: float = 0.0  # m, of that disc above the drone's centre

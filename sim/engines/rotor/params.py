@@ -80,7 +80,7 @@ class RotorParams(Params):
             axes = self._axes[m]
             moments = np.einsum("bji,nbjk,bki->nbi", axes, full, axes).astype(np.float32)
             return torch.from_numpy(moments).to(w.device)
-        grip = w.read_varied(m, at.GRIP, 1).float()
+        grip = w.read_varied(m, at.FRICTION, 1).float()
         return torch.cat((grip, torch.full_like(grip, 0.005), torch.full_like(grip, 0.0001)), dim=-1)
 
     def set(self, field: str, names: Sequence[str], values: Tensor, ids: Ids = None) -> None:
@@ -99,7 +99,7 @@ class RotorParams(Params):
                 raise RookeryError(f"a mass must be positive, got {new.min():.4g} kg.")
             w.write_varied(m, at.MASS, rows, np.stack((new, 1.0 / new), axis=-1))
             for j, b in enumerate(m):
-                w.weigh_ball(b, rows, new[:, j])
+                w.set_ball_mass(b, rows, new[:, j])
         elif field == "inertia":
             if not (new > 0).all():
                 raise RookeryError(f"moments of inertia must be positive, got {new.min():.4g} kg m^2.")
@@ -108,7 +108,7 @@ class RotorParams(Params):
             inverse = np.einsum("bij,nbj,bkj->nbik", axes, 1.0 / new, axes)
             w.write_varied(m, at.INERTIA, rows, np.concatenate((_six(full), _six(inverse)), axis=-1))
         else:
-            w.write_varied(m, at.GRIP, rows, new[..., :1])
+            w.write_varied(m, at.FRICTION, rows, new[..., :1])
 
 
 def _six(m: np.ndarray) -> np.ndarray:

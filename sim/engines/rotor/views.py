@@ -14,7 +14,7 @@ from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor import rows
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.world import Actuators, Bodies, Ids, Sensor, Touches
+from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
 
 if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
@@ -118,7 +118,7 @@ class RotorSensor(Sensor):
 
     _FIELDS: ClassVar = {
         int(mujoco.mjtSensor.mjSENS_GYRO): (at.RATE, 3),
-        int(mujoco.mjtSensor.mjSENS_ACCELEROMETER): (at.FELT, 3),
+        int(mujoco.mjtSensor.mjSENS_ACCELEROMETER): (at.SPECIFIC_FORCE, 3),
         int(mujoco.mjtSensor.mjSENS_FRAMEQUAT): (at.QUAT, 4),
     }
 
@@ -148,14 +148,14 @@ class RotorSensor(Sensor):
         return self._data[:, 0]
 
 
-class RotorTouches(Touches):
-    """See Touches."""
+class RotorContactSensor(ContactSensor):
+    """See ContactSensor."""
 
     def __init__(self, world: RotorWorld, geom: str, others: Sequence[str]) -> None:
         self.geom = geom
         self.names = tuple(others)
         self._world = world
-        columns = world.watch(geom, others)
+        columns = world.contact_columns(geom, others)
         self._columns: slice | list[int] = columns
         if columns == list(range(columns[0], columns[0] + len(columns))):
             self._columns = slice(columns[0], columns[0] + len(columns))

@@ -26,7 +26,7 @@ from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
 from rookery.sim.engines.rotor.step import WAKES, advance
-from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorSensor, RotorTouches
+from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
 from rookery.sim.scene import Scene
@@ -83,7 +83,7 @@ class RotorWorld(World):
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
         self._gust = np.zeros((blocks * LANES, wind.STATE))
-        self._streams = Streams(blocks * LANES, 0, self.device)
+        self._streams = Streams(blocks * LANES, 0, self.device, "wind")
         self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
@@ -94,11 +94,7 @@ class RotorWorld(World):
         self.version = 0
         self._params = RotorParams(self)
         self._nominal()
-        self._settle()
         self.reset()
-
-    def _settle(self) -> None:
-        """Bring the arrays to where they are stepped."""
 
     def _height(self) -> float:
         """m, mean start height of the bodies: where the turbulence is taken."""
@@ -119,8 +115,8 @@ class RotorWorld(World):
             six = ([0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2])
             lanes[:, b, at.INERTIA : at.INERTIA + 6] = j[six][:, None]
             lanes[:, b, at.INV_INERTIA : at.INV_INERTIA + 6] = inverse[six][:, None]
-            lanes[:, b, at.BOUNCE] = parts.bounce[b]
-            lanes[:, b, at.GRIP] = parts.grip[b]
+            lanes[:, b, at.RESTITUTION] = parts.bounce[b]
+            lanes[:, b, at.FRICTION] = parts.grip[b]
         for a in range(len(parts.drones)):
             self.vary(np.array([a]), everyone, dict.fromkeys(_FACTORS, np.ones(self.num_envs)))
             d = parts.drones[a]
@@ -167,8 +163,8 @@ class RotorWorld(World):
     def sensors(self, name: str) -> RotorSensor:
         return RotorSensor(self, name)
 
-    def touches(self, geom: str, others: Sequence[str]) -> RotorTouches:
-        return RotorTouches(self, geom, others)
+    def contact_sensor(self, geom: str, others: Sequence[str]) -> RotorContactSensor:
+        return RotorContactSensor(self, geom, others)
 
     def multirotors(self, names: Sequence[str]) -> Multirotors:
         """View of rotors and onboard controllers of the drones with these prefixes."""
@@ -178,7 +174,7 @@ class RotorWorld(World):
     def params(self) -> RotorParams:
         return self._params
 
-    def watch(self, geom: str, others: Sequence[str]) -> list[int]:
+    def contact_columns(self, geom: str, others: Sequence[str]) -> list[int]:
         """Columns of `impulse` and `when` for the contacts of a geom with others, made where there are none yet."""
         ids = {self.model.geom(s.geom).name: s.geom for s in self.parts.shapes}
         if not others:
@@ -226,7 +222,7 @@ class RotorWorld(World):
         """values [n, len(members), count]."""
         self.ops.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
 
-    def weigh_ball(self, b: int, ids: Any, mass: np.ndarray) -> None:
+    def set_ball_mass(self, b: int, ids: Any, mass: np.ndarray) -> None:
         """Let the air act on body b, if it is a ball, by its masses [n] kg in the worlds `ids`."""
         i = b - len(self.parts.drones)
         if i >= 0:

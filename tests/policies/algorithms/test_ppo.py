@@ -12,7 +12,8 @@ from policies_fake import FakeEnv
 from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training.loop import LoopConfig, TrainingLoop
+from rookery.policies.training.runner import Runner
+from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
 
 BASE = PPOConfig(
@@ -238,9 +239,10 @@ def test_linear_rate_reaches_zero_at_the_end():
 
 def test_it_learns(tmp_path):
     ppo = PPO(FakeEnv(32), PPOConfig(gamma=0.95, hidden=(16,)))
-    loop = TrainingLoop(ppo, LoopConfig(target_success=0.9, success_window=100))
-    result = loop.train(32 * 32 * 100, tmp_path, lambda row: None)
-    assert result["stopped"] == "success" and loop.episodes.success >= 0.9
+    config = RunnerConfig(total_steps=32 * 32 * 100, target_success=0.9, success_window=100)
+    runner = Runner(ppo, config, tmp_path)
+    assert runner.run(lambda row: None) == "success"
+    assert runner.episodes.success >= 0.9
 
 
 @pytest.mark.parametrize(
@@ -287,11 +289,11 @@ def test_environments_that_do_not_fit_are_refused():
         PPO(FakeEnv(4), BASE).update(0.0)
 
 
-def test_diverged_training_is_a_sentence():
+def test_diverged_training_is_a_sentence(tmp_path):
     env = FakeEnv(4)
     ppo = PPO(env, BASE)
     env.step = lambda actions, step=env.step: (lambda o, r, *rest: (o, {"point": r["point"] * float("nan")}, *rest))(
         *step(actions)
     )
     with pytest.raises(RookeryError, match="diverged"):
-        TrainingLoop(ppo).iterate()
+        Runner(ppo, RunnerConfig(), tmp_path).iterate()

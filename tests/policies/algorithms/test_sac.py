@@ -190,7 +190,9 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
     sac = SAC(ToyEnv(), SMALL)
     before = {k: v.clone() for k, v in sac.state_dict().items()}
     wide = SAC(ToyEnv(), SACConfig(rollout_steps=4, buffer_size=400, hidden=(17,)), seed=1).state_dict()
-    with pytest.raises(RookeryError, match=r"actor/weights.0 is \[1, 2, 17\], and SAC's \[1, 2, 16\]"):
+    with pytest.raises(
+        RookeryError, match=r"actor.weights.0 has shape \[1, 2, 17\] in the saved state and \[1, 2, 16\]"
+    ):
         sac.load_state_dict(wide)
     assert all(torch.equal(v, before[k]) for k, v in sac.state_dict().items())
 

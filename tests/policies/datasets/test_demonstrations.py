@@ -20,7 +20,7 @@ from rookery.policies.datasets import writer as writer_module
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.replay import player, replay
 from rookery.policies.datasets.writer import Writer
-from rookery.policies.imitation.behavior_cloning import CloneConfig, clone, measure
+from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 
@@ -146,32 +146,57 @@ def test_transitions_come_once_each_and_fit_together(folder):
     assert torch.equal(again.observation, batches[0].observation)
 
 
-def test_a_clone_does_what_was_done(folder, tmp_path):
-    """Actions are replaced by a known linear law of the observation, which the clone must find."""
+@pytest.fixture(scope="module")
+def lawful(folder, tmp_path_factory) -> Dataset:
+    """Actions are replaced by a known linear law of the observation, which behaviour cloning must find."""
     data = Dataset(folder)
     law = 0.3 * torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
-    with Writer(tmp_path / "law", data.contract, data.recording) as writer:
+    out = tmp_path_factory.mktemp("demos") / "law"
+    with Writer(out, data.contract, data.recording) as writer:
         for i in range(len(data)):
             e = data.episode(i)
-            seen = e.columns["observation.drone"][:-1]
-            writer.add(dataclasses.replace(e, columns=e.columns | {"action.drone": (seen @ law).clamp(-1, 1)}))
-    lawful = Dataset(tmp_path / "law")
-    rows = []
-    config = CloneConfig(epochs=80, batch=64, hidden=(32,), learning_rate=5e-3, held_out=0.0)
-    policy = clone(lawful, config, progress=rows.append)
-    idle = measure(Policy(16, 4, (4,)), lawful)
-    assert [r["epoch"] for r in rows] == list(range(1, 81))
-    assert rows[-1]["error"] == pytest.approx(measure(policy, lawful), rel=1e-5)
-    assert measure(policy, lawful) < 0.02 * idle
-    short = dataclasses.replace(config, epochs=2, held_out=0.4)
-    one = clone(lawful, short, progress=rows.append)
-    two = clone(lawful, short)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
-    alone = [measure(one, lawful, episodes=[i]) for i in range(5)]
-    pairs = [(a + b) / 2 for k, a in enumerate(alone) for b in alone[k + 1 :]]
-    assert any(rows[-1]["error"] == pytest.approx(p, rel=1e-4) for p in pairs), (
-        "two episodes of equal length are held out"
-    )
+            observation = e.columns["observation.drone"][:-1]
+            writer.add(dataclasses.replace(e, columns=e.columns | {"action.drone": (observation @ law).clamp(-1, 1)}))
+    return Dataset(out)
+
+
+def cloning(data: Dataset, **settings: object) -> BehaviorCloning:
+    config = BehaviorCloningConfig(**{"batch": 64, "hidden": (32,), "learning_rate": 5e-3, **settings})
+    return BehaviorCloning(recorded_env(data), config, 0, {"dataset": data})
+
+
+def test_behaviour_cloning_finds_the_law_of_actions(lawful):
+    whole = cloning(lawful, validation_share=0.0)
+    assert whole.rollout_steps == 0 and whole.steps_per_update == lawful.frames
+    figures = [whole.update(epoch / 80) for epoch in range(80)]
+    policy = whole.policies()["drone"]
+    idle = mean_squared_error(Policy(16, 4, (4,)), lawful)
+    assert figures[-1].keys() == {"drone/loss", "drone/error"}
+    assert figures[-1]["drone/error"] == pytest.approx(mean_squared_error(policy, lawful), rel=1e-5)
+    assert mean_squared_error(policy, lawful) < 0.02 * idle
+
+
+def test_behaviour_cloning_holds_validation_episodes_out(lawful):
+    one = cloning(lawful, validation_share=0.4)
+    assert len(one.validation_episodes) == 2 and len(one.training_episodes) == 3
+    assert sorted(one.validation_episodes + one.training_episodes) == list(range(5))
+    error = one.update(0.0)["drone/error"]
+    policy = one.policies()["drone"]
+    assert error == pytest.approx(mean_squared_error(policy, lawful, episodes=one.validation_episodes), rel=1e-5)
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+def test_a_resumed_behaviour_cloning_is_bit_equal(lawful, before):
+    one = cloning(lawful)
+    for epoch in range(before):
+        one.update(epoch / 10)
+    other = cloning(lawful)
+    other.load_state_dict({k: v.clone() for k, v in one.state_dict().items()})
+    ends = [[c.update(0.5), c.update(0.6)] for c in (one, other)]
+    assert ends[0] == ends[1]
+    mine = one.state_dict()
+    its = other.state_dict()
+    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
 
 
 # What can be wrong with a folder
@@ -302,10 +327,10 @@ def test_settings_and_sizes_are_checked(folder, tmp_path):
     data = Dataset(folder)
     with pytest.raises(RookeryError, match="did you mean 'drone'"):
         next(data.transitions(8, group="dron"))
-    with pytest.raises(RookeryError, match="held_out is 1"):
-        CloneConfig(held_out=1.0)
-    with pytest.raises(RookeryError, match="epochs is 0"):
-        CloneConfig(epochs=0)
+    with pytest.raises(RookeryError, match="validation_share is 1"):
+        BehaviorCloningConfig(validation_share=1.0)
+    with pytest.raises(RookeryError, match="batch is 0"):
+        BehaviorCloningConfig(batch=0)
     with pytest.raises(RookeryError, match="none or default"):
         record(Path("drone-hover"), tmp_path / "d", 1, num_envs=1, randomize="ranges.toml")
     with pytest.raises(RookeryError, match="episodes is 0"):

@@ -1,38 +1,59 @@
-"""Teacher and student, where only the teacher sees the velocity that actions must follow."""
+"""DAgger where only the teacher observes the velocity that actions must follow; resume; what is refused."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from policies_drift import Drift
+from policies_toy import ToyEnv, train
 
-from rookery.policies.imitation.dagger import DistillConfig, distill, privileged
-from rookery.policies.policy import Policy
+from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from rookery.policies.imitation.teacher import ControllerTeacher, Teacher
 from rookery.sim.errors import RookeryError
 
-CONFIG = DistillConfig(
-    iterations=40, steps=16, teacher_iterations=5, hidden=(32,), batch=512, epochs=4, learning_rate=3e-3
-)
+CONFIG = DAggerConfig(rollout_steps=16, teacher_share=0.1, hidden=(32,), batch=512, epochs=4, learning_rate=3e-3)
 
 
-def teacher() -> Policy:
-    """Acts like the velocity, which it is told at half its value."""
-    policy = Policy(1, 1, ())
-    with torch.no_grad():
-        policy.layers[0].weight.fill_(2.0)
-        policy.layers[0].bias.zero_()
-    return policy
+class VelocityTeacher(Teacher):
+    """Acts like the velocity, which it reads from the environment; counts how often it is asked."""
+
+    def __init__(self, env: Drift) -> None:
+        self.env = env
+        self.asked = torch.zeros((), dtype=torch.int64)
+
+    def act(self, obs):
+        self.asked += 1
+        return {"point": 2.0 * self.env.privileged_targets["point"][..., :1]}  # of which the target is half
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked.copy_(state["asked"])
 
 
-def velocity(env: Drift) -> torch.Tensor:
-    return env.privileged_targets["point"][..., :1]
+def iterate(algorithm, updates: int):
+    """Train from a new episode with the progress of a runner."""
+    obs, _ = algorithm.env.reset()
+    algorithm.env.stagger()
+    figures = []
+    for i in range(updates):
+        for _ in range(algorithm.rollout_steps):
+            actions = algorithm.act(obs)
+            result = algorithm.env.step(actions)
+            algorithm.observe(obs, actions, result)
+            obs = result[0]
+        figures.append(algorithm.update(i / updates))
+    return figures
 
 
-def test_a_student_with_history_learns_what_its_teacher_sees():
+def test_a_student_with_history_learns_what_its_teacher_observes():
     def error(history: int) -> float:
-        rows = []
-        student = distill(Drift(32, history, agents=2), privileged(teacher(), velocity), CONFIG, rows.append)
-        assert [row["iteration"] for row in rows] == list(range(1, CONFIG.iterations + 1))
+        env = Drift(32, history, agents=2)
+        dagger = DAgger(env, CONFIG, inputs={"teacher": VelocityTeacher(env)})
+        figures = iterate(dagger, 40)
+        assert set(figures[0]) == {"point/loss", "error", "reward"}
+        student = dagger.policies()["point"]
         assert student.observation_size == history
         env = Drift(32, history, agents=2)
         errors = []
@@ -44,56 +65,100 @@ def test_a_student_with_history_learns_what_its_teacher_sees():
 
     # Knowing nothing, the error is the variance of a velocity, 1/3.
     blind = error(1)
-    seeing = error(2)
-    assert blind > 0.25 and seeing < 0.01, (blind, seeing)
+    informed = error(2)
+    assert blind > 0.25 and informed < 0.01, (blind, informed)
 
 
 def test_the_teacher_acts_less_and_less():
     env = Drift(400)
-    given = []
+    shares = []
     step = env.step
 
     def noting(actions):
-        given.append((actions["point"] == 2.0 * velocity(env)).float().mean().item())
+        shares.append((actions["point"] == 2.0 * env.privileged_targets["point"][..., :1]).float().mean().item())
         return step(actions)
 
     env.step = noting
-    distill(
-        env,
-        privileged(teacher(), velocity),
-        DistillConfig(iterations=5, steps=2, teacher_iterations=4, hidden=(8,), keep=2),
-    )
-    assert given[:2] == [1.0, 1.0] and given[-2:] == [0.0, 0.0]
-    assert given[2:8:2] == pytest.approx([0.75, 0.5, 0.25], abs=0.1)
+    config = DAggerConfig(rollout_steps=2, teacher_share=0.8, hidden=(8,), keep_rollouts=2)
+    iterate(DAgger(env, config, inputs={"teacher": VelocityTeacher(env)}), 6)
+    # A rollout's share follows the progress of the update before it: 0, 0, 1/6, 2/6, 3/6, 4/6.
+    assert shares[:4] == [1.0] * 4
+    assert shares[4::2] == pytest.approx([1 - p / 6 / 0.8 for p in (1, 2, 3, 4)], abs=0.1)
+    assert shares[0::2] == shares[1::2], "the same worlds through a rollout"
+    without = DAggerConfig(rollout_steps=2, teacher_share=0.0, hidden=(8,))
+    shares.clear()
+    iterate(DAgger(env, without, inputs={"teacher": VelocityTeacher(env)}), 2)
+    assert shares == [0.0] * 4
 
 
 def test_agents_that_take_no_part_teach_nothing():
+    class First(Drift):
+        active = {"point": torch.arange(2).expand(16, 2) == 0}  # noqa: RUF012
+
     students = []
     for garbage in (False, True):
-        env = Drift(16, agents=2)
-        env.taking_part = {"point": torch.arange(2).expand(16, 2) == 0}
+        env = First(16, agents=2)
 
-        def seen(env: Drift, garbage: bool = garbage) -> torch.Tensor:
-            x = velocity(env).clone()
-            x[:, 1] = 0.3 if garbage else x[:, 1]
-            return x
+        class Garbage(VelocityTeacher):
+            def act(self, obs, garbage=garbage):
+                actions = super().act(obs)
+                actions["point"][:, 1] += 0.3 * garbage
+                return actions
 
-        students.append(
-            distill(env, privileged(teacher(), seen), DistillConfig(iterations=3, teacher_iterations=0, hidden=(8,)))
-        )
-    # Their actions do not move the points, so that both students saw the same.
+        config = DAggerConfig(teacher_share=0.0, hidden=(8,))
+        dagger = DAgger(env, config, inputs={"teacher": Garbage(env)})
+        iterate(dagger, 3)
+        students.append(dagger.policies()["point"])
+    # Their actions do not move the points, so that both students had the same observations.
     for a, b in zip(*(s.state_dict().values() for s in students), strict=True):
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("before", [0, 1, 3, 7])
+def test_a_resume_is_bit_equal(before: int):
+    """With fewer rollouts than are kept, and with more."""
+
+    def make() -> DAgger:
+        env = ToyEnv(4, agents=2, drop_out=True)
+        config = DAggerConfig(rollout_steps=5, keep_rollouts=3, hidden=(8,), batch=16)
+        return DAgger(env, config, seed=2, inputs={"teacher": ControllerTeacher(env.controller())})
+
+    dagger = make()
+    obs, _ = train(dagger, dagger.env, dagger.env.reset()[0], before)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in dagger.state_dict().items()})
+    other.env.load_state_dict(dagger.env.state_dict())
+    ends = [train(d, d.env, {k: v.clone() for k, v in obs.items()}, 4)[1] for d in (dagger, other)]
+    assert ends[0] == ends[1]
+    mine = dagger.state_dict()
+    its = other.state_dict()
+    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+
+
+def test_the_teachers_state_is_saved():
+    env = Drift(4)
+    dagger = DAgger(env, DAggerConfig(rollout_steps=3, hidden=(8,)), inputs={"teacher": VelocityTeacher(env)})
+    iterate(dagger, 2)
+    other = DAgger(env, DAggerConfig(rollout_steps=3, hidden=(8,)), inputs={"teacher": VelocityTeacher(env)})
+    other.load_state_dict(dagger.state_dict())
+    assert other.teacher.asked == 6
+    state = {k: v.clone() for k, v in dagger.state_dict().items()}
+    with pytest.raises(RookeryError, match=r"lacks 'point.network.parameters'"):
+        other.load_state_dict({k: v for k, v in state.items() if k != "point.network.parameters"})
+
+
 def test_misfits_are_refused():
-    with pytest.raises(RookeryError, match=r"takes 1 observations, and is given \(64, 1, 3\)"):
-        distill(Drift(), privileged(teacher(), lambda env: env.privileged_targets["point"]), CONFIG)
+    env = Drift()
+
+    class Wide(VelocityTeacher):
+        def act(self, obs):
+            return {"point": torch.zeros(64, 1, 2)}
+
+    dagger = DAgger(env, CONFIG, inputs={"teacher": Wide(env)})
     with pytest.raises(RookeryError, match=r"gives actions \(64, 1, 2\), and group 'point' takes \(64, 1, 1\)"):
-        distill(Drift(), privileged(Policy(1, 2), velocity), CONFIG)
-    two = Drift()
-    two.groups["other"] = two.groups["point"]
-    with pytest.raises(RookeryError, match="teaches one group"):
-        distill(two, privileged(teacher(), velocity), CONFIG)
-    with pytest.raises(RookeryError, match="keep is 0"):
-        DistillConfig(keep=0)
+        dagger.act(env.reset()[0])
+    with pytest.raises(RookeryError, match="needs a teacher"):
+        DAgger(env, CONFIG)
+    for name, value in (("keep_rollouts", 0), ("teacher_share", 1.5), ("batch", 0), ("learning_rate", 0.0)):
+        with pytest.raises(RookeryError, match=f"{name} is {value}"):
+            DAggerConfig(**{name: value})

@@ -20,30 +20,35 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
-from rookery.policies.training.checkpoint import Interrupted
-from rookery.policies.training.loop import LoopConfig, TrainingLoop
+from rookery.policies.training.runner import Interrupted, Interruption, Runner
+from rookery.policies.training.settings import RunnerConfig
+from rookery.policies.typed_config import from_values
 from rookery.sim.errors import RookeryError
 
 CONFIG = PPOConfig(rollout_steps=8, epochs=2, minibatches=2, hidden=(8,))
-LOOP = LoopConfig(checkpoint_every=1)
 WORLDS = 6
 ITERATION = CONFIG.rollout_steps * WORLDS
+RUNNER = RunnerConfig(total_steps=6 * ITERATION, checkpoint_every=1)
 
 
-def trainer(config: PPOConfig = CONFIG, worlds: int = WORLDS, loop: LoopConfig = LOOP) -> TrainingLoop:
+def trainer(
+    folder: Path | str, config: PPOConfig = CONFIG, worlds: int = WORLDS, total: int = 0, every: int = 1
+) -> Runner:
+    """PPO on the fake environment; `total` control steps, by default six iterations."""
     ppo = PPO(FakeEnv(worlds, agents=2, horizon=7, drop_out=True), config)
-    return TrainingLoop(ppo, loop, {"contract": {"groups": {}}, "note": "kept"})
+    stop = dataclasses.replace(RUNNER, total_steps=total or RUNNER.total_steps, checkpoint_every=every)
+    return Runner(ppo, stop, folder, name="ppo", contract={"groups": {}}, settings={"note": "kept"})
 
 
 def quiet(row: dict) -> None:
     pass
 
 
-def everything(ppo: TrainingLoop) -> dict[str, torch.Tensor]:
-    return {f"{part}/{k}": v.clone() for part, d in checkpoint._tensors(ppo).items() for k, v in d.items()}
+def everything(ppo: Runner) -> dict[str, torch.Tensor]:
+    return {f"{part}/{k}": v.clone() for part, d in ppo._tensors().items() for k, v in d.items()}
 
 
-def assert_same(a: TrainingLoop, b: TrainingLoop) -> None:
+def assert_same(a: Runner, b: Runner) -> None:
     one = everything(a)
     two = everything(b)
     assert one.keys() == two.keys()
@@ -53,9 +58,9 @@ def assert_same(a: TrainingLoop, b: TrainingLoop) -> None:
 
 
 @pytest.fixture
-def uninterrupted(tmp_path: Path) -> TrainingLoop:
-    ppo = trainer()
-    ppo.train(6 * ITERATION, tmp_path / "straight", quiet)
+def uninterrupted(tmp_path: Path) -> Runner:
+    ppo = trainer(tmp_path / "straight")
+    ppo.run(quiet)
     return ppo
 
 
@@ -63,35 +68,33 @@ def uninterrupted(tmp_path: Path) -> TrainingLoop:
 @pytest.mark.parametrize("share", [True, False])
 def test_a_resumed_run_is_bit_equal(tmp_path, critic, share):
     config = dataclasses.replace(CONFIG, critic=critic, share=share, schedule="linear")
-    straight = trainer(config)
-    first = trainer(config)
-    second = trainer(config)
-    straight.train(5 * ITERATION, tmp_path / "a", quiet)
-    first.total_steps = 5 * ITERATION
+    straight = trainer(tmp_path / "a", config, total=5 * ITERATION)
+    first = trainer(tmp_path / "b", config, total=5 * ITERATION)
+    second = trainer(tmp_path / "b", config, total=5 * ITERATION)
+    straight.run(quiet)
     for _ in range(3):
         first.iterate()
-    first.save(tmp_path / "b")
+    first.save()
     second.load(tmp_path / "b")
-    second.train(5 * ITERATION, tmp_path / "b", quiet)
+    second.run(quiet)
     assert_same(straight, second)
 
 
 def test_the_number_of_threads_travels_so_that_results_do_not_depend_on_the_machine(tmp_path):
     config = dataclasses.replace(CONFIG, minibatches=1)
     torch.set_num_threads(3)  # put back by the fixture
-    straight = trainer(config, 130)
-    first = trainer(config, 130)
+    straight = trainer(tmp_path / "a", config, 130, total=3 * 8 * 130)
+    first = trainer(tmp_path / "b", config, 130, total=3 * 8 * 130)
     assert len(straight.algorithm.learners["point"].workers) == 3
-    straight.train(3 * 8 * 130, tmp_path / "a", quiet)
+    straight.run(quiet)
     assert torch.get_num_threads() == 3
     first.iterate()
-    first.save(tmp_path / "b")
+    first.save()
     torch.set_num_threads(1)
-    second = trainer(config, 130)
+    second = trainer(tmp_path / "b", config, 130, total=3 * 8 * 130)
     assert len(second.algorithm.learners["point"].workers) == 1
     second.load(tmp_path / "b")
-    second.train(3 * 8 * 130, tmp_path / "b", quiet)
-    straight.total_steps = second.total_steps
+    second.run(quiet)
     assert_same(straight, second)
 
 
@@ -103,11 +106,11 @@ import torch
 torch.set_num_threads(1)
 from pathlib import Path
 from test_checkpoint import trainer, quiet, ITERATION
-from rookery.policies.training.checkpoint import _complete
+from rookery.policies.training.checkpoint import complete
 
 def run(folder, name, at):
-    ppo = trainer()
-    if _complete(folder):
+    ppo = trainer(folder)
+    if complete(folder):
         ppo.load(folder)
     real, calls = getattr(os, name), 0
     def deadly(*args, **kwargs):
@@ -117,7 +120,7 @@ def run(folder, name, at):
             os.kill(os.getpid(), signal.SIGKILL)
         return real(*args, **kwargs)
     setattr(os, name, deadly)
-    ppo.train(6 * ITERATION, folder, quiet)
+    ppo.run(quiet)
 
 DEADLY = "fsync 3, fsync 5, rename 2, rename 1, replace 6, fsync 17, rmdir 1, fsync 0"
 for name, at in ((word.split()[0], int(word.split()[1])) for word in DEADLY.split(", ")):
@@ -135,7 +138,7 @@ def test_killed_at_any_point_of_a_save_it_resumes_bit_equal(tmp_path, uninterrup
     assert done.returncode == 0, done.stderr
     ends = [int(line.split()[2]) for line in done.stdout.splitlines()]
     assert ends[-1] == 0 and ends.count(signal.SIGKILL) >= 5, done.stdout + done.stderr
-    resumed = trainer()
+    resumed = trainer(tmp_path / "run")
     resumed.load(tmp_path / "run")
     assert_same(uninterrupted, resumed)
     with open(tmp_path / "run" / "progress.csv") as f:
@@ -148,7 +151,7 @@ sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training"]
 import torch
 torch.set_num_threads(1)
 from test_checkpoint import trainer, quiet
-trainer().train(10**9, sys.argv[2], quiet)
+trainer(sys.argv[2], total=10**9).run(quiet)
 """
 
 
@@ -156,18 +159,19 @@ def test_killed_from_outside_it_resumes_bit_equal(tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(Path(__file__).parents[1]), str(run)])
     deadline = time.monotonic() + 60
-    while not checkpoint._complete(run) and time.monotonic() < deadline:
+    while not checkpoint.complete(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.137)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    resumed = trainer()
+    resumed = trainer(run)
     resumed.load(run)
     assert 0 < resumed.iteration < 2000
     total = resumed.steps + 2 * ITERATION
-    resumed.train(total, run, quiet)
-    straight = trainer()
-    straight.train(total, tmp_path / "straight", quiet)
+    straight = trainer(tmp_path / "straight")
+    for runner in (resumed, straight):
+        runner.config = dataclasses.replace(RUNNER, total_steps=total)
+        runner.run(quiet)
     assert_same(straight, resumed)
 
 
@@ -181,7 +185,8 @@ def test_only_the_newest_are_kept_and_the_policy_is_current(tmp_path, uninterrup
     for name, tensor in mine.state_dict().items():
         assert torch.equal(policies["point"].state_dict()[name], tensor)
     state = checkpoint.read_state(run)
-    assert state["extra"]["note"] == "kept" and PPOConfig.from_dict(state["config"]) == CONFIG
+    assert state["settings"]["note"] == "kept" and from_values(PPOConfig, state["config"]) == CONFIG
+    assert state["algorithm"] == "ppo"
     assert list(tmp_path.glob("**/*.pt")) == list(tmp_path.glob("**/*.pkl")) == []
 
 
@@ -201,15 +206,15 @@ DAMAGE = {
         "algorithm.safetensors is cut short",
     ),
     "edited observations": (
-        lambda f: flip(f / "loop.safetensors"),
-        "loop.safetensors is cut short or was edited",
+        lambda f: flip(f / "env.safetensors"),
+        "env.safetensors is cut short or was edited",
     ),
     "no environment": (lambda f: (f / "env.safetensors").unlink(), "env.safetensors cannot be read"),
     "truncated state": (lambda f: os.truncate(f / "state.json", 100), "state.json is cut short"),
     "edited state": (lambda f: edit_json(f / "state.json", steps=5), "state.json was edited"),
     "no state": (lambda f: (f / "state.json").unlink(), "state.json cannot be read"),
     "newer version": (lambda f: reseal(f / "state.json", version=99), "newer Rookery.*upgrade"),
-    "another task": (lambda f: reseal(f / "state.json", task_id="drone-hover"), "task 'drone-hover', not 'fake'"),
+    "another task": (lambda f: reseal(f / "state.json", task="drone-hover"), "task 'drone-hover', not 'fake'"),
 }
 
 
@@ -221,33 +226,32 @@ def flip(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_checkpoints_are_refused_with_a_way_out(tmp_path, damage):
-    ppo = trainer()
-    ppo.train(2 * ITERATION, tmp_path, quiet)
+    trainer(tmp_path, total=2 * ITERATION).run(quiet)
     newest = checkpoint.newest(tmp_path)
     act, words = DAMAGE[damage]
     act(newest)
     with pytest.raises(RookeryError, match=words) as error:
-        trainer().load(tmp_path)
+        trainer(tmp_path).load(tmp_path)
     assert "\n" not in str(error.value)
     if "is damaged:" in str(error.value):
         older = tmp_path / "checkpoints" / f"{ITERATION:012d}"
         assert f"use {older} instead" in str(error.value)
-        trainer().load(older)
+        trainer(tmp_path).load(older)
 
 
 def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
-    trainer().train(ITERATION, tmp_path, quiet)
+    trainer(tmp_path, total=ITERATION).run(quiet)
     with pytest.raises(RookeryError, match="num_envs 6, not 7"):
-        trainer(worlds=7).load(tmp_path)
-    with pytest.raises(RookeryError, match=r"point/.* has shape .*config"):
-        trainer(dataclasses.replace(CONFIG, hidden=(9,))).load(tmp_path)
+        trainer(tmp_path, worlds=7).load(tmp_path)
+    with pytest.raises(RookeryError, match=r"made with config .*'hidden': \[8\].* not .*'hidden': \[9\]"):
+        trainer(tmp_path, dataclasses.replace(CONFIG, hidden=(9,))).load(tmp_path)
     with pytest.raises(RookeryError, match="holds no checkpoint"):
-        trainer().load(tmp_path / "nowhere")
+        trainer(tmp_path).load(tmp_path / "nowhere")
 
 
 def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatch):
-    ppo = trainer()
-    ppo.train(ITERATION, tmp_path, quiet)
+    ppo = trainer(tmp_path, total=ITERATION)
+    ppo.run(quiet)
     before = checkpoint.newest(tmp_path)
     ppo.iterate()
 
@@ -256,23 +260,23 @@ def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatc
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RookeryError, match=r"disk.*is full: make room and resume"):
-        ppo.save(tmp_path)
+        ppo.save()
     monkeypatch.undo()
     assert checkpoint.newest(tmp_path) == before
     assert [f.name for f in (tmp_path / "checkpoints").iterdir()] == [before.name]
-    trainer().load(tmp_path)
-    assert ppo.save(tmp_path) == checkpoint.newest(tmp_path) != before
+    trainer(tmp_path).load(tmp_path)
+    assert ppo.save() == checkpoint.newest(tmp_path) != before
 
 
 def test_a_write_cut_short_by_the_system_leaves_nothing_behind(tmp_path):
-    ppo = trainer()
-    ppo.save(tmp_path)
+    ppo = trainer(tmp_path)
+    ppo.save()
     ppo.iterate()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # real, partial writes
     try:
         with pytest.raises(RookeryError, match="cannot be written"):
-            ppo.save(tmp_path)
+            ppo.save()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [f.name for f in (tmp_path / "checkpoints").iterdir()] == [f"{0:012d}"]
@@ -281,9 +285,9 @@ def test_a_write_cut_short_by_the_system_leaves_nothing_behind(tmp_path):
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RookeryError, match="cannot be written"):
-        trainer().train(ITERATION, tmp_path / "file" / "run", quiet)
+        trainer(tmp_path / "file" / "run").run(quiet)
     with pytest.raises(RookeryError, match="cannot be written"):
-        trainer().save(tmp_path / "file")
+        trainer(tmp_path / "file").save()
 
 
 def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
@@ -294,19 +298,18 @@ def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
         if row["iteration"] == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    slow = LoopConfig(checkpoint_every=100)
     with pytest.raises(Interrupted) as stop:
-        trainer(loop=slow).train(6 * ITERATION, run, press)
+        trainer(run, every=100).run(press)
     assert stop.value.folder == checkpoint.newest(run) and stop.value.folder.name == f"{3 * ITERATION:012d}"
     assert signal.getsignal(signal.SIGINT) is before
-    resumed = trainer(loop=slow)
+    resumed = trainer(run, every=100)
     resumed.load(run)
-    resumed.train(6 * ITERATION, run, quiet)
+    resumed.run(quiet)
     assert_same(uninterrupted, resumed)
 
 
 def test_a_second_ctrl_c_stops_at_once():
-    with checkpoint.Interruption() as interruption:
+    with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGINT)
         assert interruption.wanted
         with pytest.raises(KeyboardInterrupt):

@@ -9,7 +9,7 @@ import torch
 from policies_fake import FakeEnv
 
 from rookery.policies.training.evaluate import evaluate
-from rookery.policies.training.logging import EpisodeLog, RunLog, Terminal
+from rookery.policies.training.logging import EpisodeStatistics, RunLog, Terminal
 from rookery.sim.errors import RookeryError
 
 
@@ -57,7 +57,7 @@ def test_evaluation_repeats_itself_and_reports_causes():
 
 
 def test_success_is_averaged_over_the_latest_episodes():
-    log = EpisodeLog(window=10)
+    log = EpisodeStatistics(window=10)
     for k, success in enumerate((0.0, 0.0, 1.0, 1.0, 0.5)):
         ids = torch.arange(4)
         log.add(
@@ -72,7 +72,7 @@ def test_success_is_averaged_over_the_latest_episodes():
     # The latest three iterations cover the window of 10; the best moment was before.
     assert log.success == pytest.approx(2.5 / 3) and log.best == {"success": pytest.approx(2.5 / 3), "steps": 4}
     assert log.summarise(9) == {}
-    copy = EpisodeLog(10)
+    copy = EpisodeStatistics(10)
     copy.load_state_dict(log.state_dict())
     assert copy.state_dict() == log.state_dict()
 

@@ -40,14 +40,14 @@ def bouncing(height: float = 0.2, dt: float = 0.001, *, contact_time: float = 0.
     scene.add(
         lambda: ball(RADIUS, MASS, restitution=0.8, contact_time=contact_time), "ball", pos=(0, 0, RADIUS + height)
     )
-    return scene.watch("ball/ball", ["ground"])
+    return scene.add_contact_sensor("ball/ball", ["ground"])
 
 
 def test_a_bounce_in_one_control_step(make: Make):
     """The bounce lies inside the step: nothing touches at its end, and yet the impulse is the change of momentum."""
     w = make(bouncing(), 2)
     state = w.bodies(["ball/base"])
-    touch = w.touches("ball/ball", ["ground"])
+    touch = w.contact_sensor("ball/ball", ["ground"])
     start = state.state.clone()
     start[1, 0, 2] += 1.0  # the second ball does not come down
     state.set_state(None, start)
@@ -66,7 +66,7 @@ def test_a_bounce_in_one_control_step(make: Make):
 def test_the_impulses_of_short_steps_add_up(make: Make):
     w = make(bouncing())
     state = w.bodies(["ball/base"])
-    touch = w.touches("ball/ball", ["ground"])
+    touch = w.contact_sensor("ball/ball", ["ground"])
     total = 0.0
     first = math.inf
     for i in range(56):
@@ -79,7 +79,7 @@ def test_the_impulses_of_short_steps_add_up(make: Make):
 
 def test_a_ball_at_rest_presses_its_weight(make: Make):
     w = make(bouncing(0.0))
-    touch = w.touches("ball/ball", ["ground"])
+    touch = w.contact_sensor("ball/ball", ["ground"])
     w.step(1500)
     w.step(100)
     assert float(touch.impulse[0, 0]) == pytest.approx(MASS * G * 0.1, rel=0.02)
@@ -96,14 +96,14 @@ def walls(dt: float = 0.001) -> Scene:
     spec.option.gravity = [0, 0, 0]
     scene = Scene(lambda: spec.copy(), dt=dt)
     scene.add(lambda: ball(RADIUS, MASS, restitution=0.8, contact_time=0.01, friction=(0, 0, 0)), "ball")
-    return scene.watch("ball/ball", ["right", "left"])
+    return scene.add_contact_sensor("ball/ball", ["right", "left"])
 
 
 def test_each_body_gets_its_own_contacts(make: Make):
     """From the middle to the right wall, then to the left one: twice within one control step."""
     w = make(walls())
     state = w.bodies(["ball/base"])
-    touch = w.touches("ball/ball", ["right", "left"])
+    touch = w.contact_sensor("ball/ball", ["right", "left"])
     flying = torch.zeros(1, 1, 13)
     flying[..., 3] = 1.0
     flying[..., 7] = 5.0
@@ -125,7 +125,7 @@ def test_a_view_takes_its_pairs_in_any_order(make: Make):
     w = make(walls())
     state = w.bodies(["ball/base"])
     both, turned, one = (
-        w.touches(g, o)
+        w.contact_sensor(g, o)
         for g, o in (("ball/ball", ["left", "right"]), ("right", ["ball/ball"]), ("ball/ball", ["left"]))
     )
     assert both.names == ("left", "right") and both.geom == "ball/ball"
@@ -143,9 +143,9 @@ def test_a_view_takes_its_pairs_in_any_order(make: Make):
 def test_a_box_lands_on_many_points(engine: str):
     """Four corners: their forces are added up."""
     scene = Scene(lambda: ground(visual=False), dt=0.002)
-    scene.add(lambda: box((0.2, 0.2, 0.1), 1.5), "box", pos=(0, 0, 0.06)).watch("box/box", ["ground"])
+    scene.add(lambda: box((0.2, 0.2, 0.1), 1.5), "box", pos=(0, 0, 0.06)).add_contact_sensor("box/box", ["ground"])
     w = make_world(engine, scene, 1)
-    touch = w.touches("box/box", ["ground"])
+    touch = w.contact_sensor("box/box", ["ground"])
     w.step(500)
     w.step(100)
     assert float(touch.impulse[0, 0]) == pytest.approx(1.5 * G * 0.2, rel=0.02)
@@ -158,8 +158,10 @@ def pushed(mode: str, derived: bool) -> tuple[list[float], list[float]]:
       <body name="cart"><joint name="slide" type="slide" axis="1 0 0"/><geom name="cart" size=".2" mass="2"/></body>
       </worldbody><actuator><motor name="push" joint="slide"/></actuator>
       <sensor><jointpos name="at" joint="slide"/></sensor></mujoco>"""
-    w = make_world("mujoco", Scene(lambda: mujoco.MjSpec.from_string(xml), dt=0.004).watch("cart", ["wall"]), 2)
-    touch = w.touches("cart", ["wall"])
+    w = make_world(
+        "mujoco", Scene(lambda: mujoco.MjSpec.from_string(xml), dt=0.004).add_contact_sensor("cart", ["wall"]), 2
+    )
+    touch = w.contact_sensor("cart", ["wall"])
     u = w.actuators(["push"])
     if derived:
         w.sensors("at")
@@ -192,7 +194,7 @@ def test_every_way_of_stepping_mujoco_sees_the_same(mode: str, inner: str):
 def test_watching_changes_no_state():
     plain = make_world("mujoco", bouncing(), 1)
     seen = make_world("mujoco", bouncing(), 1)
-    seen.touches("ball/ball", ["ground"])
+    seen.contact_sensor("ball/ball", ["ground"])
     plain.step(280)
     seen.step(280)
     assert torch.equal(plain.snapshot()["state"], seen.snapshot()["state"])
@@ -201,7 +203,7 @@ def test_watching_changes_no_state():
 def test_a_world_that_failed_has_no_contacts(make: Make):
     w = make(bouncing(0.0), 2)
     state = w.bodies(["ball/base"])
-    touch = w.touches("ball/ball", ["ground"])
+    touch = w.contact_sensor("ball/ball", ["ground"])
     w.step(10)
     assert (touch.impulse > 0).all()
     bad = state.state.clone()
@@ -213,18 +215,18 @@ def test_a_world_that_failed_has_no_contacts(make: Make):
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
-def test_pairs_must_be_watched(engine: str):
+def test_pairs_need_a_contact_sensor(engine: str):
     w = make_world(engine, walls(), 1)
-    with pytest.raises(RookeryError, match=r"scene.watch\('left', \['right'\]\)"):
-        w.touches("left", ["right"])
+    with pytest.raises(RookeryError, match=r"scene.add_contact_sensor\('left', \['right'\]\)"):
+        w.contact_sensor("left", ["right"])
     with pytest.raises(RookeryError, match="at least one"):
-        w.touches("ball/ball", [])
+        w.contact_sensor("ball/ball", [])
     w.close()
 
 
-def test_what_cannot_be_watched():
+def test_what_cannot_have_a_contact_sensor():
     with pytest.raises(RookeryError, match="ball/ball"):
-        bouncing().watch("ball/bal", ["ground"]).compile()
+        bouncing().add_contact_sensor("ball/bal", ["ground"]).compile()
     scene = Scene(
         lambda: mujoco.MjSpec.from_string(
             """<mujoco><worldbody><geom name="a" size="1"/>
@@ -232,8 +234,8 @@ def test_what_cannot_be_watched():
         )
     )
     with pytest.raises(RookeryError, match="'look' collides with nothing"):
-        scene.watch("a", ["look"]).compile()
-    assert walls().watch("left", ["ball/ball"]).compile().nsensor == 2  # the same pair again
+        scene.add_contact_sensor("a", ["look"]).compile()
+    assert walls().add_contact_sensor("left", ["ball/ball"]).compile().nsensor == 2  # the same pair again
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
@@ -241,9 +243,9 @@ def test_geoms_of_one_body_are_told_apart(engine: str):
     xml = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/><body><freejoint/>
       <geom name="low" size=".1" mass="1" pos="0 0 .1"/>
       <geom name="high" size=".1" mass="1" pos="0 0 1"/></body></worldbody></mujoco>"""
-    scene = Scene(lambda: mujoco.MjSpec.from_string(xml)).watch("floor", ["low", "high"])
+    scene = Scene(lambda: mujoco.MjSpec.from_string(xml)).add_contact_sensor("floor", ["low", "high"])
     w = make_world(engine, scene, 1)
-    touch = w.touches("floor", ["high", "low"])
+    touch = w.contact_sensor("floor", ["high", "low"])
     w.step(50)
     assert touch.impulse[0, 0] == 0.0
     assert float(touch.impulse[0, 1]) == pytest.approx(2.0 * G * 0.1, rel=0.1)

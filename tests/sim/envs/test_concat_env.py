@@ -19,8 +19,11 @@ from rookery.listing import describe
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.evaluate import evaluate
-from rookery.policies.training.loop import LoopConfig, TrainingLoop
-from rookery.runs import make_env
+from rookery.policies.training.runner import Runner
+from rookery.policies.training.settings import RunnerConfig
+from rookery.presets import PRESETS
+from rookery.run_env import make_env
+from rookery.settings import RunSettings
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.concat_env import ConcatEnv, only_task, part_seed
@@ -375,22 +378,20 @@ def test_a_saved_state_continues_bit_for_bit():
 @pytest.mark.parametrize("critic", ["own", "central"])
 def test_ppo_trains_and_a_resumed_training_is_bit_equal(tmp_path: Path, critic: str):
     config = PPOConfig(rollout_steps=16, epochs=2, minibatches=2, hidden=(8,), critic=critic)
-    loop = LoopConfig(checkpoint_every=1)
-    total = 4 * 16 * 5
+    stop = RunnerConfig(total_steps=4 * 16 * 5, checkpoint_every=1)
     runs = {
-        name: TrainingLoop(PPO(mixed(), config), loop, {"contract": {"groups": {}}})
-        for name in ("straight", "first", "second")
+        name: Runner(PPO(mixed(), config), stop, tmp_path / folder)
+        for name, folder in {"straight": "a", "first": "b", "second": "b"}.items()
     }
     before = runs["straight"].algorithm.learners["arm"].parameters.clone()
-    runs["straight"].train(total, tmp_path / "a", lambda row: None)
+    runs["straight"].run(lambda row: None)
     assert not torch.equal(before, runs["straight"].algorithm.learners["arm"].parameters)
     first = runs["first"]
-    first.total_steps = total
     for _ in range(2):
         first.iterate()
-    first.save(tmp_path / "b")
+    first.save()
     runs["second"].load(tmp_path / "b")
-    runs["second"].train(total, tmp_path / "b", lambda row: None)
+    runs["second"].run(lambda row: None)
     assert torch.equal(
         runs["straight"].algorithm.learners["arm"].parameters, runs["second"].algorithm.learners["arm"].parameters
     )
@@ -503,11 +504,14 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         "",
         "two tasks",
         ("mujoco",),
-        {"num_envs": 5, "total_steps": 160, "rollout_steps": 16, "minibatches": 2, "hidden": [8], "epochs": 1},
         members=("test-push", "test-stay"),
         config={"limit": 0.95},
     )
     monkeypatch.setitem(TASKS, "MT2", entry)
+    small = PPOConfig(rollout_steps=16, minibatches=2, hidden=(8,), epochs=1)
+    monkeypatch.setitem(
+        PRESETS, "MT2", RunSettings(num_envs=5, runner=RunnerConfig(total_steps=160), algorithm_config=small)
+    )
     hidden = TaskEntry("ML2", "", "no goal, no task", ("mujoco",), members=entry.members, config={"hide_goal": True},
                        one_hot=False)  # fmt: skip
     monkeypatch.setitem(TASKS, "ML2", hidden)
@@ -571,7 +575,7 @@ def test_wrong_sets_are_refused():
 
 @pytest.mark.usefixtures("registered")
 def test_a_set_is_trained_resumed_and_evaluated_by_name(in_tmp, capsys):
-    assert main(["train", "MT2", "--out", "run", "--json", "--config", "episode_s=0.1"]) == 0
+    assert main(["train", "MT2", "--out", "run", "--json", "--task-config", "episode_s=0.1"]) == 0
     assert main(["train", "--resume", "run", "--steps", "320", "--json"]) == 0
     capsys.readouterr()
     assert main(["eval", "run", "--episodes", "12", "--json"]) == 0
@@ -579,7 +583,7 @@ def test_a_set_is_trained_resumed_and_evaluated_by_name(in_tmp, capsys):
     assert result["task"] == "MT2"
     assert {n: t["episodes"] for n, t in result["tasks"].items()} == {"test-push": 6, "test-stay": 6}
     assert result["metric"] == result["success_rate"] == 0.5
-    assert main(["eval", "run", "--episodes", "3", "--config", "tasks=test-push", "--json"]) == 0
+    assert main(["eval", "run", "--episodes", "3", "--task-config", "tasks=test-push", "--json"]) == 0
     assert list(loads(capsys.readouterr().out)["tasks"]) == ["test-push"]
     contract = loads(Path("run/contract.json").read_text())
     assert contract["task_config"]["test-stay"]["limit"] == 0.95

@@ -16,7 +16,9 @@ import torch
 from rookery.cli.main import main
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.training.loop import TrainingLoop
+from rookery.policies.training.runner import Runner
+from rookery.policies.training.settings import RunnerConfig
+from rookery.presets import PRESETS
 from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
@@ -276,7 +278,7 @@ def test_ppo_wants_one_number_and_learns_from_it() -> None:
     with pytest.raises(RookeryError, match=r"vector of far, lazy: wrap the environment in .*LinearScalarization"):
         PPO(cart(kind=OneGroup), config)
     ppo = PPO(LinearScalarization(cart(kind=OneGroup), {"far": 1.0, "lazy": 2.0}), config)
-    figures = TrainingLoop(ppo).iterate()
+    figures = Runner(ppo, RunnerConfig(), ".").iterate()
     assert all(math.isfinite(v) for v in figures.values())
 
 
@@ -287,12 +289,12 @@ SMALL = (
     "8",
     "--steps",
     "128",
-    "--ppo",
-    "rollout_steps=8",
-    "--ppo",
-    "hidden=[8]",
-    "--ppo",
-    "minibatches=1",
+    "--rollout-steps",
+    "8",
+    "--hidden",
+    "8",
+    "--minibatches",
+    "1",
 )
 
 
@@ -301,6 +303,7 @@ def test_training_takes_the_weights_and_keeps_them(
 ) -> None:
     entry = TaskEntry("swarm-surround", "rookery.tasks.swarm.surround:Surround", "without weights of its own")
     monkeypatch.setitem(TASKS, "swarm-surround", entry)
+    monkeypatch.delitem(PRESETS, "swarm-surround")
     out = str(tmp_path / "run")
     assert main(["train", "swarm-surround", "--out", out, *SMALL]) == 2
     assert "vector of closeness, spread" in capsys.readouterr().err
@@ -312,5 +315,5 @@ def test_training_takes_the_weights_and_keeps_them(
     assert kept == {"closeness": 1.0, "spread": 0.5}
     assert main(["train", "--resume", out, "--steps", "192"]) == 0  # with the weights that it kept
     capsys.readouterr()
-    assert main(["eval", out, "--episodes", "2", "--config", "episode_s=0.5", "--json"]) == 0
+    assert main(["eval", out, "--episodes", "2", "--task-config", "episode_s=0.5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["returns"].keys() == {"drone/closeness", "drone/spread"}

@@ -1,4 +1,4 @@
-"""Pictures are not black, show what they should, and films last as long as what they show."""
+"""Pictures are not black, show what they should, and videos last as long as what they show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import opengl
 from rookery.sim.rendering.renderer import Renderer
-from rookery.sim.rendering.video import contact_sheet, film
+from rookery.sim.rendering.video import contact_sheet, record_video
 from rookery.sim.scene import Scene
 
 SIZE = {"width": 96, "height": 64}
@@ -224,10 +224,10 @@ def test_software_takes_over(model, monkeypatch):
 
 
 @pytest.mark.parametrize(("suffix", "fps"), [(".mp4", 30), (".mp4", 25), (".gif", 20)])
-def test_film_lasts_as_long_as_what_it_shows(tmp_path, backend, suffix, fps):
+def test_video_lasts_as_long_as_what_it_shows(tmp_path, backend, suffix, fps):
     env = FlyingCircle()
-    path = tmp_path / "deep" / f"film{suffix}"
-    made = film(env, lambda obs: "action", path, seconds=1.2, fps=fps, backend=backend, **SIZE)
+    path = tmp_path / "deep" / f"video{suffix}"
+    made = record_video(env, lambda obs: "action", path, seconds=1.2, fps=fps, backend=backend, **SIZE)
     assert made.path == path
     assert made.frames == round(1.2 * fps)
     assert made.seconds == pytest.approx(1.2)
@@ -245,7 +245,7 @@ def test_film_lasts_as_long_as_what_it_shows(tmp_path, backend, suffix, fps):
 def test_slow_control_repeats_frames(tmp_path):
     env = FlyingCircle()
     env.control_dt = 0.1
-    made = film(env, lambda obs: "action", tmp_path / "f.mp4", seconds=0.5, fps=30, backend="software", **SIZE)
+    made = record_video(env, lambda obs: "action", tmp_path / "f.mp4", seconds=0.5, fps=30, backend="software", **SIZE)
     assert made.frames == 15
     assert env.steps == 5
 
@@ -254,7 +254,7 @@ def test_overlay_is_drawn_inside_the_picture(tmp_path):
     frames = {}
     for overlay in (True, False):
         path = tmp_path / f"{overlay}.mp4"
-        film(
+        record_video(
             FlyingCircle(), lambda obs: "action", path, seconds=0.1, overlay=overlay, backend="software",
             width=320, height=240,
         )  # fmt: skip
@@ -269,37 +269,39 @@ def test_overlay_is_drawn_inside_the_picture(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("film.avi", {}, "a film is a .mp4 or .gif file"),
-        ("film.mp4", {"camera": "chaes"}, "did you mean 'chase'"),
-        ("film.mp4", {"width": 97}, "even"),
-        ("film.mp4", {"seconds": 0}, "positive length"),
-        ("film.mp4", {"seconds": float("nan")}, "positive length"),
-        ("film.mp4", {"fps": 0}, "fps"),
-        ("film.mp4", {"world": 2}, "no world 2"),
-        ("file/film.mp4", {}, "cannot write"),
+        ("video.avi", {}, "a video is a .mp4 or .gif file"),
+        ("video.mp4", {"camera": "chaes"}, "did you mean 'chase'"),
+        ("video.mp4", {"width": 97}, "even"),
+        ("video.mp4", {"seconds": 0}, "positive length"),
+        ("video.mp4", {"seconds": float("nan")}, "positive length"),
+        ("video.mp4", {"fps": 0}, "fps"),
+        ("video.mp4", {"world": 2}, "no world 2"),
+        ("file/video.mp4", {}, "cannot write"),
     ],
 )
-def test_film_refuses(tmp_path, name, options, message):
+def test_video_refuses(tmp_path, name, options, message):
     (tmp_path / "file").touch()
     with pytest.raises(RookeryError, match=message):
-        film(FlyingCircle(), lambda obs: "action", tmp_path / name, **{"backend": "software", **SIZE, **options})
+        record_video(
+            FlyingCircle(), lambda obs: "action", tmp_path / name, **{"backend": "software", **SIZE, **options}
+        )
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_broken_policy_leaves_no_film(tmp_path):
-    path = tmp_path / "film.mp4"
+def test_a_broken_policy_leaves_no_video(tmp_path):
+    path = tmp_path / "video.mp4"
     path.write_bytes(b"the old one")
 
     def act(obs):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        film(FlyingCircle(), act, path, backend="software", **SIZE)
+        record_video(FlyingCircle(), act, path, backend="software", **SIZE)
     assert path.read_bytes() == b"the old one"
-    assert [f.name for f in tmp_path.iterdir()] == ["film.mp4"]
+    assert [f.name for f in tmp_path.iterdir()] == ["video.mp4"]
 
 
-def test_contact_sheet_of_frames_and_of_a_film(tmp_path):
+def test_contact_sheet_of_frames_and_of_a_video(tmp_path):
     frames = [np.full((48, 64, 3), 10 * k, np.uint8) for k in range(24)]
     sheet = contact_sheet(frames, tmp_path / "sheet.png", columns=3, rows=2, width=80)
     picture = np.asarray(Image.open(sheet))
@@ -307,17 +309,19 @@ def test_contact_sheet_of_frames_and_of_a_film(tmp_path):
     assert picture[14, 74].tolist() == [0, 0, 0]
     assert abs(int(picture[78, 242, 0]) - 230) <= 1
 
-    film(FlyingCircle(), lambda obs: "action", tmp_path / "f.gif", seconds=0.5, fps=10, backend="software", **SIZE)
+    record_video(
+        FlyingCircle(), lambda obs: "action", tmp_path / "f.gif", seconds=0.5, fps=10, backend="software", **SIZE
+    )
     sheet = contact_sheet(str(tmp_path / "f.gif"), tmp_path / "sheet2.png")
     assert Image.open(sheet).size == (4 * 324 + 4, 3 * (213 + 4) + 4)
 
 
 def test_contact_sheet_refuses(tmp_path: Path):
-    (tmp_path / "bad.mp4").write_bytes(b"no film at all")
+    (tmp_path / "bad.mp4").write_bytes(b"no video at all")
     frames = [np.zeros((48, 64, 3), np.uint8)]
     cases = [
-        (tmp_path / "missing.mp4", "s.png", {}, "no film"),
-        (tmp_path / "bad.mp4", "s.png", {}, "cannot be read as a film"),
+        (tmp_path / "missing.mp4", "s.png", {}, "no video"),
+        (tmp_path / "bad.mp4", "s.png", {}, "cannot be read as a video"),
         ([], "s.png", {}, "no frames"),
         (frames, "s.jpg", {}, "png file"),
         (frames, "s.png", {"columns": 0}, "columns"),

@@ -23,7 +23,7 @@ STILL: dict[str, Any] = {"start_box_m": (0.0, 0.0, 0.0), "start_tilt": 0.0, "sta
 
 
 class Given:
-    """Touches as a test wants them, in place of the engine's."""
+    """ContactSensor as a test wants them, in place of the engine's."""
 
     def __init__(self, columns: int, n: int) -> None:
         self.when = torch.full((n, columns), math.inf)

@@ -238,7 +238,7 @@ def test_no_battery_never_sags():
 
 
 def test_terminal_speed_of_a_ball():
-    """The fall at which drag carries the weight: 17.9 m/s for JuggleRL's ball, 2.33 m/s for VolleyBots' (facts 1.2)."""
+    """The fall at which drag carries the weight: 17.9 m/s for JuggleRL's ball, 2.33 m/s for VolleyBots'."""
     for mass, radius, speed in ((0.0472, 0.04, 17.9), (0.005, 0.1, 2.33)):
         k, _ = Effects().ball_constants(mass, radius)
         v = math.sqrt(2 * mass * 9.81 / (1.225 * 0.47 * math.pi * radius**2))

@@ -56,7 +56,7 @@ def test_bounces_keep_e_squared_of_the_height_each(e):
 
 def test_a_ball_comes_to_rest_on_the_ground():
     w = world(drones=(), balls=((0, 0, 0.3),), base=bare_ground, restitution=0.7, friction=0.5)
-    touch = w.touches("ball_0/ball", ["ground"])
+    touch = w.contact_sensor("ball_0/ball", ["ground"])
     w.step(2500)
     for _ in range(20):
         w.step(5)
@@ -87,7 +87,7 @@ def hovering(w: RotorWorld, name: str = "drone_0", extra: float = 0.0) -> None:
 def test_a_ball_rests_on_the_racket_of_a_drone_that_carries_it():
     w = world(drone=RACKET, drones=((0, 0, 1),), balls=((0, 0, 1.05 + R),), friction=0.5, mass=0.01)
     hovering(w, extra=0.01 * 9.81)
-    touch = w.touches("drone_0/racket", ["ball_0/ball"])
+    touch = w.contact_sensor("drone_0/racket", ["ball_0/ball"])
     w.step(10)
     for _ in range(40):
         w.step(5)
@@ -112,7 +112,7 @@ def test_a_hit_conserves_momentum_and_angular_momentum_and_not_more_than_energy(
     drift = g.normal(size=3)
     put(w, "drone_0/base", quat=q, vel=drift, rate=g.normal(size=3) if case > 2 else (0, 0, 0))
     put(w, "ball_0/base", pos=start, vel=(aim - start) / 0.05 + drift, rate=10 * g.normal(size=3))
-    touch = w.touches("ball_0/ball", ["drone_0/racket", "drone_0/collision"])
+    touch = w.contact_sensor("ball_0/ball", ["drone_0/racket", "drone_0/collision"])
     p0, spin0, e0 = momenta(w)
     v0 = exact(w, "ball_0/base")[7:10]
     hit = 0.0
@@ -173,7 +173,7 @@ def test_no_ball_tunnels_through_static_shapes(geom, centre, speed):
     clear = np.min([gap(g, aim - 1.6 * d) for g in PLACES], axis=0) > R
     state[~clear, 0, 0] = 9.0  # begins inside another
     w.bodies(["ball_0/base"]).set_state(None, state)
-    touch = w.touches("ball_0/ball", list(PLACES))
+    touch = w.contact_sensor("ball_0/ball", list(PLACES))
     hits = np.zeros(n)
     line = (aim - 1.6 * d)[:, None] + np.linspace(0, 3.6, 721)[:, None] * d[:, None]
     nearest = np.min([gap(g, line) for g in PLACES], axis=(0, 2))
@@ -237,8 +237,8 @@ def test_no_ball_tunnels_through_a_racket_that_moves_and_turns():
     ball[:, 0, 7:10] = torch.from_numpy(v)
     w.bodies(["drone_0/base"]).set_state(None, drone)
     w.bodies(["ball_0/base"]).set_state(None, ball)
-    touch = w.touches("drone_0/racket", ["ball_0/ball"])
-    other = w.touches("drone_0/collision", ["ball_0/ball"])
+    touch = w.contact_sensor("drone_0/racket", ["ball_0/ball"])
+    other = w.contact_sensor("drone_0/collision", ["ball_0/ball"])
     hits = np.zeros(n)
     for _ in range(40):
         w.step(1)
@@ -272,7 +272,7 @@ def test_drones_that_meet_at_30_m_s_stop_each_other():
     state[:, 1, :3] = torch.from_numpy(o - 0.5 * d)
     state[:, 1, 7:10] = torch.from_numpy(30 * d) + state[:, 0, 7:10]
     w.bodies(["drone_0/base", "drone_1/base"]).set_state(None, state)
-    touch = w.touches("drone_1/collision", ["drone_0/collision"])
+    touch = w.contact_sensor("drone_1/collision", ["drone_0/collision"])
     mass = np.array([C.mass, 0.1])
     total = np.einsum("b,nbi->ni", mass, state[:, :, 7:10].numpy())
     hit = np.zeros(n)
@@ -297,7 +297,7 @@ def test_drones_that_meet_head_on_fly_on_together_from_where_they_met():
     w.params.set("mass", ["drone_1/base"], torch.full((1, 1), 0.1, dtype=torch.float64))
     put(w, "drone_0/base", vel=(4, 0, 0))
     put(w, "drone_1/base", pos=(0.5, 0, 0), vel=(-3, 0, 0))
-    touch = w.touches("drone_0/collision", ["drone_1/collision"])
+    touch = w.contact_sensor("drone_0/collision", ["drone_1/collision"])
     when = (0.5 - 2 * C.body_radius) / 7
     common = (4 * C.mass - 3 * 0.1) / (C.mass + 0.1)
     w.step(60)
@@ -322,7 +322,7 @@ def test_no_drone_tunnels_through_static_shapes(geom):
     clear = np.min([gap(g, state[:, 0, :3].numpy()) for g in PLACES], axis=0) > C.body_radius
     state[~clear, 0, 0] = 9.0
     w.bodies(["drone_0/base"]).set_state(None, state)
-    touch = w.touches("drone_0/collision", list(PLACES))
+    touch = w.contact_sensor("drone_0/collision", list(PLACES))
     hit = np.zeros(n)
     times = np.zeros(n)
     for _ in range(60):
@@ -340,7 +340,7 @@ def test_no_drone_tunnels_through_static_shapes(geom):
 
 def test_a_drone_lies_still_on_the_ground():
     w = world(drones=((0, 0, 0.3),), base=bare_ground)
-    touch = w.touches("drone_0/collision", ["ground"])
+    touch = w.contact_sensor("drone_0/collision", ["ground"])
     w.step(500)
     rest = exact(w, "drone_0/base")
     assert rest[2] == pytest.approx(0.5 * C.body_height, abs=1e-4)
@@ -427,7 +427,7 @@ def test_balls_hit_each_other():
     w.params.set("mass", ["ball_1/base"], torch.full((1, 1), 0.1, dtype=torch.float64))
     put(w, "ball_0/base", vel=(30, 0, 0))
     put(w, "ball_1/base", pos=(0.5, 0.04, 0), vel=(-20, 0, 0))
-    touch = w.touches("ball_0/ball", ["ball_1/ball"])
+    touch = w.contact_sensor("ball_0/ball", ["ball_1/ball"])
     p = 0.047 * 30 - 0.1 * 20
     when = math.inf
     hit = 0.0
@@ -449,7 +449,7 @@ def test_slow_balls_touch_too():
     w = weightless(world(drones=(), balls=((0, 0, 0), (1, 0, 0)), restitution=0.8))
     put(w, "ball_0/base", vel=(0.3, 0.3, 0.3))
     put(w, "ball_1/base", pos=(0.1, 0.1, 0.1))
-    touch = w.touches("ball_1/ball", ["ball_0/ball"])
+    touch = w.contact_sensor("ball_1/ball", ["ball_0/ball"])
     w.step(200)
     when = (0.1 * math.sqrt(3) - 2 * R) / (0.3 * math.sqrt(3))
     assert float(touch.when) == pytest.approx(when, abs=1e-6)
@@ -483,8 +483,8 @@ def test_two_balls_at_once_do_not_tunnel_through_one_racket():
 def test_touches_give_the_impulse_and_the_time_from_either_side():
     w = world(drones=(), balls=((0, 0, 1),), base=bare_ground)
     put(w, "ball_0/base", pos=(0, 0, 0.5), vel=(0, 0, -7))
-    one = w.touches("ball_0/ball", ["ground"])
-    other = w.touches("ground", ["ball_0/ball"])
+    one = w.contact_sensor("ball_0/ball", ["ground"])
+    other = w.contact_sensor("ground", ["ball_0/ball"])
     fall = (-7 + math.sqrt(49 + 2 * 9.81 * (0.5 - R))) / 9.81
     w.step(50)
     assert float(one.when) == float(other.when) == pytest.approx(fall, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Presets of effects against the facts, and constants of drones: documented values, refusals, loops that can be stable."""
+"""Presets of effects against their sources, and constants of drones: documented values, refusals, loops that can be stable."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_crazyflie_drag_in_hover_is_what_crazyflow_identified():
 
 
 def test_published_constants():
-    """facts/drones.md 2.2, 3.1 and 1.12: what is given there, and what follows from it there."""
+    """OmniDrones' yaml files, gym-pybullet-drones' URDF files and JuggleRL (arXiv 2509.24892): constants and what follows."""
     assert (HUMMINGBIRD.mass, HUMMINGBIRD.inertia) == (0.716, (0.007, 0.007, 0.012))
     assert HUMMINGBIRD.thrust_to_weight == pytest.approx(3.42, abs=0.01)
     assert HUMMINGBIRD.max_thrust == pytest.approx(8.54858e-6 * 838**2)

@@ -21,7 +21,7 @@ NAMES = ["drone_0/base", "drone_1/base", "ball_0/base"]
 def make(n: int = N) -> RotorWorld:
     fx = replace(REALISTIC, wind_speed=5.0)
     w = RotorWorld(scene(drone=RACKET, drones=DRONES, balls=BALLS, base=bare_ground, fx=fx), n, 1)
-    w.touches("ball_0/ball", ["ground"])
+    w.contact_sensor("ball_0/ball", ["ground"])
     return w
 
 
@@ -94,7 +94,7 @@ def test_a_snapshot_is_a_copy_and_views_follow_a_restore():
     w.restore(kept)
     assert torch.equal(view.state, before)
     assert torch.equal(speeds.rotor_speed, turning)
-    assert float(w.touches("ball_0/ball", ["ground"]).impulse.sum()) == 0.0
+    assert float(w.contact_sensor("ball_0/ball", ["ground"]).impulse.sum()) == 0.0
 
 
 def test_failures_are_counted_through_a_snapshot():

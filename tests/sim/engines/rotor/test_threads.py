@@ -28,7 +28,7 @@ def flown(
     w = RotorWorld(scene(drone=DRONE, drones=DRONES, balls=BALLS, base=bare_ground, fx=fx), n, threads)
     w.seed(seed)
     w.reset()
-    touch = w.touches("ball_0/ball", ["drone_0/racket"]), w.touches("ground", ["ball_1/ball"])
+    touch = w.contact_sensor("ball_0/ball", ["drone_0/racket"]), w.contact_sensor("ground", ["ball_1/ball"])
     a, b = w.multirotors(["drone_0", "drone_2"]), w.multirotors(["drone_1"])
     a.start(None, torch.full((n, 2, 4), 0.7))
     b.start(None, torch.full((n, 1, 4), 0.7))

@@ -174,7 +174,7 @@ def test_a_sensor_of_another_kind_and_joints_name_the_engine_that_has_them():
     with pytest.raises(RookeryError, match="engine 'rotor' has no joints: use engine 'mujoco'"):
         w.joints(["drone_0/root"])
     s = scene(base=bare_ground)
-    s.watch("drone_0/collision", ["ground"])
+    s.add_contact_sensor("drone_0/collision", ["ground"])
     w = RotorWorld(s, 1, 1)
     names = [w.model.sensor(k).name for k in range(w.model.nsensor)]
     other = next(k for k in names if not k.startswith("drone_0/"))
@@ -188,9 +188,9 @@ def test_a_sensor_of_another_kind_and_joints_name_the_engine_that_has_them():
         (lambda w: w.bodies(["drone_0/bsae"]), "did you mean 'drone_0/base'"),
         (lambda w: w.actuators(["drone_0/rotor1"]), "did you mean 'drone_0/rotor_1'"),
         (lambda w: w.sensors("drone_0/imu_gyr"), "did you mean 'drone_0/imu_gyro'"),
-        (lambda w: w.touches("grund", ["drone_0/collision"]), "did you mean 'ground'"),
-        (lambda w: w.touches("ground", ["drone_0/colision"]), "did you mean 'drone_0/collision'"),
-        (lambda w: w.touches("ground", []), "name at least one"),
+        (lambda w: w.contact_sensor("grund", ["drone_0/collision"]), "did you mean 'ground'"),
+        (lambda w: w.contact_sensor("ground", ["drone_0/colision"]), "did you mean 'drone_0/collision'"),
+        (lambda w: w.contact_sensor("ground", []), "name at least one"),
         (lambda w: w.multirotors(["drone_9"]), "drone_9/base"),
         (lambda w: w.bodies(BASE).set_state(None, torch.zeros(3, 1, 13)), r"states must be \[2, 1, 13\], got \[3, 1, 13\]"),
         (lambda w: w.bodies(BASE).set_state(torch.tensor([1]), torch.zeros(2, 1, 13)), r"states must be \[1, 1, 13\]"),

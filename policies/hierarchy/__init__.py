@@ -1,0 +1,1 @@
+"""Skills and the policies that command them."""

@@ -1,0 +1,137 @@
+"""A frozen opponent: the learner plays one team of a match, a fixed policy or controller all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.policy import Policy
+from rookery.policies.training.evaluate import act_with
+from rookery.sim.env import Act, Deployment, Env, EnvWrapper, StepResult, check_actions
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group
+
+Rows = dict[str, Tensor]
+
+
+class FrozenOpponentEnv(EnvWrapper):
+    """An Env with the agents of one team only; the others are part of the world.
+
+    Observations, rewards, `active` and returns of episodes are those of the learner's agents. Reward terms of episodes, metrics
+    and the central state stay those of the match.
+
+    Args:
+        env: with `teams`.
+        opponent: from observations {group: [N, A, O]} of all agents to actions of all agents; those of other teams are used.
+        team: the learner's.
+
+    Raises:
+        RookeryError: the environment has no such team, or a vector reward.
+    """
+
+    def __init__(self, env: Env, opponent: Act, team: str) -> None:
+        super().__init__(env)
+        if team not in env.teams:
+            raise unknown(f"team of {env.task_id}", team, env.teams)
+        if env.objectives:
+            raise RookeryError(f"{env.task_id} has a vector reward: give weights of its objectives.")
+        self.opponent = opponent
+        self.team = team
+        agents = {g: list(env.teams[team].get(g, ())) for g in env.groups}
+        self._own = {g: torch.tensor(a, dtype=torch.int64, device=env.device) for g, a in agents.items() if a}
+        self.groups = {g: replace(s, count=len(agents[g])) for g, s in env.groups.items() if agents[g]}
+        first = 0
+        counted = []
+        for g, s in env.groups.items():
+            counted += [first + i for i in agents[g]]
+            first += s.count
+        self._counted = torch.tensor(counted, device=env.device)
+        self.teams = {}
+        self._obs = {g: torch.zeros(env.num_envs, s.count, s.observation_size) for g, s in env.groups.items()}
+        self._returns = {g: torch.zeros(env.num_envs, s.count, device=env.device) for g, s in self.groups.items()}
+
+    def reset(self, seed: int | None = None) -> tuple[Rows, dict[str, Any]]:
+        self._obs, info = self.env.reset(seed)
+        for total in self._returns.values():
+            total.zero_()
+        return self._mine(self._obs), info
+
+    def step(self, actions: Rows | Tensor) -> StepResult:
+        own = check_actions(self, actions)
+        with torch.no_grad():
+            every = {g: a.clone() for g, a in self.opponent(self._obs).items()}
+        for g, agents in self._own.items():
+            every[g][:, agents] = own[g].detach().to(every[g])
+        self._obs, reward, terminated, truncated, info = self.env.step(every)
+        rewards = self._mine(reward)
+        for g, total in self._returns.items():
+            total += rewards[g]
+        if "final_observation" in info:
+            info["final_observation"] = self._mine(info["final_observation"])
+        if "events" in info:
+            info["events"] = {k: v if v.dim() == 1 else v[:, self._counted] for k, v in info["events"].items()}
+        if "episode" in info:
+            ids = info["episode"]["ids"]
+            returns = {g: total[ids].mean(1) for g, total in self._returns.items()}
+            info["episode"] = {**info["episode"], "return": returns}
+            for total in self._returns.values():
+                total[ids] = 0.0
+        return self._mine(self._obs), rewards, terminated, truncated, info
+
+    def _mine(self, values: Rows) -> Rows:
+        return {g: values[g][:, agents] for g, agents in self._own.items()}
+
+    @property
+    def active(self) -> Rows | None:
+        active = self.env.active
+        return None if active is None else {g: active[g][:, a] for g, a in self._own.items() if g in active}
+
+    @property
+    def privileged_targets(self) -> Rows | None:
+        targets = self.env.privileged_targets
+        return None if targets is None else {g: targets[g][:, a] for g, a in self._own.items() if g in targets}
+
+    def observation_set(self, name: str) -> Rows:
+        return self._mine(self.env.observation_set(name))
+
+    def controller(self) -> Act | None:
+        """The task's classical controller for the learner's agents."""
+        act = self.env.controller()
+        return None if act is None else lambda obs: self._mine(act(self._obs))
+
+    def deployment(self) -> Deployment:
+        known = self.env.deployment()
+        return replace(known, actuators={g: n for g, n in known.actuators.items() if g in self.groups})
+
+    def state_dict(self) -> Rows:
+        own = {f"opponent.observation.{g}": x.cpu().clone() for g, x in self._obs.items()}
+        own |= {f"opponent.return.{g}": x.cpu().clone() for g, x in self._returns.items()}
+        return self.env.state_dict() | own
+
+    def load_state_dict(self, state: Rows) -> None:
+        for prefix, into in (("opponent.observation.", self._obs), ("opponent.return.", self._returns)):
+            for g in into:
+                if prefix + g not in state:
+                    raise ValueError(
+                        f"the saved state lacks {prefix + g!r}: it is of the environment without an opponent."
+                    )
+                into[g] = state[prefix + g].to(self.device).clone()
+        self.env.load_state_dict({k: v for k, v in state.items() if not k.startswith("opponent.")})
+
+
+def frozen_opponent(
+    env: Env, policies: dict[str, Policy] | None, groups: Mapping[str, Group] | None, team: str
+) -> FrozenOpponentEnv:
+    """`FrozenOpponentEnv` from a stored policy, or from the classical controller, see rookery.making."""
+    if policies is not None:
+        return FrozenOpponentEnv(env, act_with(policies, env), team)
+    controller = env.controller()
+    if controller is None:
+        raise RookeryError(
+            f"{env.task_id} has no classical controller: give the opponent's run by the config value frozen."
+        )
+    return FrozenOpponentEnv(env, controller, team)

@@ -1,0 +1,272 @@
+"""The training loop, the same for every algorithm: collect, update, log, checkpoint, stop, resume."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.training import checkpoint, store
+from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
+from rookery.policies.training.settings import RunnerConfig
+from rookery.policies.typed_config import to_values
+from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
+
+__all__ = ["Interrupted", "Runner"]
+
+
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM during training; everything is saved in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"interrupted; saved {folder}")
+        self.folder = folder
+
+
+class Interruption:
+    """While active, the first SIGINT or SIGTERM only sets `wanted`; a second one raises KeyboardInterrupt."""
+
+    wanted = False
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __enter__(self) -> Interruption:
+        self._previous: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.wanted:
+            raise KeyboardInterrupt
+        self.wanted = True
+
+
+class Runner:
+    """Trains an algorithm in its environment, in a run folder.
+
+    Args:
+        algorithm: with its environment.
+        config: stop criteria and checkpoints.
+        folder: run folder; gets checkpoints/, the current policy, contract.json, progress.csv and TensorBoard files.
+        name: registered name of the algorithm, stored in checkpoints.
+        settings: JSON values stored in checkpoints, from which the caller can make the same environment and algorithm.
+        contract: of the policy, without its network; ``provenance.steps`` is kept up to date.
+        saved: called after each checkpoint.
+
+    Attributes:
+        steps: so far, in the unit of `RunnerConfig.total_steps`.
+        iteration: updates made so far.
+        seconds: s spent collecting and learning.
+        figures: of the latest update.
+        episodes: figures of finished episodes.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        config: RunnerConfig,
+        folder: Path | str,
+        *,
+        name: str = "",
+        settings: dict[str, Any] | None = None,
+        contract: dict[str, Any] | None = None,
+        saved: Callable[[Path], None] | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.env = algorithm.env
+        self.config = config
+        self.folder = Path(folder)
+        self.name = name
+        self.settings = settings or {}
+        self.contract = contract or {}
+        self.steps = 0
+        self.iteration = 0
+        self.seconds = 0.0
+        self.figures: dict[str, float] = {}
+        self.episodes = EpisodeStatistics(config.success_window)
+        self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
+        self._saved = saved
+
+    def run(self, progress: Progress | None = None) -> str:
+        """Train until a stop criterion holds; the last state is always saved.
+
+        Args:
+            progress: called with the log row of each iteration; None shows them on the terminal.
+
+        Returns:
+            why it stopped: "steps", "success" or "time".
+
+        Raises:
+            Interrupted: Ctrl-C or SIGTERM, after the iteration was finished and a checkpoint written.
+            RookeryError: the folder cannot be written, or training diverged.
+        """
+        last_save = -1
+        with RunLog(self.folder, self.steps, self.config.total_steps, progress) as log, Interruption() as interruption:
+            log.resume(self.steps)
+            while (stopped := self._stop_criterion()) is None:
+                log.write(self.iterate())
+                if interruption.wanted:
+                    raise Interrupted(self.save())
+                if self.iteration % self.config.checkpoint_every == 0:
+                    self.save()
+                    last_save = self.iteration
+            if last_save != self.iteration:
+                self.save()
+        return stopped
+
+    def _stop_criterion(self) -> str | None:
+        config = self.config
+        success = self.episodes.success
+        if config.target_success is not None and success is not None and success >= config.target_success:
+            return "success"
+        if self.steps >= config.total_steps:
+            return "steps"
+        if config.time_limit_s is not None and self.seconds >= config.time_limit_s:
+            return "time"
+        return None
+
+    def iterate(self) -> dict[str, Any]:
+        """Collect once and update once.
+
+        Returns:
+            the row for the log: counters, speed, figures of finished episodes and of the update.
+
+        Raises:
+            RookeryError: a figure is not a number.
+        """
+        start = time.perf_counter()
+        self._collect()
+        middle = time.perf_counter()
+        figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
+        end = time.perf_counter()
+        self.figures = figures
+        samples = self.algorithm.steps_per_update
+        self.steps += samples
+        self.iteration += 1
+        self.seconds += end - start
+        if self.algorithm.rollout_steps:
+            samples *= sum(group.count for group in self.env.groups.values())
+        diverged = [name for name, value in figures.items() if math.isnan(value)]
+        if diverged:
+            raise RookeryError(
+                f"training diverged: {diverged[0]} is not a number after {self.steps} steps; lower the learning rate, "
+                "or look for rewards or observations without bounds."
+            )
+        return {
+            "steps": self.steps,
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "samples_per_s": samples / (end - start),
+            "collect_s": middle - start,
+            "learn_s": end - middle,
+            **self.episodes.summarise(self.steps),
+            **figures,
+        }
+
+    @torch.no_grad()
+    @one_thread_each
+    def _collect(self) -> None:
+        """Make the algorithm's rollout steps in every world."""
+        for _ in range(self.algorithm.rollout_steps):
+            if self.obs is None:
+                self.obs, _ = self.env.reset()
+                self.env.stagger()
+            actions = self.algorithm.act(self.obs)
+            result = self.env.step(actions)
+            self.algorithm.observe(self.obs, actions, result)
+            self.obs = result[0]
+            if "episode" in result[4]:
+                self.episodes.add(result[4]["episode"])
+
+    def save(self) -> Path:
+        """Write a checkpoint, then the current policy, and remove the oldest checkpoints.
+
+        Returns:
+            the checkpoint's folder.
+
+        Raises:
+            RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
+        """
+        if "provenance" in self.contract:
+            self.contract["provenance"]["steps"] = self.steps
+        path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
+        store.save_policy(self.folder, self.algorithm.policies(), self.contract)
+        checkpoint.remove_old(self.folder, self.config.keep)
+        if self._saved is not None:
+            self._saved(path)
+        return path
+
+    def load(self, folder: Path | str) -> None:
+        """Continue from a checkpoint, or from the newest one of a run folder.
+
+        Raises:
+            RookeryError: it is missing, damaged, of a newer version, or of another algorithm, environment or config.
+        """
+        path = checkpoint.resolve(folder)
+        state = checkpoint.read_state(path)
+        for what, mine in self._identity().items():
+            if state[what] != mine:
+                raise RookeryError(
+                    f"{path} was made with {what} {state[what]!r}, not {mine!r}: resume it with its own settings."
+                )
+        tensors = checkpoint.read_tensors(path, state)
+        env_state = _under("env/", tensors["env"])
+        self.algorithm.load_state_dict(tensors["algorithm"])
+        try:
+            if env_state:
+                self.env.load_state_dict(env_state)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise RookeryError(f"{path} does not fit this environment ({error}): use its own settings.") from error
+        device = self.env.device
+        self.obs = {name: x.to(device) for name, x in _under("observation/", tensors["env"]).items()} or None
+        self.steps = state["steps"]
+        self.iteration = state["iteration"]
+        self.seconds = state["seconds"]
+        self.episodes.load_state_dict(state["episodes"])
+
+    def _tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Everything exact, by file; the environment only where it is stepped."""
+        env: dict[str, Tensor] = {}
+        if self.obs is not None:
+            env |= {f"observation/{name}": x for name, x in self.obs.items()}
+            env |= {f"env/{name}": x for name, x in self.env.state_dict().items()}
+        return {"algorithm": self.algorithm.state_dict(), "env": env}
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **self._identity(),
+            "steps": self.steps,
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "episodes": self.episodes.state_dict(),
+            "settings": self.settings,
+            "contract": self.contract,
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a state to fit."""
+        return {
+            "algorithm": self.name,
+            "task": self.env.task_id,
+            "num_envs": self.env.num_envs,
+            "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
+            "config": to_values(self.algorithm.config),
+        }
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,39 @@
+"""Settings of the training loop that hold for every algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rookery.sim.errors import RookeryError
+
+MOST_STEPS = 10**12
+"""Bound of `total_steps`, years of training on any machine."""
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """When the runner stops and what it keeps."""
+
+    total_steps: int = 5_000_000
+    """Control steps over all worlds, those before a resume included; samples for an algorithm that learns from a dataset."""
+    time_limit_s: float | None = None
+    """Stop after this many seconds of training, those before a resume included; none for no limit."""
+    target_success: float | None = None
+    """Stop when the mean success of the latest `success_window` episodes, with exploration, reaches this; none for never."""
+    success_window: int = 512
+    """Number of latest finished episodes that success is averaged over."""
+    checkpoint_every: int = 25
+    """Iterations between checkpoints; one more is written at the end and on Ctrl-C."""
+    keep: int = 3
+    """Checkpoints that stay on disk."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.total_steps <= MOST_STEPS:
+            raise RookeryError(f"total_steps must be from 1 to {MOST_STEPS:g}, got {self.total_steps:g}.")
+        for name in ("success_window", "checkpoint_every", "keep"):
+            if getattr(self, name) < 1:
+                raise RookeryError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.time_limit_s is not None and not self.time_limit_s > 0.0:
+            raise RookeryError(f"time_limit_s must be above 0, got {self.time_limit_s}.")
+        if self.target_success is not None and not 0.0 <= self.target_success <= 1.0:
+            raise RookeryError(f"target_success must be from 0 to 1, got {self.target_success}.")

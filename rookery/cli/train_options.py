@@ -1,0 +1,262 @@
+"""The options of `rookery train`: one for each field of RunSettings and of the algorithm's own config.
+
+They are made from the settings dataclasses, with the string below each field as the help and with the values of the task's
+preset as the defaults. So words are read twice: first for TASK, --algorithm and --config, then for everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, cast, get_type_hints
+
+import tyro
+
+from rookery.cli.options import Action, Json, Obs, Words, numbers, option_names, parse, task_config, values, wants_help
+from rookery.policies.algorithms import ALGORITHMS
+from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
+from rookery.policies.typed_config import field_docs, from_values
+from rookery.settings import RunSettings, read_settings
+from rookery.sim.config import merge
+from rookery.sim.errors import RookeryError
+
+RENAMED = {"total_steps": "steps", "fixed": "set"}
+"""Options that are not called like their field."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What `rookery train` takes beside the settings of the run."""
+
+    task: Annotated[
+        tyro.conf.Positional[str | None],
+        tyro.conf.arg(metavar="TASK", help="Task, see `rookery list`; not needed with --resume or --config."),
+    ] = None
+    config: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="FILE", help="Settings in TOML, such as settings.toml of a run; options override them."),
+    ] = None
+    algorithm: Annotated[
+        str | None, tyro.conf.arg(metavar="NAME", help=f"Learning algorithm: {', '.join(ALGORITHMS)}.")
+    ] = None
+    resume: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="RUN", help="Continue this run from its newest checkpoint, as if it had not stopped."),
+    ] = None
+    out: Annotated[
+        Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/TASK/<time> if left out, linked as `latest`.")
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What the words say.
+
+    Args:
+        command: the options beside the settings.
+        settings: complete, of a new run; of a resumed one without a task.
+        changes: with --resume, the given values of RunnerConfig.
+    """
+
+    command: Command
+    settings: RunSettings
+    changes: dict[str, Any]
+
+
+def read(words: Sequence[str], examples: str) -> Parsed | None:
+    """The words after ``rookery train``; None when help was printed.
+
+    Raises:
+        RookeryError: an unknown option or name, a value of the wrong type, or no task.
+    """
+    words = _whole_steps(words)
+    resume = _value_of(words, "--resume")
+    if resume is not None and not wants_help(words):
+        return _read_resume(words, examples)
+    algorithm = _value_of(words, "--algorithm")
+    file = _value_of(words, "--config")
+    stored = read_settings(Path(file)) if file is not None else {}
+    algorithm = algorithm or stored.get("algorithm")
+    base = _base(words, examples, algorithm, stored)
+    parser = _parser(base)
+    args = parse(parser, words, "train", examples, flag_pairs=True)
+    if args is None:
+        return None
+    if not base.task:
+        raise RookeryError("`rookery train` needs TASK, --config FILE or --resume RUN: see `rookery train --help`.")
+    return Parsed(args, _settings(args, base), {})
+
+
+def train_option_names(algorithm: str = "ppo") -> list[str]:
+    """All options of `rookery train` with this algorithm, as they are typed."""
+    return option_names(_parser(RunSettings(algorithm=algorithm)), flag_pairs=True)
+
+
+def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:
+    """The settings that the options change: of the task's preset, then of the settings file."""
+    from rookery.presets import preset
+
+    plain = [w for w in words if w not in ("-h", "--help")]
+    fallback = RunSettings(algorithm=algorithm or "ppo")
+    try:
+        task = cast(Any, parse(_parser(fallback), plain, "train", examples, flag_pairs=True)).task
+    except RookeryError:
+        if not wants_help(words):
+            raise
+        task = None
+    of_file = stored.get("task") or None
+    if task is not None and of_file is not None and task != of_file:
+        raise RookeryError(f"the settings file is of {of_file!r}, not of {task!r}: leave TASK out.")
+    task = task or of_file
+    base = fallback if task is None else preset(str(task), algorithm)
+    return RunSettings.from_values(stored | {"algorithm": base.algorithm}, base) if stored else base
+
+
+def _settings(args: Any, base: RunSettings) -> RunSettings:
+    """The base with the given options."""
+    environment = args.environment
+    nested = task_config(environment.task_config, environment.action, environment.obs)
+    given = {name: getattr(environment, name) for name in ("num_envs", "seed", "engine", "randomize")}
+    inputs = {f.name: getattr(args.inputs, f.name) for f in dataclasses.fields(args.inputs)}
+    return dataclasses.replace(
+        base,
+        **given,
+        **inputs,
+        fixed=base.fixed | numbers(environment.set, "--set"),
+        task_config=merge(base.task_config, nested),
+        train_overrides=merge(base.train_overrides, values(environment.train_overrides, "--train-overrides")),
+        weights=base.weights | numbers(environment.weights, "--weights"),
+        runner=_rebuilt(args.runner, RunnerConfig),
+        algorithm_config=_rebuilt(getattr(args, base.algorithm), type(base.algorithm_config)),
+    )
+
+
+def _rebuilt(options: Any, cls: type) -> Any:
+    """The options of a group as the settings dataclass that they were made from, with its checks."""
+    names = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(cls)}
+    found = {names[f.name]: getattr(options, f.name) for f in dataclasses.fields(options)}
+    return from_values(cls, found, "option")
+
+
+def _parser(base: RunSettings) -> type:
+    """The dataclass of all options, with the base's values as defaults."""
+    docs = field_docs(RunSettings)
+    plain = {name: (get_type_hints(RunSettings)[name], getattr(base, name)) for name in _ENVIRONMENT}
+    environment = [_option(name, hint, docs[name], value) for name, (hint, value) in plain.items()]
+    environment += [("action", Action, None), ("obs", Obs, None)]
+    environment += [_words(name, docs[name], getattr(base, name)) for name in _DICTS]
+    inputs = [_option(name, str | None, docs[name], getattr(base, name)) for name in ("init", "teacher", "data")]
+    groups = {
+        "environment": _group("Environment", environment),
+        "inputs": _group("Inputs", inputs),
+        "runner": _group_of("Runner", base.runner),
+        base.algorithm: _group_of(base.algorithm, base.algorithm_config),
+    }
+    fields: list[Any] = [(name, group, field(default_factory=group)) for name, group in groups.items()]
+    parser = dataclasses.make_dataclass("TrainArgs", fields, bases=(Command,), frozen=True)
+    parser.__doc__ = _DESCRIPTION
+    return parser
+
+
+_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize")
+_DICTS = ("fixed", "task_config", "train_overrides", "weights")
+_DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
+
+The run folder gets the current policy with its contract, checkpoints, settings.toml, progress.csv and TensorBoard files.
+Defaults are those of the task's preset: `rookery train TASK --help` shows them."""
+
+
+def _group_of(title: str, config: Any) -> type:
+    """Options for every field of a config, with its values as defaults."""
+    docs = field_docs(type(config))
+    hints = get_type_hints(type(config))
+    options = [_option(f.name, hints[f.name], docs.get(f.name, ""), getattr(config, f.name)) for f in
+               dataclasses.fields(config)]  # fmt: skip
+    return _group(title, options, (type(config).__doc__ or "").splitlines()[0])
+
+
+def _group(title: str, options: list[Any], summary: str = "") -> type:
+    group = dataclasses.make_dataclass(title, options, frozen=True)
+    group.__doc__ = summary or f"{title}."
+    return group
+
+
+def _option(name: str, hint: Any, doc: str, default: Any) -> Any:
+    option = RENAMED.get(name, name)
+    return (option, Annotated[hint, tyro.conf.arg(help=_escaped(doc))], default)
+
+
+def _words(name: str, doc: str, preset: dict[str, Any]) -> Any:
+    """An option for values by name, in addition to those of the preset."""
+    shown = f" Preset: {' '.join(_flat(preset))}." if preset else ""
+    annotated = Annotated[Words, tyro.conf.arg(metavar="NAME=VALUE", help=_escaped(f"{doc} Repeatable.{shown}"))]
+    return (RENAMED.get(name, name), annotated, ())
+
+
+def _flat(nested: dict[str, Any], prefix: str = "") -> list[str]:
+    """Nested values as name=value words."""
+    out = []
+    for name, value in nested.items():
+        if isinstance(value, dict):
+            out += _flat(value, f"{prefix}{name}.")
+        else:
+            out.append(f"{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}")
+    return out
+
+
+def _escaped(doc: str) -> str:
+    return doc.replace("%", "%%")
+
+
+def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
+    """A resumed run keeps its settings but for when it stops and what it keeps."""
+    runner = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(RunnerConfig)}
+    changeable = {f"--{option.replace('_', '-')}": name for option, name in runner.items()}
+    parser = dataclasses.make_dataclass(
+        "ResumeArgs",
+        [("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group))],
+        bases=(Command,),
+        frozen=True,
+    )
+    given = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
+    known = {"--resume", "--json", *changeable}
+    for option in sorted(given - known):
+        if option in train_option_names():
+            raise RookeryError(f"--resume keeps the run's own settings: leave out {option}, or start a new run.")
+    args = cast(Any, parse(parser, words, "train", examples, flag_pairs=True))
+    config = _rebuilt(args.runner, RunnerConfig)
+    changes = {name: getattr(config, name) for option, name in changeable.items() if option in given}
+    return Parsed(args, RunSettings(), changes)
+
+
+def _value_of(words: Sequence[str], option: str) -> str | None:
+    """The value of an option that takes one, wherever it stands."""
+    for i, word in enumerate(words):
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+        if word == option and i + 1 < len(words):
+            return words[i + 1]
+    return None
+
+
+def _whole_steps(words: Sequence[str]) -> list[str]:
+    """The words with --steps 5e6 as --steps 5000000."""
+    out = list(words)
+    text = _value_of(words, "--steps")
+    if text is None:
+        return out
+    try:
+        number = float(text)
+        if number != int(number):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise RookeryError(f"--steps needs a whole number such as 5e6, got {text!r}.") from None
+    if not 0 < number <= MOST_STEPS:
+        raise RookeryError(f"--steps must be above 0 and at most {MOST_STEPS:g}, got {number:g}.")
+    at = next(i for i, word in enumerate(out) if word == "--steps" or word.startswith("--steps="))
+    out[at : at + (2 if out[at] == "--steps" else 1)] = [f"--steps={int(number)}"]
+    return out

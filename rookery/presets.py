@@ -1,0 +1,209 @@
+"""Training presets: the settings with which each task is trained unless the caller changes them, found by trial on two cores.
+
+The families at the top are RunSettings without a task; PRESETS says which task takes which. A task without a line here, such as
+one of the user's own, is trained with the defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rookery.policies.algorithms import find_algorithm
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training.settings import RunnerConfig
+from rookery.settings import RunSettings
+from rookery.tasks.registry import TASKS, find
+
+
+def _steps(base: RunSettings, total_steps: int, **changes: Any) -> RunSettings:
+    """A family with another number of steps."""
+    return replace(base, runner=replace(base.runner, total_steps=total_steps), **changes)
+
+
+def _ppo(base: RunSettings, **changes: Any) -> RunSettings:
+    """A family with other settings of PPO."""
+    return replace(base, algorithm_config=replace(base.algorithm_config, **changes))
+
+
+# Drones. Few samples and large updates. Observations are scaled by their declarations: running statistics would come from
+# hovering and leave far starts outside the network's range. For the same reason training episodes are short and start farther
+# and faster than those of an evaluation; otherwise crashes at the edge of the starts are too rare to learn from.
+_WIDE_STARTS = {"episode_s": 5.0, "start_box_m": 1.3, "start_speed": 1.0, "start_tilt": 0.7, "start_spin": 2.0}
+DRONE = RunSettings(
+    num_envs=512,
+    randomize="default",
+    algorithm_config=PPOConfig(
+        epochs=10,
+        minibatches=8,
+        learning_rate=3e-3,
+        schedule="linear",
+        initial_std=0.35,
+        normalize_observations=False,
+    ),
+)
+HOVER = _steps(DRONE, 3_200_000, train_overrides=_WIDE_STARTS)
+TRACK = _steps(DRONE, 6_000_000, train_overrides=_WIDE_STARTS | {"path": "mixed"})
+FLOCK = _steps(DRONE, 8_000_000)
+SWARM = _steps(
+    DRONE,
+    3_000_000,
+    weights={"closeness": 1.0, "spread": 0.5},
+    train_overrides={"reward": {"apart": 0.0, "shell": 1.0, "around": 1.0}},
+)
+COVERAGE = replace(DRONE, weights={"rate": 1.0, "fairness": 1.0, "energy": 0.3})
+
+# Volleyball. The published terms of two drones are shared and rare; the overrides add what each drone can do by itself.
+VOLLEY = RunSettings(
+    num_envs=1024,
+    runner=RunnerConfig(total_steps=100_000_000),
+    algorithm_config=PPOConfig(
+        epochs=4,
+        minibatches=8,
+        learning_rate=2e-3,
+        schedule="linear",
+        initial_std=0.4,
+        gamma=0.995,
+        entropy_coef=0.001,
+        normalize_observations=False,
+    ),
+)
+SOLO_BUMP = _steps(VOLLEY, 24_000_000, train_overrides={"reward": {"high_hit": 20.0}})
+_OWN_TERMS = {"under_landing": 0.2, "at_anchor": 0.05, "ball_height": 0.02, "pass_aim": 20.0}
+_PASS_TERMS = {"hit": 3.0, "passed": 3.0, "direction": 2.0}
+PASS = replace(
+    _ppo(VOLLEY, critic="central"),
+    task_config={"observe_landing": True},
+    train_overrides={"in_flight": 0.5, "reward": _OWN_TERMS | _PASS_TERMS},
+)
+SPIKE = replace(
+    PASS,
+    train_overrides={
+        "in_flight": 0.25,
+        "reward": {"under_landing": 0.2, "at_anchor": 0.05, "pass_aim": 10.0, "in_target": 25.0},
+    },
+)
+
+# Legged robots. A third of the commands are to stand still: falls occur mostly at a sudden stop.
+WALK = RunSettings(
+    num_envs=512,
+    randomize="default",
+    train_overrides={"stand_share": 0.3},
+    runner=RunnerConfig(total_steps=20_000_000),
+    algorithm_config=PPOConfig(
+        rollout_steps=24,
+        epochs=4,
+        minibatches=6,
+        learning_rate=1e-3,
+        schedule="linear",
+        initial_std=0.3,
+        gamma=0.99,
+        entropy_coef=0.002,
+        hidden=(128, 128),
+        normalize_observations=False,
+        critic="central",
+    ),
+)
+WALK_AND_REACH = _steps(_ppo(WALK, initial_std=0.25), 18_000_000, train_overrides={})
+LOCO_MANIPULATION = _steps(
+    WALK_AND_REACH, 30_000_000, train_overrides={"adaptive": True, "push_s": 6.0, "push_speed": 0.2}
+)
+
+# Arms on a table
+TABLE = RunSettings(
+    num_envs=256,
+    train_overrides={"reward": {"score": 0.1}},
+    runner=RunnerConfig(total_steps=2_000_000),
+    algorithm_config=PPOConfig(
+        rollout_steps=32,
+        epochs=5,
+        minibatches=8,
+        learning_rate=1e-3,
+        schedule="linear",
+        initial_std=0.5,
+        gamma=0.99,
+        hidden=(128, 128),
+    ),
+)
+TEN_TABLES = _steps(TABLE, 10_000_000, num_envs=640)
+FIVE_TABLES = replace(TABLE, num_envs=320)
+PANDA = _steps(_ppo(TABLE, learning_rate=5e-4), 10_000_000, num_envs=512, train_overrides={})
+LIFT = replace(PANDA, train_overrides={"reward": {"reach": 0.4, "target": 0.8, "off_table": 0.025, "posture": 0.03}})
+GRASP = _steps(PANDA, 20_000_000)
+LONG = _steps(PANDA, 40_000_000)
+PUSH_T = _ppo(LONG, gamma=0.995)
+HANDOVER = _ppo(LONG, critic="central")
+
+PRESETS: dict[str, RunSettings] = {
+    "drone-hover": HOVER,
+    "drone-track": TRACK,
+    "drone-track-hierarchical": TRACK,
+    "drone-formation": FLOCK,
+    "drone-swap": FLOCK,
+    "drone-race": FLOCK,
+    "drone-downwash": FLOCK,
+    "swarm-surround": SWARM,
+    "swarm-escort": SWARM,
+    "swarm-catch": SWARM,
+    "uav-coverage": COVERAGE,
+    "volley-back-and-forth": VOLLEY,
+    "volley-hit": VOLLEY,
+    "volley-solo-bump": SOLO_BUMP,
+    "volley-bump-and-pass": PASS,
+    "volley-set-and-spike-easy": SPIKE,
+    "volley-set-and-spike-hard": SPIKE,
+    "volley-1v1": VOLLEY,
+    "volley-1v1-frozen": VOLLEY,
+    "volley-3v3": VOLLEY,
+    "volley-6v6": VOLLEY,
+    "go2-velocity": WALK,
+    "go2arm-reach": WALK_AND_REACH,
+    "go2arm-loco-manipulation": LOCO_MANIPULATION,
+    "MT10": TEN_TABLES,
+    "ML10-train": TEN_TABLES,
+    "ML10-test": FIVE_TABLES,
+    **{task: TABLE for task in TASKS if task.startswith("table-")},
+    "panda-lift": LIFT,
+    "panda-stack": LONG,
+    "panda-push-t": PUSH_T,
+    "panda-cabinet": PANDA,
+    "dual-panda-handover": HANDOVER,
+    "hand-grasp": GRASP,
+    "hand-reorient": LONG,
+}
+
+SHARED = {
+    "dagger": ("hidden", "activation", "learning_rate", "rollout_steps"),
+    "bc": ("hidden", "activation", "learning_rate"),
+}
+"""Settings that an imitation takes from the task's preset of PPO, so that `--init` can go on from its policy."""
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "sac": {"num_envs": 8, "total_steps": 1_000_000},
+    "bc": {"num_envs": 1, "total_steps": 2_000_000, "randomize": "none"},
+}
+"""Settings of the run in place of those for PPO: SAC makes many updates from few worlds, and cloning steps no world."""
+
+
+def preset(task: str, algorithm: str | None = None) -> RunSettings:
+    """The settings with which a task is trained.
+
+    Args:
+        task: registered name.
+        algorithm: name of an algorithm; None takes the one of the preset.
+
+    Raises:
+        RookeryError: an unknown task or algorithm.
+    """
+    entry = find(task)
+    settings = replace(PRESETS.get(task, RunSettings()), task=task, engine=entry.engines[0])
+    if algorithm is None or algorithm == settings.algorithm:
+        return settings
+    config = find_algorithm(algorithm).load_config()()
+    shared = {name: getattr(settings.algorithm_config, name) for name in SHARED.get(algorithm, ())}
+    changes = dict(OTHERS.get(algorithm, {}))
+    if "total_steps" in changes:
+        changes["runner"] = replace(settings.runner, total_steps=changes.pop("total_steps"))
+    if "num_envs" in changes:
+        changes["num_envs"] = max(changes["num_envs"], len(entry.members))
+    return replace(settings, algorithm=algorithm, algorithm_config=replace(config, **shared), **changes)

@@ -1,0 +1,96 @@
+"""One side of a match learns, the other is fixed: whose numbers the learner gets, and the whole way to a bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import rookery
+from rookery.cli.main import main
+from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
+from rookery.policies.training.evaluate import evaluate
+from rookery.sim.errors import RookeryError
+
+
+def react(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """An opponent that depends on what it observes."""
+    return {"drone": 0.2 * obs["drone"][..., :4].tanh()}
+
+
+@pytest.mark.parametrize(("team", "own", "other"), [("near", 0, 1), ("far", 1, 0)])
+def test_the_learner_gets_its_own_agents_and_the_opponent_acts_for_the_others(team: str, own: int, other: int) -> None:
+    """As the match itself, in which both sides get the same actions as here."""
+    match = rookery.make("volley-1v1", 6, seed=3)
+    env = FrozenOpponentEnv(rookery.make("volley-1v1", 6, seed=3), react, team)
+    assert env.groups["drone"].count == 1
+    assert env.teams == {}
+    obs, mine = match.reset()[0]["drone"], env.reset()[0]["drone"]
+    total = torch.zeros(6)
+    ended = 0
+    for t in range(150):
+        assert torch.equal(mine, obs[:, [own]])
+        action = torch.full((6, 1, 4), 0.1 * (t % 5) - 0.2)
+        both = torch.empty(6, 2, 4)
+        both[:, [own]] = action
+        both[:, [other]] = react({"drone": obs})["drone"][:, [other]]
+        full, reward, terminated, truncated, info = match.step(both)
+        part, r, te, tr, i = env.step(action)
+        obs, mine = full["drone"], part["drone"]
+        assert torch.equal(r["drone"], reward["drone"][:, [own]])
+        assert torch.equal(te, terminated) and torch.equal(tr, truncated)
+        total += r["drone"][:, 0]
+        assert torch.equal(i["events"]["hit"], info["events"]["hit"][:, [own]])
+        assert torch.equal(i["events"]["crossed_net"], info["events"]["crossed_net"])
+        if "episode" in info:
+            ids = info["episode"]["ids"]
+            assert torch.equal(i["final_observation"]["drone"], info["final_observation"]["drone"][:, [own]])
+            torch.testing.assert_close(i["episode"]["return"]["drone"], total[ids])
+            total[ids] = 0.0
+            ended += len(ids)
+    assert ended > 3
+
+
+def test_the_controller_beats_a_drone_that_does_nothing() -> None:
+    env = rookery.make("volley-1v1-frozen", 8)
+    neutral = torch.tensor(env.groups["drone"].action.neutral).expand(8, 1, -1)
+    result = evaluate(env, lambda obs: {"drone": neutral}, 8)
+    assert result["metrics"]["far_wins"] >= result["metrics"]["near_wins"]
+
+
+def test_a_saved_state_continues_exactly() -> None:
+    env, other = (FrozenOpponentEnv(rookery.make("volley-1v1", 3, seed=s), react, "far") for s in (1, 2))
+    action = torch.full((3, 1, 4), 0.1)
+    for e in (env, other):
+        e.reset()
+        e.step(action)
+    other.load_state_dict(env.state_dict())
+    for _ in range(3):
+        assert torch.equal(env.step(action)[0]["drone"], other.step(action)[0]["drone"])
+    with pytest.raises(ValueError, match=r"lacks 'opponent.observation.drone'"):
+        other.load_state_dict(env.env.state_dict())
+
+
+def test_what_has_no_such_team_is_refused() -> None:
+    with pytest.raises(RookeryError, match="unknown team of volley-1v1 'nera': did you mean 'near'"):
+        FrozenOpponentEnv(rookery.make("volley-1v1"), react, "nera")
+    with pytest.raises(RookeryError, match="unknown team of drone-hover 'near'"):
+        FrozenOpponentEnv(rookery.make("drone-hover"), react, "near")
+
+
+def test_it_is_trained_evaluated_filmed_and_exported_and_then_an_opponent(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--steps", "2048", "--num-envs", "16", "--task-config", "episode_s=1", "--json"]
+    assert main(["train", "volley-1v1-frozen", "--out", "run", *small]) == 0
+    assert main(["eval", "run", "--episodes", "4", "--json"]) == 0
+    assert main(["play", "run", "--seconds", "0.2", "--size", "64", "48", "--out", "film.mp4"]) == 0
+    assert main(["export", "run", "--out", "bundle"]) == 0
+    assert main(["train", "volley-1v1-frozen", "--out", "second", *small, "--task-config", "frozen=run"]) == 0
+    capsys.readouterr()
+    contract = json.loads((in_tmp / "bundle" / "contract.json").read_text())
+    assert contract["groups"]["drone"]["count"] == 1
+    assert contract["task_config"]["frozen"] == "controller"
+    assert json.loads((in_tmp / "second" / "contract.json").read_text())["task_config"]["frozen"] == "run"

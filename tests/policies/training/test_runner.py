@@ -1,0 +1,246 @@
+"""The runner against an algorithm whose every number is known: what it calls, when it stops, what it keeps."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.policy import Policy
+from rookery.policies.training import checkpoint, store
+from rookery.policies.training.runner import Interrupted, Runner
+from rookery.policies.training.settings import RunnerConfig
+from rookery.sim.errors import RookeryError
+
+WORLDS = 6
+
+
+@dataclass(frozen=True)
+class CountingConfig:
+    rollout_steps: int = 4
+    gain: float = 0.5
+
+
+class Counting(Algorithm):
+    """Pushes to the origin with noise and counts what it is called with; `mean` depends on everything that came before."""
+
+    Config = CountingConfig
+
+    def __init__(self, env, config=None, seed=0, inputs=None):
+        self.env = env
+        self.config = config or CountingConfig()
+        self.rollout_steps = self.config.rollout_steps
+        self.generator = torch.Generator().manual_seed(seed)
+        self.mean = torch.zeros(3)
+        self.pending = torch.zeros(3)
+        self.calls: list[str] = []
+        self.progress: list[float] = []
+        self.last_obs: torch.Tensor | None = None
+        self.nan_at = -1
+
+    @property
+    def steps_per_update(self):
+        return 100 if self.rollout_steps == 0 else self.rollout_steps * self.env.num_envs
+
+    def act(self, obs):
+        self.calls.append("act")
+        if self.last_obs is not None:
+            assert torch.equal(obs["point"], self.last_obs), "observations are those of the step before"
+        noise = torch.randn(obs["point"].shape[:2], generator=self.generator).unsqueeze(-1)
+        return {"point": (noise - self.config.gain * obs["point"][..., :1]).clamp(-1, 1)}
+
+    def observe(self, obs, actions, result):
+        self.calls.append("observe")
+        self.last_obs = result[0]["point"]
+        self.pending += obs["point"].mean((0, 1)) + actions["point"].mean() + result[1]["point"].mean()
+
+    def update(self, progress):
+        self.calls.append("update")
+        self.progress.append(progress)
+        self.mean = 0.9 * self.mean + self.pending + torch.randn(3, generator=self.generator)
+        self.pending = torch.zeros(3)
+        return {"point/loss": float("nan") if len(self.progress) == self.nan_at else self.mean.sum().item()}
+
+    def policies(self):
+        policy = Policy(3, 1, (4,))
+        for parameter in policy.parameters():
+            parameter.data.fill_(self.mean.sum().item())
+        return {"point": policy}
+
+    def state_dict(self):
+        return {"mean": self.mean, "pending": self.pending, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state):
+        self.mean = state["mean"].clone()
+        self.pending = state["pending"].clone()
+        self.generator.set_state(state["generator"])
+
+
+CONFIG = RunnerConfig(total_steps=6 * 4 * WORLDS, checkpoint_every=1)
+
+
+def make(folder, config=CONFIG, algorithm=CountingConfig(), worlds=WORLDS, **options):
+    return Runner(Counting(FakeEnv(worlds, horizon=5), algorithm), config, folder, name="counting", **options)
+
+
+def quiet(row):
+    pass
+
+
+def state_of(runner):
+    return {f"{part}/{k}": v.clone() for part, d in runner._tensors().items() for k, v in d.items()}
+
+
+def assert_same(a, b):
+    one = state_of(a)
+    two = state_of(b)
+    assert one.keys() == two.keys()
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+    assert (a.steps, a.iteration, a.episodes.state_dict()) == (b.steps, b.iteration, b.episodes.state_dict())
+
+
+def test_calls_are_in_the_documented_order(tmp_path):
+    runner = make(tmp_path, replace(CONFIG, total_steps=2 * 4 * WORLDS))
+    assert runner.run(quiet) == "steps"
+    assert runner.algorithm.calls == (["act", "observe"] * 4 + ["update"]) * 2
+    assert runner.algorithm.progress == [0.0, 0.5]
+    assert (runner.steps, runner.iteration) == (2 * 4 * WORLDS, 2)
+
+
+def test_total_steps_and_rollout_steps_are_two_numbers(tmp_path):
+    """Twice the rollout halves the updates and leaves the total as it is."""
+    runner = make(tmp_path, algorithm=CountingConfig(rollout_steps=8))
+    runner.run(quiet)
+    assert (runner.steps, runner.iteration) == (6 * 4 * WORLDS, 3)
+
+
+def test_an_algorithm_without_rollouts_never_steps_the_environment(tmp_path):
+    config = replace(CONFIG, total_steps=250)
+    runner = make(tmp_path, config, CountingConfig(rollout_steps=0))
+    assert runner.run(quiet) == "steps"
+    assert runner.algorithm.calls == ["update"] * 3
+    assert (runner.steps, runner.obs) == (300, None)
+    assert not runner.env.clock.any()
+    resumed = make(tmp_path, config, CountingConfig(rollout_steps=0))
+    resumed.load(checkpoint.complete(tmp_path)[0])
+    resumed.run(quiet)
+    assert_same(runner, resumed)
+
+
+def test_a_resumed_run_is_bit_equal(tmp_path):
+    straight = make(tmp_path / "a")
+    straight.run(quiet)
+    for folder in checkpoint.complete(tmp_path / "a"):
+        resumed = make(tmp_path / "b")
+        resumed.load(folder)
+        resumed.run(quiet)
+        assert_same(straight, resumed)
+
+
+def test_the_log_has_one_row_an_iteration_also_after_a_resume(tmp_path):
+    make(tmp_path, replace(CONFIG, total_steps=3 * 4 * WORLDS)).run(quiet)
+    resumed = make(tmp_path)
+    resumed.load(checkpoint.complete(tmp_path)[1])
+    resumed.run(quiet)
+    with open(tmp_path / "progress.csv") as f:
+        rows = list(csv.DictReader(f))
+    assert [int(r["iteration"]) for r in rows] == [1, 2, 3, 4, 5, 6]
+    assert [int(r["steps"]) for r in rows] == [24 * k for k in range(1, 7)]
+    assert float(rows[-1]["point/loss"]) == pytest.approx(resumed.algorithm.mean.sum().item(), rel=1e-5)
+
+
+def test_it_stops_at_the_success_target_and_says_so(tmp_path):
+    config = replace(CONFIG, total_steps=10**6, target_success=0.0, success_window=4)
+    runner = make(tmp_path, config)
+    assert runner.run(quiet) == "success"
+    assert 1 <= runner.iteration <= 3
+    assert checkpoint.newest(tmp_path).name == f"{runner.steps:012d}"
+
+
+def test_it_stops_when_the_time_is_over_resumes_included(tmp_path):
+    runner = make(tmp_path, replace(CONFIG, total_steps=10**6, time_limit_s=1e-9))
+    assert runner.run(quiet) == "time"
+    assert runner.iteration == 1
+    resumed = make(tmp_path, replace(CONFIG, total_steps=10**6, time_limit_s=1e-9))
+    resumed.load(tmp_path)
+    assert resumed.run(quiet) == "time"
+    assert resumed.iteration == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_iteration_and_saves(tmp_path, number):
+    straight = make(tmp_path / "straight")
+    straight.run(quiet)
+    before = signal.getsignal(number)
+
+    def press(row):
+        if row["iteration"] == 3:
+            os.kill(os.getpid(), number)
+
+    seldom = replace(CONFIG, checkpoint_every=100)
+    with pytest.raises(Interrupted) as stop:
+        make(tmp_path / "run", seldom).run(press)
+    assert stop.value.folder.name == f"{3 * 4 * WORLDS:012d}"
+    assert signal.getsignal(number) is before
+    resumed = make(tmp_path / "run")
+    resumed.load(tmp_path / "run")
+    resumed.run(quiet)
+    assert_same(straight, resumed)
+
+
+def test_contract_settings_and_name_travel(tmp_path):
+    saved = []
+    contract = {"groups": {}, "provenance": {"steps": 0}}
+    runner = make(tmp_path, contract=contract, settings={"task": "fake"}, saved=saved.append)
+    runner.run(quiet)
+    state = checkpoint.read_state(tmp_path)
+    assert (state["algorithm"], state["settings"], state["config"]) == (
+        "counting",
+        {"task": "fake"},
+        {"rollout_steps": 4, "gain": 0.5},
+    )
+    assert store.load_policy(tmp_path)[1]["provenance"]["steps"] == runner.steps
+    assert saved[-1] == checkpoint.newest(tmp_path) and len(saved) == 6
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    make(tmp_path).run(quiet)
+    with pytest.raises(RookeryError, match=r"made with config .*0\.5.* not .*0\.7"):
+        make(tmp_path, algorithm=CountingConfig(gain=0.7)).load(tmp_path)
+    with pytest.raises(RookeryError, match="num_envs 6, not 7"):
+        make(tmp_path, worlds=7).load(tmp_path)
+    other = make(tmp_path)
+    other.name = "another"
+    with pytest.raises(RookeryError, match="algorithm 'counting', not 'another'"):
+        other.load(tmp_path)
+
+
+def test_a_figure_that_is_no_number_is_an_error(tmp_path):
+    runner = make(tmp_path)
+    runner.algorithm.nan_at = 2
+    with pytest.raises(RookeryError, match=r"training diverged: point/loss is not a number after 48 steps"):
+        runner.run(quiet)
+    assert checkpoint.newest(tmp_path).name == f"{4 * WORLDS:012d}", "the checkpoint before is left"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"total_steps": 0}, "total_steps must be from 1 to 1e"),
+        ({"total_steps": 10**99}, "total_steps must be from 1 to 1e"),
+        ({"keep": 0}, "keep must be at least 1"),
+        ({"time_limit_s": 0.0}, "time_limit_s must be above 0"),
+        ({"time_limit_s": float("nan")}, "time_limit_s must be above 0"),
+        ({"target_success": 1.5}, "target_success must be from 0 to 1"),
+    ],
+)
+def test_impossible_stop_criteria_are_refused(changes, words):
+    with pytest.raises(RookeryError, match=words):
+        RunnerConfig(**changes)

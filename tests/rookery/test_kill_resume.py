@@ -1,0 +1,24 @@
+"""Trainings that are killed at random moments and resumed end with the same bits (see benchmarks/kill_resume.py)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac", "dagger", "bc"])
+def test_killed_and_resumed_it_ends_with_the_same_bits(algorithm: str, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    command = [sys.executable, str(SCRIPT), "--moments", "2", "--algorithms", algorithm, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.read_text())
+    kills = result["algorithms"][algorithm]["kills"]
+    assert len(kills) == 2 and all(kill["differences"] == [] for kill in kills)
+    assert result["algorithms"][algorithm]["tensors"] >= 17
