@@ -31,7 +31,7 @@ class Pursuit(DroneTask):
         super().place(ids)
         self.error_sum[ids] = 0.0
         self.error_count[ids] = 0.0
-        self.distance[ids] = self.distances()[ids]
+        self.distance[ids] = (self.target[ids] - self.drones.bodies.pos[ids]).norm(dim=-1)
 
     def advance(self) -> None:
         self.distance.copy_(self.distances())
@@ -65,6 +65,6 @@ class Pursuit(DroneTask):
         flown = (self.steps >= self.max_steps) & ~crashed
         return {
             "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distances().mean(1)),
+            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distance.mean(1)),
             "crash": crashed.float(),
         }
