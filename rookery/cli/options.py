@@ -198,7 +198,7 @@ def numbers(words: Sequence[str], option: str) -> dict[str, float]:
 
 
 def values(words: Sequence[str], option: str) -> dict[str, Any]:
-    """``("num_drones=3", "reward.spin=-0.1")`` as nested values: what is JSON as such, everything else as text.
+    """``("num_drones=3", "reward.ang_vel=-0.1")`` as nested values: what is JSON as such, everything else as text.
 
     Raises:
         RookeryError: a word that is not name=value.
