@@ -138,7 +138,7 @@ HINGE_ARMATURE = 0.02
 
 
 def allegro(wrist: bool = True, looks: bool = True, *, dry_friction: bool = False) -> mujoco.MjSpec:
-    """The right hand, 1.08 kg; names, frames and contacts as this module says.
+    """The right hand, 1.08 kg; names, frames and contacts as in the module's docstring.
 
     Args:
         wrist: hang it on six joints, WRIST, whose axes meet in the grasp frame, with servos of the same names: at zero the

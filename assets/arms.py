@@ -264,7 +264,7 @@ PAD_SOLIMP = (0.99, 0.9995, 0.0002, 0.5, 2.0)
 
 
 def airbot_play_spec(visual: bool = True, *, collide: bool = True, dry_friction: bool = False) -> mujoco.MjSpec:
-    """Airbot Play with the G2 gripper, 4.39 kg; names and contacts as this module says.
+    """Airbot Play with the G2 gripper, 4.39 kg; names and contacts as in the module's docstring.
 
     Args:
         visual: False leaves the visual geoms and meshes out.

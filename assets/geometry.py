@@ -36,7 +36,7 @@ def add_visual_mesh(
     pos: Sequence[float] = (0.0, 0.0, 0.0),
     group: int = 2,
 ) -> None:
-    """Add a mesh (m, body frame shifted by `pos`) as a geom that is seen, never collides and weighs nothing.
+    """Add a mesh (m, body frame shifted by `pos`) as a visual geom, without collisions and mass.
 
     Mesh, material and geom all get the name `name`. `shine` in [0, 1] sets how glossy it is.
     """

@@ -21,7 +21,7 @@ def loft(rings: ArrayLike) -> trimesh.Trimesh:
     """Closed skin over S rings of P points each, with flat caps at both ends.
 
     Args:
-        rings: [S, P, 3] m. Every ring runs anticlockwise as seen from the last ring looking towards the first.
+        rings: [S, P, 3] m. Every ring runs anticlockwise as viewed from the last ring looking towards the first.
     """
     points = np.asarray(rings, dtype=float)
     s, p, _ = points.shape
@@ -75,7 +75,7 @@ def superellipse(half_width: float, half_height: float, power: float = 2.6, poin
 
 @functools.cache
 def propeller(radius: float, spin: Spin, blades: int = 2, stations: int = 8) -> trimesh.Trimesh:
-    """A twisted propeller in the xy plane that pushes along +z when it turns as `spin` says, seen from +z. Each is made
+    """A twisted propeller in the xy plane that pushes along +z when it rotates by `spin` as viewed from +z. Each is made
     once, to be read.
 
     Args:

@@ -92,7 +92,7 @@ _LIMBS = (
 
 
 def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = True) -> mujoco.MjSpec:
-    """The Panda; names, drives and contacts as this module says.
+    """The Panda; names, drives and contacts as in the module's docstring.
 
     Args:
         hand: False ends it at the site `flange`, for another hand.

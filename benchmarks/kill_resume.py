@@ -11,6 +11,7 @@ run in forks of this process, which has imported everything: a start takes a fra
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import random
@@ -20,8 +21,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
+from machine import commit, machine
 from safetensors.torch import load_file
 
 import rookery.training  # noqa: F401 (imported before the forks)
@@ -107,7 +110,7 @@ def differences(wanted: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -
     return sorted(n for n in names if n not in wanted or n not in got or not torch.equal(wanted[n], got[n]))
 
 
-def measure(algorithm: str, words: list[str], moments: int, chance: random.Random, folder: Path) -> dict[str, object]:
+def measure(algorithm: str, words: list[str], moments: int, chance: random.Random, folder: Path) -> dict[str, Any]:
     """Kill and resume a training at so many moments.
 
     Returns:
@@ -118,7 +121,7 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
     duration = finish([*words, "--out", str(whole)])
     wanted = tensors(whole)
     total = newest_steps(whole)
-    kills: list[dict[str, object]] = []
+    kills: list[dict[str, Any]] = []
     while len(kills) < moments:
         run = folder / f"{algorithm}-killed"
         shutil.rmtree(run, ignore_errors=True)
@@ -157,6 +160,39 @@ def newest_steps(run: Path) -> int:
     return max((int(path.name) for path in run.glob("checkpoints/[0-9]*")), default=0)
 
 
+def result(measured: dict[str, dict[str, Any]], moments: int, seed: int, wall_s: float) -> dict[str, Any]:
+    """The results file, see benchmarks/tables.py.
+
+    Args:
+        measured: by algorithm, as `measure` gives it.
+        moments, seed: as on the command line.
+        wall_s: seconds of everything together.
+    """
+    rows = []
+    for algorithm, figures in measured.items():
+        kills = figures["kills"]
+        row = {"algorithm": algorithm, "kills": len(kills), "equal": sum(not kill["differences"] for kill in kills)}
+        row["without"] = sum(kill["steps"] == 0 for kill in kills)
+        rows.append(row | {"tensors": figures["tensors"], "moments": kills})
+    return {
+        "name": "kill-resume",
+        "command": f"python benchmarks/kill_resume.py --moments {moments} --seed {seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(wall_s, 1),
+        "metrics": {"equal": "all tensors of the last checkpoint and of the policy as in an undisturbed training"},
+        "columns": [
+            {"key": "algorithm", "title": "algorithm"},
+            {"key": "kills", "title": "killed", "format": "d"},
+            {"key": "without", "title": "of these before the first checkpoint", "format": "d"},
+            {"key": "equal", "title": "same bits at the end", "format": "d"},
+            {"key": "tensors", "title": "tensors compared", "format": "d"},
+        ],
+        "rows": rows,
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moments", type=int, default=20)
@@ -165,9 +201,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     chance = random.Random(args.seed)
+    start = time.monotonic()
     common = ["--num-envs", "32", "--randomize", "default", "--checkpoint-every", "1", *SMALL]
     common += [word for name, value in EPISODE.items() for word in ("--task-config", f"{name}={value}")]
-    results: dict[str, dict[str, object]] = {}
+    results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for algorithm in args.algorithms:
@@ -180,14 +217,14 @@ def main() -> int:
                 os.waitpid(recording, 0)
                 words += ["--data", str(folder / "demos")]
             results[algorithm] = measure(algorithm, words, args.moments, chance, folder)
-    equal = all(not kill["differences"] for r in results.values() for kill in r["kills"])  # type: ignore[attr-defined]
-    result = {"moments": args.moments, "seed": args.seed, "bit_equal": equal, "algorithms": results}
+    made = result(results, args.moments, args.seed, time.monotonic() - start)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
-    total = sum(len(r["kills"]) for r in results.values())  # type: ignore[arg-type]
-    print(f"{total} kills, all resumed to the same bits: {equal}")
-    return 0 if equal else 1
+        args.out.write_text(json.dumps(made, indent=1) + "\n")
+    kills = sum(row["kills"] for row in made["rows"])
+    equal = sum(row["equal"] for row in made["rows"])
+    print(f"{equal} of {kills} killed and resumed trainings ended with the same bits")
+    return 0 if equal == kills else 1
 
 
 if __name__ == "__main__":

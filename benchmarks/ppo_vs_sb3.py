@@ -16,7 +16,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -29,6 +28,7 @@ from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
+from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group, Term
 
 
@@ -78,19 +78,16 @@ class SB3Wrapper(TheirVecEnv):
         return [False] * self.num_envs
 
 
-class RandomEnv:
-    """Random numbers with the interface of a VecEnv: no physics, no episodes."""
+class RandomEnv(Env):
+    """Random numbers: no physics, no episodes."""
 
-    device = "cpu"
+    device = torch.device("cpu")
     max_episode_steps = 1000
-    state_size = 0
-    active = None
-    objectives = ()
+    control_dt = 0.01
     task_id = "random"
 
     def __init__(self, num_envs: int, obs: int = 22, act: int = 4) -> None:
         self.num_envs = num_envs
-        self.task = SimpleNamespace(causes=())
         action = ActionSpec("x", tuple(map(str, range(act))), (-1.0,) * act, (1.0,) * act, ("1",) * act, (0.0,) * act)
         self.groups = {"agent": Group(1, (Term("x", obs),), action)}
         self._obs = [{"agent": torch.randn(num_envs, 1, obs)} for _ in range(8)]
@@ -106,6 +103,13 @@ class RandomEnv:
     def step(self, actions: Any) -> Any:
         self._t = (self._t + 1) % 8
         return self._obs[self._t], self._reward[self._t], self._never, self._never, {}
+
+    def close(self) -> None: ...
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None: ...
 
 
 class _Clock(BaseCallback):

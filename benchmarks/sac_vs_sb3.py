@@ -1,6 +1,6 @@
 """Returns of our SAC and of Stable-Baselines3's on Pendulum-v1, with the same settings.
 
-    python benchmarks/sac_vs_sb3.py [--steps 20000] [--seeds 5] [--out benchmarks/results/sac_vs_sb3.json]
+    python benchmarks/sac_vs_sb3.py [--steps 20000] [--seeds 5] [--out benchmarks/results/sac-vs-sb3.json]
 
 Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100 random
 steps on. Every `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result
@@ -10,6 +10,7 @@ says whether our mean return at the end is within the spread of theirs over the 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import statistics
 import time
@@ -21,6 +22,7 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
+from machine import commit, machine
 from torch import Tensor
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -156,11 +158,50 @@ def theirs(seed: int, steps: int, every: int) -> dict[str, Any]:
     return {"returns": returns, "seconds": seconds}
 
 
-def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation over the seeds of the last returns."""
+def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean, standard deviation, least and greatest of the last returns, over the seeds."""
     last = [run["returns"][-1] for run in runs]
     spread = statistics.stdev(last) if len(last) > 1 else 0.0
     return {"mean": statistics.mean(last), "std": spread, "low": min(last), "high": max(last)}
+
+
+def result(runs: dict[str, list[dict[str, Any]]], steps: int, every: int, wall_s: float) -> dict[str, Any]:
+    """The results file, see benchmarks/tables.py.
+
+    Args:
+        runs: by trainer, one entry for each seed.
+        steps: control steps of each training.
+        every: control steps between evaluations.
+        wall_s: seconds of everything together.
+    """
+    figures = {name: summary(done) for name, done in runs.items()}
+    rows = [{"trainer": name, "seeds": len(runs[name]), **figures[name], "runs": runs[name]} for name in runs]
+    mine = figures["rookery"]
+    other = figures["stable_baselines3"]
+    within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
+    return {
+        "name": "sac-vs-sb3",
+        "command": f"python benchmarks/sac_vs_sb3.py --steps {steps} --every {every}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(wall_s, 1),
+        "metrics": {
+            "mean": f"return of the deterministic policy after {steps} steps of {TASK}, {EPISODES} episodes a seed",
+            "std": "standard deviation over seeds",
+        },
+        "columns": [
+            {"key": "trainer", "title": "trainer"},
+            {"key": "seeds", "title": "seeds", "format": "d"},
+            {"key": "mean", "title": "mean return", "format": ".1f"},
+            {"key": "std", "title": "standard deviation", "format": ".1f"},
+            {"key": "low", "title": "worst", "format": ".1f"},
+            {"key": "high", "title": "best", "format": ".1f"},
+        ],
+        "rows": rows,
+        "settings": SETTINGS,
+        "within_spread": within,
+    }
 
 
 def main() -> None:
@@ -168,32 +209,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--every", type=int, default=2_500)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sac_vs_sb3.json")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sac-vs-sb3.json")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    start = time.perf_counter()
     runs: dict[str, list[dict[str, Any]]] = {"rookery": [], "stable_baselines3": []}
     for seed in range(args.seeds):
         for name, train in (("rookery", ours), ("stable_baselines3", theirs)):
             run = train(seed, args.steps, args.every)
             runs[name].append({"seed": seed, **run})
             print(f"{name:18} seed {seed}: {[round(r, 1) for r in run['returns']]}, {run['seconds']:.0f} s", flush=True)
-        figures = {name: summary(done) for name, done in runs.items()}
-        mine = figures["rookery"]
-        other = figures["stable_baselines3"]
-        result = {
-            "task": TASK,
-            "steps": args.steps,
-            "every": args.every,
-            "episodes": EPISODES,
-            "settings": SETTINGS,
-            "versions": {"torch": torch.__version__, "stable_baselines3": stable_baselines3.__version__},
-            "runs": runs,
-            "summary": figures,
-            "within_spread": abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"]),
-        }
+        made = result(runs, args.steps, args.every, time.perf_counter() - start)
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(figures, indent=1))
+        args.out.write_text(json.dumps(made, indent=1) + "\n")
+    print(json.dumps({row["trainer"]: row["mean"] for row in made["rows"]}, indent=1))
 
 
 if __name__ == "__main__":

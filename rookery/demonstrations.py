@@ -61,22 +61,14 @@ def record(
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
     if controller is None:
         controller = "pid" if is_task(str(source)) and not source.exists() else "policy"
-    env, act = open_env(
-        source,
-        num_envs,
-        controller=controller,
-        config=config,
-        engine=engine,
-        seed=seed,
-        randomize=randomize,
-        fixed=fixed,
-    )
+    physics: dict[str, Any] = {"engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed}
+    env, act = open_env(source, num_envs, controller=controller, config=config, **physics)
     filming = None
     try:
         filming = Filming(env, camera, *size) if camera else None
         contract = build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize))
-        how = {"engine": env.engine, "num_envs": num_envs, "seed": seed, "randomize": randomize}
-        how |= {"fixed": fixed or {}, "source": str(source), "controller": controller, "only_success": only_success}
+        how = physics | {"engine": env.engine, "fixed": fixed or {}, "num_envs": num_envs, "source": str(source)}
+        how |= {"controller": controller, "only_success": only_success}
         with Writer(out, contract.to_json(), how, filming.declaration() if filming else None) as writer:
             return recorder.record(
                 env, act, writer, episodes, seed=seed, only_success=only_success, filming=filming, progress=progress

@@ -3,6 +3,10 @@
     step:   apply(actions) -> world.step(K) -> advance() -> rewards(), terminated() -> observe()
     reset:  world.reset(ids) -> reset(ids) -> world.forward(ids) -> observe()
 
+`advance` detects: it updates clocks and counters and notes crashes, hits and contacts. `rewards`, `terminated`, `truncated`,
+`observe`, `observe_privileged`, `events` and `metrics` only read: in any order and however often, they give the same values
+and change nothing. (The tensors that they return may be reused: copy what you keep.)
+
 Everything a task remembers from one control step to the next lives in buffers made with ``self.buffer(...)``, so that
 runs resume exactly.
 """

@@ -34,7 +34,7 @@ class ObjectModel:
         size: [3] m, of its bounding box.
         mass: kg.
         parts: convex parts that collide, which together are the object.
-        mesh: its whole surface, m: what is seen, and where grasps are sought. Shells that belong together may overlap.
+        mesh: its whole surface, m, for rendering and grasp sampling. Shells that belong together may overlap.
         com: [3] m, centre of mass.
         inertia: [6] kg m^2 about `com`: xx, yy, zz, xy, xz, yz (elements of the matrix).
         source: where size and mass come from.
@@ -62,7 +62,7 @@ class ObjectModel:
         """The object as a MuJoCo spec: body `object` with the free joint `free` and the site `centre` at its origin.
 
         Collision geoms `part0` ... are in group 3 and touch what has contype or conaffinity 1, with friction about the
-        contact's normal (condim 4; 6 for what rolls). They weigh nothing: the body's inertia is given.
+        contact's normal (condim 4; 6 for what rolls). They have no mass: the body's inertia is given.
 
         Args:
             visual: False leaves the visual mesh `looks`, in group 2, out.

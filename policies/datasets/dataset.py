@@ -184,7 +184,7 @@ class Dataset:
             window: episodes that are mixed.
 
         Raises:
-            RookeryError: an unknown group, or none said where there are several.
+            RookeryError: an unknown group, or none given where there are several.
         """
         group = self.group(group)
         chosen = torch.tensor(range(len(self)) if episodes is None else list(episodes), dtype=torch.int64)
@@ -219,14 +219,18 @@ class Dataset:
         """The transitions of episode i, agents of a step side by side."""
         names = [f"{kind}.{group}" for kind in ("observation", "action", "reward", "active")]
         got = self.read(i, [n for n in [*names, "terminated", "truncated"] if n in self.columns])
-        seen = got[f"observation.{group}"]
+        observation = got[f"observation.{group}"]
         action = got[f"action.{group}"]
         agents = action.shape[1]
         steps = len(action)
         reward = got.get(f"reward.{group}", torch.zeros(steps, agents))
         ends = (got[n].repeat_interleave(agents) for n in ("terminated", "truncated"))
         made = Transitions(
-            seen[:-1].flatten(0, 1), action.flatten(0, 1), reward.flatten(0, 1), seen[1:].flatten(0, 1), *ends
+            observation[:-1].flatten(0, 1),
+            action.flatten(0, 1),
+            reward.flatten(0, 1),
+            observation[1:].flatten(0, 1),
+            *ends,
         )
         active = got.get(f"active.{group}")
         return made if active is None else made.take(active.flatten().nonzero().squeeze(1))
@@ -258,29 +262,29 @@ class Dataset:
         length = self.episodes[i].length
         try:
             with safetensors.safe_open(file, framework="pt") as opened:
-                said = json.loads((opened.metadata() or {}).get(MARK, "{}"))
+                stored = json.loads((opened.metadata() or {}).get(MARK, "{}"))
                 present = set(opened.keys())
                 shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in present}
         except (OSError, ValueError, safetensors.SafetensorError) as error:
             state = "is missing" if not file.exists() else "is cut short or damaged"
             raise RookeryError(f"{file} {state}: copy or record the demonstrations again.") from error
-        if said.get("control_dt") != self._mark["control_dt"]:
+        if stored.get("control_dt") != self._mark["control_dt"]:
             raise RookeryError(
-                f"{file} was recorded with a control period of {said.get('control_dt')} s and the dataset with "
+                f"{file} was recorded with a control period of {stored.get('control_dt')} s and the dataset with "
                 f"{self._mark['control_dt']} s: keep recordings of different rates in folders of their own."
             )
-        if said != self._mark:
+        if stored != self._mark:
             raise RookeryError(
-                f"{file} is of task {said.get('task_id')!r} or of other observations or actions than the dataset's "
+                f"{file} is of task {stored.get('task_id')!r} or of other observations or actions than the dataset's "
                 f"contract of {self.task_id!r}: keep different recordings in folders of their own."
             )
         for name, column in self.columns.items():
             if name not in present:
                 raise RookeryError(f"{file} lacks the column {name!r}: copy or record the demonstrations again.")
-            wanted = (length + column.last, *column.shape)
-            if shapes[name] != wanted:
+            expected = (length + column.last, *column.shape)
+            if shapes[name] != expected:
                 raise RookeryError(
-                    f"{file}: the column {name!r} is {shapes[name]} and must be {wanted}: copy or record the "
+                    f"{file}: the column {name!r} is {shapes[name]} and must be {expected}: copy or record the "
                     "demonstrations again."
                 )
 

@@ -138,8 +138,11 @@ def _features(data: Dataset) -> dict[str, dict[str, Any]]:
     def feature(dtype: str, size: int = 1, names: list[str] | None = None) -> dict[str, Any]:
         return {"dtype": dtype, "shape": [size], "names": names}
 
-    seen, done = _names(data)
-    out = {"observation.state": feature("float32", len(seen), seen), "action": feature("float32", len(done), done)}
+    state_names, action_names = _names(data)
+    out = {
+        "observation.state": feature("float32", len(state_names), state_names),
+        "action": feature("float32", len(action_names), action_names),
+    }
     out |= {"timestamp": feature("float32")}
     out |= {name: feature("int64") for name in ("frame_index", "episode_index", "index", "task_index")}
     out |= {"next.reward": feature("float32"), "next.done": feature("bool"), "next.success": feature("bool")}
@@ -162,17 +165,17 @@ def _features(data: Dataset) -> dict[str, dict[str, Any]]:
 def _names(data: Dataset) -> tuple[list[str], list[str]]:
     """A name for each number of observation.state and of action: <group>_<agent>.<term>_<i>, with a history followed by
     how many control steps ago it was."""
-    seen = []
-    done = []
+    state_names = []
+    action_names = []
     for g, group in data.contract["groups"].items():
         terms = group["observation"]
         history = group["observation"][0]["history"]
         for agent in range(group["count"]):
             for age in reversed(range(history)):
                 past = f"@-{age}" if age else ""
-                seen += [f"{g}_{agent}.{t['name']}_{i}{past}" for t in terms for i in range(t["size"])]
-            done += [f"{g}_{agent}.{name}" for name in group["action"]["names"]]
-    return seen, done
+                state_names += [f"{g}_{agent}.{t['name']}_{i}{past}" for t in terms for i in range(t["size"])]
+            action_names += [f"{g}_{agent}.{name}" for name in group["action"]["names"]]
+    return state_names, action_names
 
 
 def _write_rows(

@@ -45,7 +45,7 @@ def import_lerobot(
     One that `export_lerobot` wrote gives back the dataset that it was written from, videos included. Of any other are
     taken: observation.state as the one observation, action with its least and greatest values as the limits that stand
     for -1 and 1, next.reward, next.done and next.success where there are any. The state after the last action, which
-    such datasets lack, is said to be that before it; videos are left where they are.
+    such datasets lack, is taken to be the one before it; videos are left where they are.
 
     Args:
         source: folder of the LeRobot dataset.
@@ -124,8 +124,8 @@ class _Reader:
 
     def damaged(self, where: str, why: object) -> RookeryError:
         """The error for a file that is not as it must be."""
-        told = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else str(why)
-        return RookeryError(f"{self.folder / where} is damaged ({told}): download or export the dataset again.")
+        reason = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else str(why)
+        return RookeryError(f"{self.folder / where} is damaged ({reason}): download or export the dataset again.")
 
 
 def _matrix(column: Any, size: int) -> NDArray[Any]:
@@ -152,7 +152,7 @@ def _own(read: _Reader, folder: Path, videos: bool, report: Progress) -> Dataset
     parts = _Parts(columns, groups)
     last = {n: _matrix(read.table(read.folder / LAST).column(n), parts.size(n)) for n, c in columns.items() if c.last}
     with Writer(folder, meta["contract"], meta["recording"], cameras) as writer:
-        for i, rows in enumerate(read.episodes(parts.wanted())):
+        for i, rows in enumerate(read.episodes(parts.column_sizes())):
             for camera in cameras:
                 at = {k: read.lines[i][f"videos/{IMAGES}{camera}/{k}"] for k in ("chunk_index", "file_index")}
                 _copy(
@@ -179,7 +179,7 @@ class _Parts:
             "action": [f"action.{g}" for g in self.groups],
         }
 
-    def wanted(self) -> dict[str, int]:
+    def column_sizes(self) -> dict[str, int]:
         """Columns of the data files and their sizes."""
         whole = self.joined()
         out = {theirs: sum(self.size(n) for n in names) for theirs, names in whole.items()}
@@ -207,7 +207,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
             raise RookeryError(f"{read.folder} has no feature {name!r}: policies here see vectors and give vectors.")
         sizes[name] = int(np.prod(read.features[name]["shape"]))
     more: list[str] = [n for n in ("next.reward", "next.done", "next.success") if n in read.features]
-    wanted = sizes | dict.fromkeys(more, 1)
+    column_sizes = sizes | dict.fromkeys(more, 1)
     clips = open_clips(read.folder, read.info, read.lines, read.features) if videos else []
     try:
         spec = _action(read, sizes["action"])
@@ -215,7 +215,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
         contract = describe(f"lerobot-{read.folder.name}", {"robot": group}, 1.0 / read.fps)
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
         with Writer(folder, contract, recording, {c.name: c.declaration() for c in clips}) as writer:
-            for i, rows in enumerate(read.episodes(wanted)):
+            for i, rows in enumerate(read.episodes(column_sizes)):
                 for c in clips:
                     encode(writer.video(c.name), c.episode(i), c.fps, c.width, c.height, CRF)
                 writer.add(_foreign_episode(i, rows, spec))
@@ -244,22 +244,22 @@ def _foreign_episode(i: int, rows: dict[str, NDArray[Any]], spec: ActionSpec) ->
     """Episode i from its rows."""
     low = np.array(spec.low)
     high = np.array(spec.high)
-    seen = rows["observation.state"].astype(np.float32)
+    state = rows["observation.state"].astype(np.float32)
     action = ((rows["action"] - low) / (high - low) * 2.0 - 1.0).clip(-1.0, 1.0).astype(np.float32)
-    reward = rows.get("next.reward", np.zeros((len(seen), 1))).astype(np.float32)
+    reward = rows.get("next.reward", np.zeros((len(state), 1))).astype(np.float32)
     success = bool(rows["next.success"].any()) if "next.success" in rows else None
-    ended = torch.zeros(2, len(seen), dtype=torch.bool)
-    # A success that is told ends the task; every other end of a recording is only where it was cut.
+    ended = torch.zeros(2, len(state), dtype=torch.bool)
+    # A recorded success ends the task; every other end of a recording is only where it was cut.
     ended[0 if success else 1, -1] = True
     columns = {
-        "observation.robot": torch.from_numpy(np.concatenate((seen, seen[-1:]))).unsqueeze(1),
+        "observation.robot": torch.from_numpy(np.concatenate((state, state[-1:]))).unsqueeze(1),
         "action.robot": torch.from_numpy(action).unsqueeze(1),
         "reward.robot": torch.from_numpy(reward),
         "terminated": ended[0],
         "truncated": ended[1],
     }
     cause = "success" if success else "time limit"
-    return Episode(Facts(i, 0, len(seen), success, cause, {"robot": float(reward.sum())}, {}), columns)
+    return Episode(Facts(i, 0, len(state), success, cause, {"robot": float(reward.sum())}, {}), columns)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -30,7 +30,7 @@ from rookery.sim.threads import one_thread_each
 MEMORY = 4e9
 """Most bytes that a round may hold."""
 PATIENCE = 10
-"""Attempts for each episode wanted (or each world) before the recorder gives up."""
+"""Attempts for each episode to keep (or each world) before the recorder gives up."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def record(
         writer: takes them, in the order of rounds and worlds.
         episodes: how many to keep.
         seed: of the first round; the next ones follow it.
-        only_success: keep only those that succeed, and give up after ten times as many attempts as episodes are wanted.
+        only_success: keep only those that succeed, and give up after ten times as many attempts as episodes are to be kept.
         filming: a camera, whose video goes with every episode.
         progress: called after each round with episodes kept and attempts so far.
 
@@ -180,12 +180,12 @@ class _Recorder:
         return Episode(facts, columns)
 
 
-def _facts(env: Env, ended: dict[str, Any], seed: int, wanted: Tensor) -> dict[int, Facts]:
-    """Facts of the worlds that ended and are wanted, by world."""
+def _facts(env: Env, ended: dict[str, Any], seed: int, worlds: Tensor) -> dict[int, Facts]:
+    """Facts of the worlds of `worlds` [N] bool that ended, by world."""
     causes = ["time limit", *env.causes, "diverged"]
     out = {}
     for row, world in enumerate(ended["ids"].tolist()):
-        if not wanted[world]:
+        if not worlds[world]:
             continue
         metrics = {name: float(v[row]) for name, v in ended["metrics"].items()}
         out[world] = Facts(

@@ -97,9 +97,9 @@ def _round(env: Env, seed: int, members: dict[int, Episode]) -> dict[int, Replay
     reward_error = dict.fromkeys(members, 0.0)
 
     def compare(i: int, t: int, group: str, row: int, got: Tensor) -> None:
-        wanted = members[i].columns[f"observation.{group}"][row]
-        if not torch.equal(got.cpu(), wanted):
-            error[i] = max(error[i], (got.cpu() - wanted).abs().max().item())
+        expected = members[i].columns[f"observation.{group}"][row]
+        if not torch.equal(got.cpu(), expected):
+            error[i] = max(error[i], (got.cpu() - expected).abs().max().item())
             first[i] = t if first[i] is None else first[i]
 
     for i, episode in members.items():
@@ -112,11 +112,11 @@ def _round(env: Env, seed: int, members: dict[int, Episode]) -> dict[int, Replay
             for g, a in actions.items():
                 a[episode.facts.world] = episode.columns[f"action.{g}"][t]
         obs, reward, terminated, truncated, info = env.step(actions)
-        seen = info.get("final_observation", obs)
+        last_obs = info.get("final_observation", obs)
         for i, episode in list(running.items()):
             world = episode.facts.world
             for g in obs:
-                compare(i, t, g, t + 1, seen[g][world])
+                compare(i, t, g, t + 1, last_obs[g][world])
                 if f"reward.{g}" in episode.columns:
                     off = (reward[g][world].cpu() - episode.columns[f"reward.{g}"][t]).abs().max().item()
                     reward_error[i] = max(reward_error[i], off)

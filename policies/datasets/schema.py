@@ -116,8 +116,8 @@ def required(contract: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Shapes of the rows that no dataset with this contract can do without, by column."""
     out: dict[str, tuple[int, ...]] = {"terminated": (), "truncated": ()}
     for name, group in contract["groups"].items():
-        seen = sum(t["size"] * t["history"] for t in group["observation"])
-        out[f"observation.{name}"] = (group["count"], seen)
+        size = sum(t["size"] * t["history"] for t in group["observation"])
+        out[f"observation.{name}"] = (group["count"], size)
         out[f"action.{name}"] = (group["count"], len(group["action"]["names"]))
     return out
 

@@ -28,20 +28,20 @@ class Shots:
     def __init__(self, env: Env) -> None:
         self.env = env
         self._data = env.mj_data(0)
-        self._seen: list[list[tuple[Any, ...]]] = [[] for _ in range(env.num_envs)]
+        self._states: list[list[tuple[Any, ...]]] = [[] for _ in range(env.num_envs)]
 
     def note(self, t: int, running: Tensor) -> None:
         """The state before control step t of the worlds that still run."""
         for world in running.nonzero().flatten().tolist():
             data = self.env.mj_data(world, self._data)
-            del self._seen[world][t:]
+            del self._states[world][t:]
             state = (data.qpos.copy(), float(data.time), data.mocap_pos.copy(), data.mocap_quat.copy())
-            self._seen[world].append((*state, self.env.markers(world)))
+            self._states[world].append((*state, self.env.markers(world)))
 
     def states(self, world: int, length: int) -> Iterator[tuple[mujoco.MjData, list[dict[str, Any]]]]:
         """Data and markers at each of the first `length` control steps."""
         data = self.env.mj_data(world)
-        for qpos, time, mocap_pos, mocap_quat, markers in self._seen[world][:length]:
+        for qpos, time, mocap_pos, mocap_quat, markers in self._states[world][:length]:
             data.qpos[:] = qpos
             data.time = time
             data.mocap_pos[:] = mocap_pos

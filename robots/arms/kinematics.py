@@ -157,7 +157,7 @@ class Kinematics:
     def _step(self, q: Tensor, jacobian: Tensor, error: Tensor, damping: float | Tensor, max_step: float) -> Tensor:
         square = torch.as_tensor(damping, dtype=q.dtype, device=q.device).square().expand(len(q))
         change = _least_squares(jacobian, error, square)
-        # limits leave room for the change; where there is none, the joint is out, and the rest is solved anew
+        # limits leave room for the change; a joint without any is left out, and the rest is solved again
         low = self.lower - q
         high = self.upper - q
         stuck = ((low > -1e-6) & (change < 0)) | ((high < 1e-6) & (change > 0))

@@ -92,7 +92,7 @@ class AllegroHand(Buffers):
     """
 
     target: Tensor
-    """[N, J] rad (m), what the servos are told."""
+    """[N, J] rad (m), targets of the servos."""
 
     def __init__(self, world: World, name: str = HAND_NAME, *, control_dt: float, wrist: bool = True) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class AllegroHand(Buffers):
     def command(self, targets: Tensor) -> None:
         """Move the servos' targets towards `targets` [N, 16 or J] rad (m), as fast as the joints' speeds allow.
 
-        With 16 the wrist stays where it is told to be.
+        With 16 the wrist's targets stay.
         """
         part = self.target[:, : targets.shape[-1]]
         limit = self.step_limit[: targets.shape[-1]]

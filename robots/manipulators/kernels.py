@@ -229,7 +229,7 @@ def impedance(  # type: ignore[no-untyped-def]
         spins = np.empty((JOINTS, 3))
         jac = np.empty((6, JOINTS))
         error = np.empty(6)
-        felt = np.empty(6)
+        force = np.empty(6)
         a = np.empty((6, 6))
         pull = np.empty(JOINTS)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
@@ -240,20 +240,20 @@ def impedance(  # type: ignore[no-untyped-def]
                 pull[n] = posture[0] * (home[n] - q[world, n]) - posture[1] * v[world, n]
             # the part of the pull that accelerates the tool is taken out: pull - J^T (J J^T)^-1 J pull
             for i in range(6):
-                felt[i] = 0.0
+                force[i] = 0.0
                 for n in range(JOINTS):
-                    felt[i] += jac[i, n] * pull[n]
+                    force[i] += jac[i, n] * pull[n]
             _normal(jac, 1e-4, a)
-            _solve(a, felt)
+            _solve(a, force)
             for i in range(6):
                 speed = 0.0
                 for n in range(JOINTS):
                     speed += jac[i, n] * v[world, n]
-                felt[i] = stiffness[world, i] * error[i] - damping[world, i] * speed - felt[i]
+                force[i] = stiffness[world, i] * error[i] - damping[world, i] * speed - force[i]
             for n in range(JOINTS):
                 total = pull[n]
                 for i in range(6):
-                    total += jac[i, n] * felt[i]
+                    total += jac[i, n] * force[i]
                 total = min(max(total, -torque[n]), torque[n])
                 total = min(max(total, last[world, n] - rate), last[world, n] + rate)
                 last[world, n] = total
@@ -316,7 +316,7 @@ def rotate_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pra
             goal. goal: [N, 3, 3], in and out.
     """
     for piece in prange((spin.shape[0] + PIECE - 1) // PIECE):
-        wish = np.empty((3, 3))
+        rotated = np.empty((3, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, spin.shape[0])):
             x, y, z = spin[world, 0], spin[world, 1], spin[world, 2]
             angle = math.sqrt(x * x + y * y + z * z)
@@ -328,12 +328,12 @@ def rotate_goals(spin, now, leash, goal):  # type: ignore[no-untyped-def]  # pra
             for j in range(3):  # each axis v becomes v + s u x v + k u x (u x v)
                 a, b, c = goal[world, 0, j], goal[world, 1, j], goal[world, 2, j]
                 u, v, w = y * c - z * b, z * a - x * c, x * b - y * a
-                wish[0, j] = a + s * u + k * (y * w - z * v)
-                wish[1, j] = b + s * v + k * (z * u - x * w)
-                wish[2, j] = c + s * w + k * (x * v - y * u)
+                rotated[0, j] = a + s * u + k * (y * w - z * v)
+                rotated[1, j] = b + s * v + k * (z * u - x * w)
+                rotated[2, j] = c + s * w + k * (x * v - y * u)
                 for i in range(3):
-                    trace += wish[i, j] * now[world, i, j]
+                    trace += rotated[i, j] * now[world, i, j]
             if 0.5 * (trace - 1.0) > leash:
                 for i in range(3):
                     for j in range(3):
-                        goal[world, i, j] = wish[i, j]
+                        goal[world, i, j] = rotated[i, j]

@@ -260,20 +260,20 @@ def _cruise(  # type: ignore[no-untyped-def]
 ):  # pragma: no cover - compiled
     """The same [:7] for a velocity, each joint's own, that ends before the limits; column: [7] 1 / jerk of each alone."""
     for n in range(JOINTS):
-        wish = min(max(goal[n], -TOP * speed[n]), TOP * speed[n])
-        left = max(high[n] - q[n] if wish > 0.0 else q[n] - low[n], 0.0)
+        wanted = min(max(goal[n], -TOP * speed[n]), TOP * speed[n])
+        left = max(high[n] - q[n] if wanted > 0.0 else q[n] - low[n], 0.0)
         pace, decay = _pace(left * slowly[n], left * column[n])
         if pace > BANDWIDTH:
             pace = decay = BANDWIDTH
         else:
-            speeding = v[n] if wish > 0.0 else -v[n]
-            slowing = -a[n] if wish > 0.0 else a[n]
+            speeding = v[n] if wanted > 0.0 else -v[n]
+            slowing = -a[n] if wanted > 0.0 else a[n]
             late = max(left * pace * decay - max(slowing, 0.0), 0.0) * column[n] * LATE
             left = max(left - late * max(speeding, 0.0), 0.05 * left)
             pace, decay = _pace(left * slowly[n], left * column[n])
         most = left * pace
-        push[n] = -decay * v[n] if most < abs(wish) else 0.0
-        error[n] = min(max(wish, -most), most) - v[n]
+        push[n] = -decay * v[n] if most < abs(wanted) else 0.0
+        error[n] = min(max(wanted, -most), most) - v[n]
 
 
 @njit(cache=True, error_model="numpy", inline="always")

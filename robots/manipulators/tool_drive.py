@@ -1,4 +1,4 @@
-"""Goals of the Panda's tool, and the way from them to what the joints are told, for all worlds at once.
+"""Goals of an arm's tool, and the joint references that follow from them, for all worlds at once.
 
 A goal is moved, inverse kinematics turn it into joint goals, and references go there: one kernel does it all, since the
 reference's kinematics serve the goal and the mass matrix alike.

@@ -236,7 +236,7 @@ def _export(args: Args, what: Path) -> int:
     data = Dataset(what)
     entry = TASKS.get(data.task_id)
     export_lerobot(data, out, args.text or (entry.summary if entry else None))
-    _told(args, data, out)
+    _print_written(args, data, out)
     return 0
 
 
@@ -250,7 +250,7 @@ def _import(args: Args, what: Path) -> int:
         if not args.json and (done * 10 // total > (done - 1) * 10 // total):
             print(f"{done} of {total} episodes", flush=True)
 
-    _told(
+    _print_written(
         args,
         import_lerobot(what, out, describe_json, videos=not args.no_videos, progress=progress),
         out,
@@ -258,7 +258,7 @@ def _import(args: Args, what: Path) -> int:
     return 0
 
 
-def _told(args: Args, data: Dataset, out: Path) -> None:
+def _print_written(args: Args, data: Dataset, out: Path) -> None:
     if args.json:
         print_json({"folder": str(out), "episodes": len(data), "frames": data.frames})
     else:

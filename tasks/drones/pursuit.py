@@ -31,7 +31,7 @@ class Pursuit(DroneTask):
         super().place(ids)
         self.error_sum[ids] = 0.0
         self.error_count[ids] = 0.0
-        self.distance[ids] = self.distances()[ids]
+        self.distance[ids] = (self.target[ids] - self.drones.bodies.pos[ids]).norm(dim=-1)
 
     def advance(self) -> None:
         self.distance.copy_(self.distances())
@@ -51,9 +51,9 @@ class Pursuit(DroneTask):
             "distance": d,
             "near": (-5.0 * d).exp(),
             "on_target": (-20.0 * d).exp(),
-            "spin": spin.square().sum(-1),
-            "turning": spin[..., 2].abs(),
-            "change": (self.last_action - self.previous_action).square().sum(-1),
+            "ang_vel": spin.square().sum(-1),
+            "yaw_rate": spin[..., 2].abs(),
+            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
             "crash": self.crashed.float(),
         }
 
@@ -65,6 +65,6 @@ class Pursuit(DroneTask):
         flown = (self.steps >= self.max_steps) & ~crashed
         return {
             "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distances().mean(1)),
+            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distance.mean(1)),
             "crash": crashed.float(),
         }

@@ -20,7 +20,7 @@ LIFTED = 0.01  # m
 class Basketball(CarryTask):
     """Done: the ball is within 8 cm of a place 5 cm over the hoop, height counted twice.
 
-    The goal that is seen is that place; Meta-World shows the hoop's middle, 5 cm lower, and judges by this one. The expert
+    The observed goal is that place; Meta-World observes the hoop's middle, 5 cm lower, and evaluates by this one. The expert
     drops the ball through the hoop.
     """
 

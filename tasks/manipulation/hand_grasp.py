@@ -3,7 +3,7 @@
 In the manner of G-PAYN ("A Grasp Pose is All You Need", IROS 2023, arXiv 2306.03484): a sampler of grasp poses says where the
 hand begins, 5 cm before the grasp, the finger tips feel, and the reward speaks of contacts, height and nearness. Other than
 there the hand is an Allegro on six servos, an episode goes on after the goal, since what was lifted must also be held, and
-nothing is seen by cameras: the object's pose stands in for their features.
+there are no cameras: the object's pose takes the place of their features.
 
 World: the table's top is z = 0, the object stands about the origin.
 """
@@ -35,7 +35,7 @@ STEPS = (0.1,) * 16 + (0.004,) * 3 + (0.03,) * 3
 """rad and m, largest change of a target in a control step: 5 rad/s, 0.2 m/s and 1.5 rad/s."""
 LEASHES = (0.15,) * 16 + (0.03,) * 3 + (0.1,) * 3
 """rad and m, from a joint to its target at most: the finger servos give their full torque at 0.12 rad, so a command that the
-object stops does not run away from the finger, and how far it is ahead says how hard it presses."""
+object stops does not run away from the finger, and how far it is ahead sets how hard it presses."""
 TOUCHED = 0.05  # N, from which a touch counts
 LOST = 0.3  # m and the object's length, from the hand to the superquadric's centre, at which the episode has failed
 

@@ -90,17 +90,17 @@ def _reachable(pose: GraspPose, points: Floats, table: float) -> bool:
     lowest = ALLEGRO.lowest(axes, opening)[0]
     for back in _SWEEP:
         at = pose.position - back * approach
-        seen = (points - at) @ axes[0]
-        if at[2] - lowest < table or ALLEGRO.inside(seen[None], opening, 0.001)[0]:
+        local = (points - at) @ axes[0]
+        if at[2] - lowest < table or ALLEGRO.inside(local[None], opening, 0.001)[0]:
             return False
     return True
 
 
 def _between(pose: GraspPose, points: Floats) -> Floats:
     """[M, 3] m: the points between the fingers, in the grasp frame."""
-    seen = (points - pose.position) @ pose.axes
-    keep = (np.abs(seen[:, 0]) < ALLEGRO.breadth) & (np.abs(seen[:, 1]) < 0.5 * ALLEGRO.width)
-    return seen[keep & (seen[:, 2] < ALLEGRO.reach)]
+    local = (points - pose.position) @ pose.axes
+    keep = (np.abs(local[:, 0]) < ALLEGRO.breadth) & (np.abs(local[:, 1]) < 0.5 * ALLEGRO.width)
+    return local[keep & (local[:, 2] < ALLEGRO.reach)]
 
 
 NEAR_PALM = 0.06

@@ -74,7 +74,7 @@ class PuckTask(MetaWorldTask):
 
 def gripping_table(spec: mujoco.MjSpec) -> mujoco.MjSpec:
     """Give a scene elliptic friction cones, ten times harder sideways than along: a bar held off its middle then sinks by
-    1.5 mrad in 2 s instead of by 16 (measured), at no cost that can be seen."""
+    1.5 mrad in 2 s instead of by 16 (measured), at no measurable cost."""
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
     return spec

@@ -74,6 +74,9 @@ class PushT(ArmTask):
         self.buffer("pose", n, 3)
         self.buffer("coverage", n)
 
+    pose: Tensor
+    coverage: Tensor
+
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.tee.parameters()
 
@@ -126,7 +129,7 @@ class PushT(ArmTask):
         return super().metrics() | {"coverage": self.most, "coverage_at_end": self.coverage}
 
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """One straight push after another, each the one that a model of sliding says brings the T nearest to its goal.
+        """One straight push after another, each the one that brings the T nearest to its goal by a model of sliding.
 
         Phases: choose (or be content), up and over, down, push."""
         tool = self.robot.tool

@@ -57,7 +57,7 @@ def flat(steps: list[tuple]) -> list[torch.Tensor]:
     out = []
     for obs, reward, terminated, truncated, info in steps:
         out += [*obs.values(), *reward.values(), terminated, truncated]
-        if info:
+        if "episode" in info:
             out += [*info["episode"]["metrics"].values(), *info["final_observation"].values()]
     return out
 
@@ -144,7 +144,7 @@ def test_wild_actions_break_nothing(task):
     env.reset()
     for obs, reward, _, _, info in rollout(env, 150, size=2.0):
         values = [*obs.values(), *reward.values()]
-        if info:
+        if "episode" in info:
             episode = info["episode"]
             values += [*episode["metrics"].values(), *episode["reward_terms"].values(), *episode["return"].values()]
             values += [*info["final_observation"].values(), info["final_state"]]
@@ -273,7 +273,7 @@ def test_the_baseline_beats_random_actions(task):
             actions = controller(obs) if who == "baseline" else random_actions(env, rng)
             obs, reward, terminated, _, info = env.step(actions)
             total += sum(r.reshape(16, env.groups[g].count, -1).sum(-1).mean(1) for g, r in reward.items()) * ~ended
-            if info:
+            if "episode" in info:
                 episode = info["episode"]
                 first = ~ended[episode["ids"]]
                 headline[episode["ids"][first]] = episode["metrics"][env.task.headline][first]
@@ -360,3 +360,56 @@ def test_parameters_are_described_and_can_be_written(task):
         assert p.low <= p.nominal <= p.high
         p.write(torch.tensor([0, 2]), torch.full((2,), p.nominal))
     rollout(env, 2)
+
+
+READERS = (
+    "rewards",
+    "terminated",
+    "truncated",
+    "observe",
+    "observe_privileged",
+    "events",
+    "metrics",
+    "state",
+    "active",
+)
+
+
+def read(env: VecEnv, names: list[str]) -> dict[str, Any]:
+    """What a task's readers return, copied."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: copied(v) for k, v in value.items()}
+        return value.clone() if isinstance(value, torch.Tensor) else value
+
+    return {name: copied(getattr(env.task, name)()) for name in names}
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Bit-equal tensors in nested dicts, NaN equal to NaN."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    if isinstance(a, torch.Tensor):
+        return a.shape == b.shape and torch.equal(torch.nan_to_num(a, 1e9), torch.nan_to_num(b, 1e9))
+    return bool(a == b)
+
+
+@every_task
+def test_readers_only_read(task):
+    """In any order and repeatedly rewards, ends, observations and metrics are the same, and no buffer changes."""
+    env = make(task)
+    env.reset()
+    rng = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        rollout(env, 4, size=0.6)
+        before = env.state_dict()
+        wanted = read(env, list(READERS))
+        for _ in range(3):
+            order = [READERS[i] for i in torch.randperm(len(READERS), generator=rng).tolist()]
+            found = read(env, order)
+            for name in READERS:
+                assert equal(found[name], wanted[name]), f"{task}.{name}() gives another value when it is read again"
+        after = env.state_dict()
+        changed = [name for name in before if not torch.equal(before[name].nan_to_num(), after[name].nan_to_num())]
+        assert not changed, f"reading {task} changes {changed}"

@@ -55,7 +55,7 @@ def pairs(
         mesh: closed surface, m.
         rng: of the draws.
         friction: coefficient of sliding friction, half the tangent of the cones' opening.
-        finger: m, room that a finger needs in front of the object at both ends of the line.
+        finger: m, space that a finger needs in front of the object at both ends of the line.
     """
     points, normals = sample_surface(mesh, count, rng)
     lines = _tilted(-normals, friction * np.sqrt(rng.uniform(size=count)), rng.uniform(0.0, 2.0 * np.pi, count))
@@ -91,7 +91,7 @@ def sample(
         rng: of all draws; the same seed gives the same poses.
         width: m, largest width to grasp; None: what the hand can take.
         friction: coefficient of sliding friction.
-        hand: its room, see HandShape.
+        hand: its space, see HandShape.
         table: m, height of the table in the object's frame; None: the mesh's lowest point.
 
     Raises:

@@ -30,14 +30,14 @@ def clear(
     Returns:
         Positions [N, 3] m, and whether the hand there is clear [N].
     """
-    seen = np.einsum("npj,njk->npk", probes[None] - positions[:, None], axes)
-    x, y, z = np.moveaxis(seen, -1, 0)
+    local = np.einsum("npj,njk->npk", probes[None] - positions[:, None], axes)
+    x, y, z = np.moveaxis(local, -1, 0)
     over = (x > hand.across[0]) & (x < hand.across[1]) & (y > hand.along[0]) & (y < hand.along[1])
     palm = hand.behind[1] + SLACK - np.where(over, z, np.inf).min(1)
     below = table + CLEARANCE - (positions[:, 2] - hand.lowest(axes, opening))
     down = np.maximum(-axes[:, 2, 2], 1e-3)
     back = np.maximum(palm, below / down + 1e-9).clip(0.0, farthest)
-    seen[..., 2] += back[:, None]
+    local[..., 2] += back[:, None]
     moved = positions - back[:, None] * axes[:, :, 2]
     high = moved[:, 2] - hand.lowest(axes, opening) >= table + CLEARANCE - 1e-9
-    return moved, high & ~hand.inside(seen, opening, SLACK)
+    return moved, high & ~hand.inside(local, opening, SLACK)

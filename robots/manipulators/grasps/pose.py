@@ -1,4 +1,4 @@
-"""What grasp samplers give, GraspPose, and the room that an open hand takes, HandShape."""
+"""GraspPose, the result of grasp samplers, and HandShape, the space that an open hand takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GraspPose:
         quaternion: [4] wxyz, grasp frame to object. Its z is the approach, its y the closing axis: the fingers close along
             it; on the Allegro hand (assets.allegro) it runs from the thumb to the finger tips.
         width: m, of the object between the fingers, along the closing axis.
-        quality: in [0, 1], as the sampler says; 1 is best.
+        quality: in [0, 1], by the sampler; 1 is best.
         sampler: which one found it.
     """
 
@@ -43,7 +43,7 @@ class GraspPose:
 
 @dataclass(frozen=True)
 class HandShape:
-    """The room that an open hand takes: boxes in its grasp frame, x across, y the closing axis, z the approach.
+    """The space that an open hand takes: boxes in its grasp frame, x across, y the closing axis, z the approach.
 
     Args:
         name: for messages.

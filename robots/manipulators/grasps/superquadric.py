@@ -128,7 +128,7 @@ def sample(
         superquadric: of the object, see `fit`.
         count: of poses wanted; there are fewer where few exist.
         rng: of all draws; the same seed gives the same poses.
-        hand: its room, see HandShape.
+        hand: its space, see HandShape.
         table: m, height of the table in the object's frame; None: the superquadric's lowest point.
         upwards: sine of the steepest approach from below.
 
@@ -145,8 +145,8 @@ def sample(
     points = points[keep]
     approach = -normals[keep]
     axes = _frames(approach, superquadric.rotation, rng)
-    seen = np.einsum("npj,njk->npk", probes[None] - points[:, None], axes)
-    place, width = _around(seen, points, axes, hand)
+    local = np.einsum("npj,njk->npk", probes[None] - points[:, None], axes)
+    place, width = _around(local, points, axes, hand)
     fits = width + 2.0 * CLEARANCE <= hand.width
     if not fits.any():
         x, y, z = 2000.0 * superquadric.axes
@@ -185,22 +185,22 @@ def _frames(approach: Floats, rotation: Floats, rng: np.random.Generator) -> Flo
     return np.stack((np.cross(closing, approach), closing, approach), axis=2)
 
 
-def _held(seen: Floats, hand: HandShape, opening: Floats) -> NDArray[np.bool_]:
-    """[N]: whether of the points seen [N, P, 3] m in the grasp frames some are between the fingers, in the middle of these."""
-    x, y, z = np.moveaxis(seen, -1, 0)
+def _held(local: Floats, hand: HandShape, opening: Floats) -> NDArray[np.bool_]:
+    """[N]: whether some points [N, P, 3] m in the grasp frames are between the fingers, in the middle of these."""
+    x, y, z = np.moveaxis(local, -1, 0)
     ahead = (np.abs(x) < hand.breadth) & (z < hand.reach - min(GRIP, 0.5 * (hand.reach - hand.behind[1])))
     low, high = np.where(ahead, x, 1.0).min(1), np.where(ahead, x, -1.0).max(1)  # m
     wide = np.where(ahead, np.abs(y), 0.0).max(1)
     return (ahead.sum(1) >= 8) & (np.abs(low + high) < hand.breadth) & (wide < 0.5 * opening)
 
 
-def _around(seen: Floats, points: Floats, axes: Floats, hand: HandShape) -> tuple[Floats, Floats]:
+def _around(local: Floats, points: Floats, axes: Floats, hand: HandShape) -> tuple[Floats, Floats]:
     """Positions [N, 3] m of grasp frames with the palm before the object and the fingers beside it, and its width [N] m there.
 
     Args:
-        seen: [N, P, 3] m, the object's surface in the grasp frames at `points` [N, 3] m with `axes` [N, 3, 3].
+        local: [N, P, 3] m, the object's surface in the grasp frames at `points` [N, 3] m with `axes` [N, 3, 3].
     """
-    x, y, z = np.moveaxis(seen, -1, 0)
+    x, y, z = np.moveaxis(local, -1, 0)
     over = (np.abs(x) < hand.across[1]) & (np.abs(y) < hand.width)
     nearest = np.where(over, z, np.inf).min(1)
     face = nearest - GAP  # where the palm stands

@@ -215,16 +215,16 @@ def test_a_world_that_failed_has_no_contacts(make: Make):
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
-def test_pairs_must_be_watched(engine: str):
+def test_pairs_need_a_contact_sensor(engine: str):
     w = make_world(engine, walls(), 1)
-    with pytest.raises(RookeryError, match=r"scene.watch\('left', \['right'\]\)"):
+    with pytest.raises(RookeryError, match=r"scene.add_contact_sensor\('left', \['right'\]\)"):
         w.contact_sensor("left", ["right"])
     with pytest.raises(RookeryError, match="at least one"):
         w.contact_sensor("ball/ball", [])
     w.close()
 
 
-def test_what_cannot_be_watched():
+def test_what_cannot_have_a_contact_sensor():
     with pytest.raises(RookeryError, match="ball/ball"):
         bouncing().add_contact_sensor("ball/bal", ["ground"]).compile()
     scene = Scene(
