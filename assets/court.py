@@ -59,7 +59,7 @@ def court(
         width: m, along y.
         net_height: m, upper edge.
         band: m, height of the net's mesh, drawn below the upper edge.
-        solid_net: False draws the net only: it is then a matter of the rules, as in VolleyBots (facts/drones.md 1.2).
+        solid_net: False draws the net only: it is then a matter of the rules, as in VolleyBots (arXiv 2502.01932).
         visual: False leaves out what only looks.
 
     Raises:

@@ -24,7 +24,7 @@ from rookery.assets.scenery import ground
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import HOME_LEGS, add_go2
 from rookery.sim.scene import Scene
-from rookery.tasks.locomanip.base import GRIP
+from rookery.tasks.locomanip.base import IMPRATIO
 
 WORLDS = 256
 CALL = 4
@@ -49,10 +49,10 @@ def model(integrator: str, grip: float, dry: bool) -> mujoco.MjModel:
 
 
 MODELS: dict[str, Callable[[], mujoco.MjModel]] = {
-    "ours": lambda: model("implicitfast", GRIP, False),
+    "ours": lambda: model("implicitfast", IMPRATIO, False),
     "ours, MuJoCo's default options": lambda: model("euler", 1.0, False),
     "dry friction as published, MuJoCo's default options": lambda: model("euler", 1.0, True),
-    "dry friction as published, our options": lambda: model("implicitfast", GRIP, True),
+    "dry friction as published, our options": lambda: model("implicitfast", IMPRATIO, True),
 }
 
 

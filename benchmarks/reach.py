@@ -43,7 +43,7 @@ def main() -> None:
             with torch.no_grad():
                 obs, _, _, _, info = env.step({"robot": policies["robot"](obs["robot"])})
             reached += env.task.robot.velocity[:, 0] * ~done
-            if info:
+            if "episode" in info:
                 ids = info["episode"]["ids"]
                 first = ~done[ids]
                 for name, values in info["episode"]["metrics"].items():

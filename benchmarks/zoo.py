@@ -87,9 +87,10 @@ def main() -> None:
                 f"{row['policy']:28} {randomize:8} success {row['success']} {row['metric_name']} {row['metric']}",
                 flush=True,
             )
+    options = f"--episodes {args.episodes} --seed {args.seed} --randomize {' '.join(args.randomize)}"
     result = {
         "name": "zoo",
-        "command": f"python benchmarks/zoo.py --episodes {args.episodes} --seed {args.seed}",
+        "command": f"python benchmarks/zoo.py {options}",
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),

@@ -69,16 +69,19 @@ VOLLEY = RunSettings(
     ),
 )
 SOLO_BUMP = _steps(VOLLEY, 24_000_000, train_overrides={"reward": {"high_hit": 20.0}})
-_OWN_TERMS = {"below": 0.2, "home": 0.05, "aloft": 0.02, "aim": 20.0}
+_OWN_TERMS = {"under_landing": 0.2, "at_anchor": 0.05, "ball_height": 0.02, "pass_aim": 20.0}
 _PASS_TERMS = {"hit": 3.0, "passed": 3.0, "direction": 2.0}
 PASS = replace(
     _ppo(VOLLEY, critic="central"),
-    task_config={"foresight": True},
+    task_config={"observe_landing": True},
     train_overrides={"in_flight": 0.5, "reward": _OWN_TERMS | _PASS_TERMS},
 )
 SPIKE = replace(
     PASS,
-    train_overrides={"in_flight": 0.25, "reward": {"below": 0.2, "home": 0.05, "aim": 10.0, "in_target": 25.0}},
+    train_overrides={
+        "in_flight": 0.25,
+        "reward": {"under_landing": 0.2, "at_anchor": 0.05, "pass_aim": 10.0, "in_target": 25.0},
+    },
 )
 
 # Legged robots. A third of the commands are to stand still: falls occur mostly at a sudden stop.

@@ -1,6 +1,7 @@
 """The drone "air" of JuggleRL, which juggles a ball in reality (arXiv 2509.24892).
 
-Mass, inertia, thrust constant, largest speed and rotor lag: facts/drones.md 1.12. Nothing else of it is published. Assumed:
+Mass, inertia, thrust constant, largest speed and rotor lag: github.com/thu-uav/JuggleRL_train. Nothing else of it is published.
+Assumed:
 
 * rotors on the corners of a square at +-0.115 m, propellers of 7 inch: a thrust constant of 5.4e-6 N/(rad/s)^2 asks for
   propellers of 7 to 8 inch, they must not touch, and the moments of inertia fit arms of that length;

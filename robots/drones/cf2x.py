@@ -1,6 +1,6 @@
 """Crazyflie 2 in X shape, as gym-pybullet-drones describes it.
 
-Source: gym_pybullet_drones/assets/cf2x.urdf, recorded in facts/drones.md 3.1, with thrust and torque constants in revolutions
+Source: gym_pybullet_drones/assets/cf2x.urdf (arXiv 2103.02142), with thrust and torque constants in revolutions
 per minute and a thrust-to-weight ratio of 2.25, which gives the largest speed. Rotors follow their commands at once: the lag of
 0.1 ms below only stands for none. No body drag; drag in proportion to rotor speed, ground effect and downwash are theirs.
 

@@ -1,14 +1,14 @@
 """Bitcraze Crazyflie 2.1.
 
 Mass, inertia, thrust curve, torque ratio and rotor lags: the identified set of rl-tools
-(include/rl_tools/rl/environments/l2f/parameters/dynamics/crazyflie.h), as recorded in facts/drones.md 7.1. Rotor places
+(include/rl_tools/rl/environments/l2f/parameters/dynamics/crazyflie.h). Rotor places
 (+-0.028 m) and propeller radius: Learning to Fly (arXiv 2311.13081) and gym-pybullet-drones' cf2x.urdf (arm 0.0397 m,
-prop_radius 0.0231348 m), facts 7.1 and 3.1. Collision cylinder: cf2x.urdf. Gains: crazyflie-firmware 2a18fc29, facts 7.3.
+prop_radius 0.0231348 m), from its assets. Collision cylinder: cf2x.urdf. Gains: bitcraze/crazyflie-firmware at 2a18fc29.
 
-Aerodynamics: rotor drag from RotorPy (k_d, k_z: facts 6.3). crazyflow identified the drag of the whole vehicle, 0.01495 kg/s
-across and 0.0139 kg/s along z (cf2x_L250, facts 4.2); what the rotors give in hover is taken off it and the rest is the
-body's. Full speed 21702 rpm (facts 7.1). Ground effect and downwash constants: gym-pybullet-drones' cf2x (facts 3.1).
-Rotor inertia: our own estimate, a propeller of 0.2 g and 45 mm taken as a rod.
+Aerodynamics: rotor drag from RotorPy's Crazyflie (k_d, k_z). crazyflow identified the drag of the whole vehicle, 0.01495 kg/s
+across and 0.0139 kg/s along z (parameter set cf2x_L250, arXiv 2606.01478); what the rotors give in hover is taken off it and
+the rest is the body's. Full speed 21702 rpm (Learning to Fly). Ground effect and downwash constants: gym-pybullet-drones'
+cf2x.urdf. Rotor inertia: our own estimate, a propeller of 0.2 g and 45 mm taken as a rod.
 
 Battery: 250 mAh, one cell (Bitcraze's data sheet). Resistance (0.12 ohm, cell, plug and switches) and what the electronics
 draw (0.5 W) are our own estimates. The efficiency of the motors is then what the stated flight time of up to 7 minutes asks

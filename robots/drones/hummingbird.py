@@ -1,8 +1,8 @@
 """AscTec Hummingbird, as OmniDrones describes it.
 
-Source: omni_drones/robots/assets/usd/hummingbird.yaml, recorded in facts/drones.md 2.2: rotors on the body's axes, 0.17 m
+Source: omni_drones/robots/assets/usd/hummingbird.yaml (arXiv 2309.12825): rotors on the body's axes, 0.17 m
 out, front first and on towards the left. Rotor lag: the time constant to which OmniDrones' per-step factor 0.43 amounts at
-its 0.016 s step (0.0285 s, facts 2.3).
+its 0.016 s step (0.0285 s; omni_drones/actuators/rotor_group.py).
 
 Aerodynamics: rotor radius, rotor drag and the area behind the body drag (0.005 and 0.01 N s^2/m^2, here at 5 m/s) from
 RotorPy's hummingbird_params.py. Our own estimates: collision cylinder, rotor inertia (propeller of 6 g and 200 mm as a rod),

@@ -1,6 +1,6 @@
 """3DR Iris, as OmniDrones and VolleyBots describe it.
 
-Source: volley_bots/robots/assets/usd/iris.yaml, recorded in facts/drones.md 1.2. The rotor lag is the time constant to
+Source: volley_bots/robots/assets/usd/iris.yaml (arXiv 2502.01932). The rotor lag is the time constant to
 which their per-step factor 0.43 amounts at their 0.02 s step (0.0356 s, the same up and down).
 
 Their arm lengths are those of rotors at x = +-0.13 m and y = +-0.22 m (front), +-0.20 m (rear), hypot(0.13, 0.22) = 0.255539
@@ -8,9 +8,10 @@ and hypot(0.13, 0.20) = 0.238537, but their angles are counted from y: taken fro
 pitch the drone up. The places below balance, as on the vehicle. Their moments of inertia, RotorS' too, are those of no rigid
 body (0.0977 > 0.0348 + 0.0459 kg m^2); they stand as published.
 
-Their directions +1, +1, -1, -1 are those in which the rotors turn, against which the body is pushed (facts 1.2: M = -dir KM).
+Their directions +1, +1, -1, -1 are those in which the rotors turn, against which the body is pushed (rotor_group.py: M = -dir
+KM).
 
-Racket: facts 1.2 counts a hit as played where the ball's centre is inside a cylinder of radius 0.2 m that reaches from the
+Racket: VolleyBots counts a hit as played where the ball's centre is inside a cylinder of radius 0.2 m that reaches from the
 drone's centre to 0.2 m above it; a disc 0.06 m up, just above the body, meets the 0.1 m ball inside it.
 
 Aerodynamics: rotor drag from the motor model of Gazebo's RotorS that has the same thrust constant 8.54858e-6 (8.06428e-5 kg

@@ -13,8 +13,8 @@ from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT, TRUNK_NAME, G
 from rookery.robots.quadrupeds.kernels import leg_angles
 
 FOLDED = (0.0, 1.36, -2.65) * 4
-"""rad, legs of a Go2 that lies on its belly: where its maker's stand-up begins (facts 7.2)."""
-RISE_S = (1.0, 1.0)  # s, folding and rising (facts 7.2: 1 s each)
+"""rad, legs of a Go2 that lies on its belly: where the stand-up of unitree_rl_mjlab begins."""
+RISE_S = (1.0, 1.0)  # s, folding and rising (unitree_rl_mjlab, FixStand: 1 s each)
 GRAVITY = 9.81  # m/s^2
 
 

@@ -127,7 +127,7 @@ class Go2(Buffers):
         self.target.copy_(self.home)
 
     target: Tensor
-    """[N, J] rad, what the servos are told."""
+    """[N, J] rad, targets of the servos."""
     force: Tensor
     """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
 
@@ -142,7 +142,7 @@ class Go2(Buffers):
         return ((angles - self._low[:j]) / self._half[:j] - 1.0).clamp(-1.0, 1.0)
 
     def command(self, targets: Tensor) -> None:
-        """Tell the servos.
+        """Command the servos.
 
         Args:
             targets: [N, J] rad, held; or [N, K, J], one row a physics step.
@@ -159,8 +159,8 @@ class Go2(Buffers):
             self.foot_pos.numpy(), self.foot_vel.numpy(),
         )  # fmt: skip
 
-    def feel(self) -> None:
-        """Note the servos' torques. To be called after each control step."""
+    def read_forces(self) -> None:
+        """Store the servos' torques in `force`. To be called after each control step."""
         self.force.copy_(self.actuators.force)
 
     def reset(self, ids: Tensor, state: Tensor, joints: Tensor) -> None:
@@ -187,7 +187,7 @@ class Go2(Buffers):
         return torch.atan2(self.rotation[:, 3], self.rotation[:, 0])
 
     def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that can differ between worlds (facts 7.1)."""
+        """Physical quantities that can differ between worlds."""
         p = self.world.params
         base = [f"{TRUNK_NAME}/base"]
         legs = self.leg_names

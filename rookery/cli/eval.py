@@ -66,7 +66,6 @@ def run(args: Args) -> int:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
     from rookery.run_env import open_env
 
-    announce(args.run, args.controller)
     worlds = args.num_envs
     if worlds is None:
         worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
@@ -82,6 +81,7 @@ def run(args: Args) -> int:
         randomize=args.randomize,
         fixed=fixed,
     )
+    announce(args.run, args.controller)
     try:
         result = measure(env, act, args.episodes, args.seed)
     finally:

@@ -109,6 +109,7 @@ def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
     """The options of an Args class, and of dataclasses inside it, as they are typed."""
     names = []
     positional = typing.get_args(tyro.conf.Positional[int])[1]
+    kind: Any = type(tyro.conf.arg())
     hints = typing.get_type_hints(cls, include_extras=True)
     for f in dataclasses.fields(cls):
         hint = hints[f.name]
@@ -116,7 +117,7 @@ def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
         if dataclasses.is_dataclass(hint):
             names += option_names(typing.cast(type, hint), flag_pairs)
         elif positional not in annotations:
-            given = [a.name for a in annotations if isinstance(a, type(tyro.conf.arg())) and a.name]
+            given = [a.name for a in annotations if isinstance(a, kind) and a.name]
             name = (given or [f.name])[0].replace("_", "-")
             single = tyro.conf.FlagCreatePairsOff in annotations
             pair = flag_pairs and not single and (typing.get_args(hint) or (hint,))[0] is bool
@@ -197,7 +198,7 @@ def numbers(words: Sequence[str], option: str) -> dict[str, float]:
 
 
 def values(words: Sequence[str], option: str) -> dict[str, Any]:
-    """``("num_drones=3", "reward.spin=-0.1")`` as nested values: what is JSON as such, everything else as text.
+    """``("num_drones=3", "reward.ang_vel=-0.1")`` as nested values: what is JSON as such, everything else as text.
 
     Raises:
         RookeryError: a word that is not name=value.

@@ -76,7 +76,6 @@ def run(args: Args) -> int:
     from rookery.run_env import open_env
     from rookery.sim.rendering.video import contact_sheet, record_video
 
-    announce(args.run, args.controller)
     env, act = open_env(
         args.run,
         1,
@@ -88,6 +87,7 @@ def run(args: Args) -> int:
         randomize=args.randomize,
         fixed=numbers(args.set, "--set"),
     )
+    announce(args.run, args.controller)
     out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "video.mp4")
     seconds = args.seconds or env.max_episode_steps * env.control_dt
     width, height = args.size

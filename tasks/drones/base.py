@@ -1,4 +1,4 @@
-"""What all drone tasks share: the drones, their randomised starts, and the ways to crash."""
+"""The base of the drone tasks: the drones, their randomised starts, and crashes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class DroneTask(Task):
     """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
 
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
+    event_names: ClassVar[tuple[str, ...]] = ("crash",)
 
     target: Tensor
     last_action: Tensor
@@ -159,7 +160,7 @@ class DroneTask(Task):
     def body_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion, declared (values from `observe_body`).
 
-        Everything is in the body frame and nothing tells the heading: what to do does not depend on it, and a policy
+        Everything is in the body frame and the heading is left out: the task does not depend on it, and a policy
         that had to learn that from world frame values would still fly away from some headings.
         """
         return (
@@ -221,6 +222,9 @@ class DroneTask(Task):
             for code in CAUSE_RANKS:
                 cause[(self.crash_cause == code).any(1)] = code
         return cause
+
+    def events(self) -> dict[str, Tensor]:
+        return {"crash": self.crashed.clone()}
 
     def cascade_controller(self) -> CascadeController:
         """A new PID cascade for these drones; its memory is cleared when their episodes begin."""

@@ -22,8 +22,16 @@ class HoverConfig(DroneConfig):
     settled_s: float = 2.0  # s, the end of the episode over which the error counts
     success_m: float = 0.05  # m, mean position error that still counts as hovering
     reward: Weights = Weights(
-        alive=1.0, distance=-0.4, near=0.5, on_target=1.0, speed=-0.02, spin=-0.005, turning=-0.1, change=-0.02, crash=-20.0
-    )  # fmt: skip
+        alive=1.0,
+        distance=-0.4,
+        near=0.5,
+        on_target=1.0,
+        speed=-0.02,
+        ang_vel=-0.005,
+        yaw_rate=-0.1,
+        action_rate=-0.02,
+        crash=-20.0,
+    )
 
 
 class Hover(Pursuit):
@@ -38,7 +46,7 @@ class Hover(Pursuit):
 
     def groups(self) -> dict[str, Group]:
         own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
-        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its pictures tell where the target is
+        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
         return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
 
     def reset(self, ids: Tensor) -> None:

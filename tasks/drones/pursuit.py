@@ -51,9 +51,9 @@ class Pursuit(DroneTask):
             "distance": d,
             "near": (-5.0 * d).exp(),
             "on_target": (-20.0 * d).exp(),
-            "spin": spin.square().sum(-1),
-            "turning": spin[..., 2].abs(),
-            "change": (self.last_action - self.previous_action).square().sum(-1),
+            "ang_vel": spin.square().sum(-1),
+            "yaw_rate": spin[..., 2].abs(),
+            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
             "crash": self.crashed.float(),
         }
 

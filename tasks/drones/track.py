@@ -34,10 +34,10 @@ class TrackConfig(DroneConfig):
         distance=-0.4,
         near=0.5,
         on_target=1.0,
-        velocity=-0.05,
-        spin=-0.002,
-        turning=-0.1,
-        change=-0.02,
+        velocity_error=-0.05,
+        ang_vel=-0.002,
+        yaw_rate=-0.1,
+        action_rate=-0.02,
         crash=-20.0,
     )
 
@@ -153,7 +153,7 @@ class Track(Pursuit):
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         velocity = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
-        return {"drone": {**self.closeness(), "velocity": velocity}}
+        return {"drone": {**self.closeness(), "velocity_error": velocity}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()

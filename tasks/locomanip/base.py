@@ -1,4 +1,4 @@
-"""What tasks of the Go2 share: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
+"""The base of the Go2's tasks: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.assets.go2 import FOOT_RADIUS
+from rookery.assets.go2 import FOOT_RADIUS, LEGS
 from rookery.assets.scenery import ground
 from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
 from rookery.robots.arms.models import find_arm
@@ -26,7 +26,7 @@ from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
-GRIP = 10.0
+IMPRATIO = 10.0
 """MuJoCo's `impratio`: how much stiffer friction is than the normal force. At 1, a standing robot's feet creep apart by
 1 cm within 10 s."""
 ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
@@ -42,7 +42,8 @@ MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
 LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
 """m/s, m/s, rad/s: the same for a command."""
 
-# The superset recommended in facts 7.1, each term a switch of its own in a TOML file. Pushes are the task's (`push_s`).
+# Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
+# (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
 # `restitution` of the feet (there 0 to 0.3) is a switch too, and off unless a file names it: the zoo's go2-velocity, which has
 # not met it, does not fall at 0.3 but follows with an error of 0.14 m/s in place of 0.07 (24 episodes).
 DEFAULT_RANDOMIZATION = {
@@ -84,14 +85,18 @@ class LeggedConfig:
     max_yaw_rate: float = 0.8  # rad/s
     stand_share: float = 0.1  # of the commands that say: stand
     resample_s: float = 4.0  # s between commands
-    speed_width: float = 0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
-    gait_hz: float = 2.0  # Hz, of the trot (facts 1.2)
+    tracking_sigma: float = (
+        0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
+    )
+    gait_hz: float = 2.0  # Hz, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
     swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
     push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
     push_s: float = 4.0  # s, mean time between pushes; 0 for none
     start_yaw: float = math.pi  # rad
     start_joints: float = 0.1  # rad, spread of the joints at the start
-    fall_up: float = 0.5  # cosine between the trunk's up and the world's below which a robot has fallen (facts 1.2)
+    fall_up: float = (
+        0.5  # cosine between the trunk's up and the world's below which a robot has fallen (UniLab's go2_arm: 0.5)
+    )
     fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
 
 
@@ -106,13 +111,14 @@ class LeggedTask(Task):
     Attributes:
         robot: the Go2.
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
-            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, and said once.
+            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
         height: [N] m, of the trunk above the ground below it.
     """
 
     causes = ("fallen",)
+    event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
     camera = "go2/chase"
     cfg: LeggedConfig
@@ -156,7 +162,7 @@ class LeggedTask(Task):
     def floor(self) -> mujoco.MjSpec:
         """What everything stands on."""
         spec = ground() if self.terrain is None else self.terrain.spec()
-        spec.option.impratio = GRIP
+        spec.option.impratio = IMPRATIO
         return spec
 
     def setup(self) -> None:
@@ -172,6 +178,7 @@ class LeggedTask(Task):
         self.buffer("next_push", n, dtype=torch.int64)
         self.buffer("next_command", n, dtype=torch.int64)
         self.buffer("contact", n, 4, dtype=torch.bool)
+        self.buffer("touchdown", n, 4, dtype=torch.bool)
         self.buffer("slip", n)
         self.height = torch.zeros(n)
         self.clearance = torch.zeros(n, 4)
@@ -191,6 +198,7 @@ class LeggedTask(Task):
         self._said = False
 
     contact: Tensor
+    touchdown: Tensor
     slip: Tensor
 
     def parameters(self) -> dict[str, Parameter]:
@@ -213,6 +221,7 @@ class LeggedTask(Task):
         self.before_action[ids] = self.last_action[ids]
         self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
         self.contact[ids] = False
+        self.touchdown[ids] = False
         self.slip[ids] = 0.0
         self.fallen[ids] = False
         self._sample_command(ids)
@@ -248,7 +257,7 @@ class LeggedTask(Task):
             wait = self.rng(ids).uniform(0.5, 1.5) * self.cfg.push_s / self.cfg.control_dt
             self.next_push[ids] = self.steps[ids] + wait.long().clamp_min(1)
 
-    def heed(self) -> None:
+    def clip_command(self) -> None:
         """Clip commands that were written from outside; to be called when actions are applied."""
         inside = torch.maximum(torch.minimum(self.command, self._most), self._least)
         if torch.equal(inside, self.command):
@@ -265,9 +274,11 @@ class LeggedTask(Task):
 
     def advance(self) -> None:
         c, r = self.cfg, self.robot
-        self.look()
-        r.feel()
-        self.contact.copy_(self.clearance < 0.004)  # the foot's contact gives way by some mm
+        self.refresh()
+        r.read_forces()
+        contact = self.clearance < 0.004  # the foot's contact gives way by some mm
+        torch.logical_and(contact, ~self.contact, out=self.touchdown)
+        self.contact.copy_(contact)
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
@@ -280,7 +291,7 @@ class LeggedTask(Task):
         if len(due):
             self._sample_command(due)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the robot; place trunk and feet over the ground."""
         r = self.robot
         r.refresh()
@@ -310,10 +321,12 @@ class LeggedTask(Task):
             self.robot.base.set_state(due, state)
             self._sample_push(due)
 
-    # Seeing
+    # Observations
 
     def body_terms(self) -> tuple[Term, ...]:
-        """What encoders and an IMU tell, and the robot's own commands; noise as in facts 7.1 (legged_gym)."""
+        """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
+        for
+        velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
         return (
             Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02),
@@ -342,7 +355,7 @@ class LeggedTask(Task):
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""
-        self.look()
+        self.refresh()
         r = self.robot
         angle = 2.0 * math.pi * self.phase
         gait = torch.stack((angle.sin(), angle.cos()), dim=1) * self.moving[:, None]
@@ -375,7 +388,7 @@ class LeggedTask(Task):
         heights = () if self.terrain is None else (3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT),)
         return torch.cat((*own, self.privileged(), *heights), dim=1)
 
-    # Judging
+    # Rewards and ends
 
     def gait_terms(self) -> dict[str, Tensor]:
         """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
@@ -388,21 +401,23 @@ class LeggedTask(Task):
         force = r.force
         speed = r.vel
         terms = {
-            "linear": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.speed_width),
-            "turn": torch.exp(-(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.speed_width)),
-            "vertical": velocity[:, 2].square(),
-            "wobble": r.base.ang_vel[:, 0, :2].square().sum(1),
-            "tilt": r.up[:, :2].square().sum(1),
-            "height": (self.height - STAND_HEIGHT).square(),
-            "rhythm": (self.contact != swing).float().mean(1),
-            "lift": (self._short_of(wanted).square() * swing).sum(1),
-            "slip": self.slip,
-            "torque": force[:, :12].square().sum(1),
+            "tracking_lin_vel": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.tracking_sigma),
+            "tracking_ang_vel": torch.exp(
+                -(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.tracking_sigma)
+            ),
+            "lin_vel_z": velocity[:, 2].square(),
+            "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
+            "orientation": r.up[:, :2].square().sum(1),
+            "base_height": (self.height - STAND_HEIGHT).square(),
+            "gait_phase": (self.contact != swing).float().mean(1),
+            "feet_clearance": (self._short_of(wanted).square() * swing).sum(1),
+            "feet_slip": self.slip,
+            "torques": force[:, :12].square().sum(1),
             "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
-            "change": (self.last_action - self.before_action).square().sum(1),
-            "posture": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
-            "still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
-            "fall": self.fallen.float(),
+            "action_rate": (self.last_action - self.before_action).square().sum(1),
+            "hip_pos": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
+            "stand_still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
+            "termination": self.fallen.float(),
         }
         return {k: v[:, None] for k, v in terms.items()}
 
@@ -421,6 +436,11 @@ class LeggedTask(Task):
 
     def terminated(self) -> Tensor:
         return self.fallen.long()
+
+    def events(self) -> dict[str, Tensor]:
+        """`touchdown_<leg>`: that foot has come to the ground in this control step."""
+        feet = {f"touchdown_{leg}": self.touchdown[:, i].clone() for i, leg in enumerate(LEGS)}
+        return {"fall": self.fallen.clone(), **feet}
 
     def remember(self, action: Tensor) -> None:
         """Keep the action [N, J] that was given, for the next observation and the reward of changes."""

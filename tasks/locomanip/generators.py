@@ -1,8 +1,8 @@
 """Seeded generators of demonstrations, one a family: where things stand, and how a Go2 with an arm deals with them.
 
-The base drives up along an arc; what it shall handle stands where the arm then reaches it. Key poses follow from the pose
+The base drives up along an arc; the object stands where the arm then reaches it. Key poses follow from the pose
 of that thing, which the trajectory carries along (`object_pos`, `object_quat`) so that a task can put it there. All
-heights are for a trunk 0.30 m and a shoulder 0.507 m above the ground, and an Airbot Play (facts 2.2, model B: links of
+heights are for a trunk 0.30 m and a shoulder 0.507 m above the ground, and an Airbot Play (airbot_force.urdf: links of
 0.270 m and 0.290 m, 0.236 m from the wrist to the tool centre), whose gripper closes along y of the tool frame.
 """
 
@@ -19,12 +19,12 @@ from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectory_math import Floats, from_euler, from_rotation_vector, multiply, rotate, slerp
 
 OPEN = 0.073
-"""m, the widest opening of the Airbot G2 gripper (facts 2.2, two fingers of 0.0366 m)."""
+"""m, the widest opening of the Airbot G2 gripper (airbot_force.urdf, two fingers of 0.0366 m)."""
 TIPS_UP = 0.012
 """m, how far above the middle of a thing on the floor it is gripped, so that the finger tips, 25 mm ahead of the tool
 centre, stay off the floor."""
 SQUEEZE = 0.015
-"""m, how much narrower than the thing the gripper is told to close, to hold it."""
+"""m, how much narrower than the object the gripper's target is, to hold it."""
 
 # Sizes of the things, m: a scene builds them so. Half-widths along x, y, z; the gripper closes along y.
 BALL_RADIUS = 0.025
@@ -36,7 +36,7 @@ LEVER = 0.09  # from the lever's pivot, on its right, to its grip
 LEVER_TURN = 0.6  # rad, how far it is pressed down
 BUTTON_TRAVEL = 0.02
 FURTHER = 0.05  # how much further than wanted a box is pushed: the base is late, and a robot that lags pushes less
-WIPE_PRESS = 0.002  # how far behind the board's face the wiping hand is told to be
+WIPE_PRESS = 0.002  # how far behind the board's face the wiping hand's target is
 REACHABLE = (0.15, 0.54)
 """m, from the shoulder to the wrist, for poses drawn at random: neither folded up nor stretched."""
 WRIST = 0.236
@@ -85,7 +85,7 @@ def _reach(demo: Demonstration, rng: np.random.Generator) -> Objects:
 def _free_pose(demo: Demonstration, rng: np.random.Generator) -> Pose:
     """A pose that the arm reaches along a straight path which stays clear of trunk, shoulder and floor.
 
-    The ranges of radius and elevation are those of facts 1.2, the yaw is narrower.
+    The ranges of radius and elevation are those of UniLab's Go2ArmManipLoco, the yaw is narrower.
     """
     while True:
         radius = rng.uniform(0.3, 0.6)

@@ -1,8 +1,8 @@
 """Moving goals of an end effector: poses drawn on a sphere around the shoulder, reached on smooth ways that spare the trunk.
 
-Ranges and the box that ways must avoid: facts/quadruped_arm_and_manipulation.md 1.2 and 1.4 (Deep Whole-Body Control and
-UniLab). Goals live in the *stance frame*: its origin is on the ground below the trunk, x along the heading, z up, so that a
-goal does not sway with the trunk. Spheres are centred on the shoulder as it stands at rest.
+Ranges and the box that ways must avoid: Deep Whole-Body Control (arXiv 2210.10044, widowGo1_config.py) and UniLab
+(envs/locomotion/go2_arm/manip_loco.py). Goals live in the *stance frame*: its origin is on the ground below the trunk, x along
+the heading, z up, so that a goal does not sway with the trunk. Spheres are centred on the shoulder as it stands at rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rookery.robots.arms.kinematics import Place
 from rookery.sim.buffers import Buffers
 from rookery.sim.random import Streams
 from rookery.sim.rotations import from_axis_angle, multiply
-from rookery.tasks.locomanip.kernels import on_their_way
+from rookery.tasks.locomanip.kernels import interpolated_goals
 
 TRIES = 8
 """Goals drawn for each one that is wanted; the first whose way is free is taken."""
@@ -101,7 +101,7 @@ class MovingGoals(Buffers):
         u = self.rng(ids).uniform(0.0, 1.0, (3 * TRIES + 5,))
         low, high = (torch.tensor(v) for v in zip(r.radius, r.pitch, r.yaw, strict=True))
         ends = low + u[:, : 3 * TRIES].view(n, TRIES, 3) * (high - low)
-        free = self.way_is_free(self.start[ids][:, None].expand(-1, TRIES, -1), ends)
+        free = self.path_is_free(self.start[ids][:, None].expand(-1, TRIES, -1), ends)
         first = free.to(torch.uint8).argmax(1)  # the first free one; where there is none the goal stays where it is
         chosen = ends[torch.arange(n), first]
         self.end[ids] = torch.where(free.any(1, keepdim=True), chosen, self.start[ids])
@@ -111,7 +111,7 @@ class MovingGoals(Buffers):
         self.hold[ids] = r.hold_s[0] + u[:, -1] * (r.hold_s[1] - r.hold_s[0])
         self.clock[ids] = 0.0
 
-    def way_is_free(self, start: Tensor, end: Tensor) -> Tensor:
+    def path_is_free(self, start: Tensor, end: Tensor) -> Tensor:
         """[...] bool: whether the ways from start to end [..., 3] (radius, pitch, yaw) spare trunk and ground."""
         share = torch.linspace(0.0, 1.0, SAMPLES).view(-1, 1)
         points = cartesian(start[..., None, :] + share * (end - start)[..., None, :])
@@ -129,7 +129,7 @@ class MovingGoals(Buffers):
         """
         out = Place.empty(len(self.clock))
         way = (self.start, self.end, self.start_quat, self.end_quat, self.clock, self.travel, self.shoulder)
-        on_their_way(ahead_s, *(x.numpy() for x in (*way, *out)))
+        interpolated_goals(ahead_s, *(x.numpy() for x in (*way, *out)))
         return out
 
 

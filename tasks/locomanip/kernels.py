@@ -17,7 +17,9 @@ NEAR = 1e-4
 
 
 @_loop
-def on_their_way(ahead_s, start, end, start_quat, end_quat, clock, travel, shoulder, pos, quat):  # pragma: no cover
+def interpolated_goals(
+    ahead_s, start, end, start_quat, end_quat, clock, travel, shoulder, pos, quat
+):  # pragma: no cover
     """Goals between two points around the shoulder, in the stance frame.
 
     Args:
@@ -56,7 +58,7 @@ def on_their_way(ahead_s, start, end, start_quat, end_quat, clock, travel, shoul
 
 
 @_loop
-def seen_from_trunk(base, height, goal, goal_quat, pos, quat):  # pragma: no cover
+def to_trunk_frame(base, height, goal, goal_quat, pos, quat):  # pragma: no cover
     """Goals in the trunk's frame.
 
     Args:
@@ -75,7 +77,7 @@ def seen_from_trunk(base, height, goal, goal_quat, pos, quat):  # pragma: no cov
 
 
 @_loop
-def missing(goal, goal_quat, pos, quat, off, turn):  # pragma: no cover
+def pose_errors(goal, goal_quat, pos, quat, off, turn):  # pragma: no cover
     """What lacks from poses to goals, all in one frame.
 
     Args:

@@ -40,13 +40,13 @@ class LibraryGoals(Buffers):
         table: the trajectories at the rate of control.
         trajectory, clock: [N] int64, which one, and control steps into it.
         origin: [N, 3] x m, y m, heading rad of the start frame in the world.
-        way: [N, 3] likewise, where the base should be now, in the start frame.
+        base_plan: [N, 3] likewise, where the base should be now, in the start frame.
     """
 
     trajectory: Tensor
     clock: Tensor
     origin: Tensor
-    way: Tensor
+    base_plan: Tensor
 
     def __init__(self, trajectories: Sequence[Trajectory], robot: Go2, dt: float) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class LibraryGoals(Buffers):
         n = robot.world.num_envs
         for name in ("trajectory", "clock"):
             self.buffer(name, n, dtype=torch.int64)
-        for name in ("origin", "way"):
+        for name in ("origin", "base_plan"):
             self.buffer(name, n, 3)
         self.marks = torch.stack([_marks(x) for x in trajectories])  # [K, MARKS, 2] m, in the board's plane
 
@@ -66,14 +66,14 @@ class LibraryGoals(Buffers):
         self.origin[ids, :2] = state[:, :2]
         self.origin[ids, 2] = heading(state[:, 3:7])
         self.clock[ids] = 0
-        self.way[ids] = 0.0
+        self.base_plan[ids] = 0.0
 
     def advance(self) -> None:
         """Let a control step pass, in which the base should have followed its command."""
         command = self.reference(0.0).base_command[:, 0]
-        half = self.way[:, 2] + 0.5 * self.dt * command[:, 2]
-        self.way[:, :2] += self.dt * turned(half, command[:, :2])
-        self.way[:, 2] += self.dt * command[:, 2]
+        half = self.base_plan[:, 2] + 0.5 * self.dt * command[:, 2]
+        self.base_plan[:, :2] += self.dt * turned(half, command[:, :2])
+        self.base_plan[:, 2] += self.dt * command[:, 2]
         self.clock += 1
 
     def reference(self, *ahead_s: float) -> Reference:
@@ -97,16 +97,16 @@ class LibraryGoals(Buffers):
     def planned(self, ahead_s: float, height: float) -> tuple[Tensor, Tensor]:
         """Goals [N, 3] m, [N, 4] from a trunk that is level at `height` m, where the trajectory has the base now."""
         ref = self.reference(ahead_s)
-        yaw = self.way[:, 2]
-        level = turned(-yaw, ref.pos[:, 0, :2] - self.way[:, :2])
+        yaw = self.base_plan[:, 2]
+        level = turned(-yaw, ref.pos[:, 0, :2] - self.base_plan[:, :2])
         return torch.cat((level, ref.pos[:, 0, 2:] - height), dim=1), multiply(about_z(-yaw), ref.quat[:, 0])
 
     def base_error(self) -> Tensor:
         """[N, 3] m, m, rad: from where the base is to where it should be; ahead, left, turned left."""
         here = self.robot.base.state[:, 0, :2]
         yaw = self.robot.yaw
-        level = self.origin[:, :2] + turned(self.origin[:, 2], self.way[:, :2]) - here
-        turn = self.origin[:, 2] + self.way[:, 2] - yaw
+        level = self.origin[:, :2] + turned(self.origin[:, 2], self.base_plan[:, :2]) - here
+        turn = self.origin[:, 2] + self.base_plan[:, 2] - yaw
         return torch.cat((turned(-yaw, level), torch.atan2(turn.sin(), turn.cos())[:, None]), dim=1)
 
     def command(self, most: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Loco-manipulation: one policy moves legs and arm so that the gripper follows trajectories that handle things.
+"""Loco-manipulation: one policy moves legs and arm so that the gripper follows recorded tool trajectories.
 
 Pick up, push, pull, open, press, wipe, carry: each is an entry of task_table.TABLE, a scene, a family of trajectories and a
-rule. An episode draws an entry, and one trajectory of its family; the policy is told the tool's pose now and soon, and the
-base's velocity. It is not told what it handles. The gripper opens and closes as the trajectory says.
+rule. An episode draws an entry, and one trajectory of its family; the policy observes the tool's reference pose now and
+0.2 s ahead and the commanded base velocity, not the object. The gripper opens and closes as in the trajectory.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.tasks.locomanip.base import teacher_set
+from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
-from rookery.tasks.locomanip.scripted import Scripted, follow
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
-LATER_S = (0.2, 0.5)  # s, ahead: where the tool shall be then is what a state estimator learns to predict
+LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state estimator predicts
 FINGERS = ("arm/finger_left", "arm/finger_right")
-LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+LEAD_S = (
+    0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+)
 NEVER = 1 << 40  # steps
 
 
@@ -184,7 +186,7 @@ class LocoManipulation(Reach):
         r = self.robot
         return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
 
-    # Seeing
+    # Observations
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         out = super().observe()
@@ -213,7 +215,7 @@ class LocoManipulation(Reach):
         )
         return torch.cat((super().state(), *what), dim=1)
 
-    # Judging
+    # Metrics
 
     def metrics(self) -> dict[str, Tensor]:
         out = super().metrics()
@@ -229,14 +231,14 @@ class LocoManipulation(Reach):
         return out
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot and inverse kinematics, see scripted.Scripted."""
-        scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
-        self.child("scripted", scripted)
+        """A trot and inverse kinematics, see controller.WholeBodyController."""
+        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("controller", controller)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            scripted.restart(self.goals.clock == 0)
+            controller.restart(self.goals.clock == 0)
             goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
-            angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
+            angles = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving)
             action = self.robot.normalised(angles)[:, None]
             return (
                 {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}

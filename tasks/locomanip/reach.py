@@ -1,4 +1,4 @@
-"""Reach: the Go2's arm follows a moving goal, position and orientation, while the legs walk or stand as told.
+"""Reach: the Go2's arm follows a moving goal, position and orientation, while the legs track a commanded velocity.
 
 One policy moves all 18 joints; nothing but learning moves the arm. The goal moves in the stance frame (goals.MovingGoals).
 """
@@ -18,10 +18,12 @@ from rookery.sim.rotations import from_axis_angle, matrix
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.goals import MovingGoals
-from rookery.tasks.locomanip.kernels import missing, seen_from_trunk
+from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 
 AHEAD_S = 0.2  # s, of the second look at the goal
-LEAD_S = 0.05  # s, by which the baseline's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+LEAD_S = (
+    0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class ReachConfig(LeggedConfig):
     max_back: float = 0.3  # m/s
     max_vy: float = 0.2  # m/s
     max_yaw_rate: float = 0.5  # rad/s
-    speed_width: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
+    tracking_sigma: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
     stand_share: float = 0.3  # of the commands that say: stand
     push_speed: float = 0.3  # m/s
     start_joints: float = 0.05  # rad
@@ -43,17 +45,34 @@ class ReachConfig(LeggedConfig):
     success_m: float = 0.03  # m, mean position error of a success
     success_rad: float = 0.2  # rad, mean orientation error of a success
     reward: Weights = Weights(
-        track=4.0, far=-2.0, turned=-0.3, linear=3.0, turn=1.0, vertical=-1.0, wobble=-0.05, tilt=-0.5, height=-5.0,
-        rhythm=-2.0, lift=-80.0, slip=-0.2, torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.03,
-        arm_speed=-0.005, fall=-20.0, alive=1.0,
-    )  # fmt: skip
+        tracking_tool_pose=4.0,
+        tool_position_error=-2.0,
+        tool_rotation_error=-0.3,
+        tracking_lin_vel=3.0,
+        tracking_ang_vel=1.0,
+        lin_vel_z=-1.0,
+        ang_vel_xy=-0.05,
+        orientation=-0.5,
+        base_height=-5.0,
+        gait_phase=-2.0,
+        feet_clearance=-80.0,
+        feet_slip=-0.2,
+        torques=-1e-4,
+        power=-5e-4,
+        action_rate=-0.02,
+        hip_pos=-0.2,
+        stand_still=-0.03,
+        arm_dof_vel=-0.005,
+        termination=-20.0,
+        alive=1.0,
+    )
 
 
 class Reach(LeggedTask):
     """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
 
     The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
-    mean errors of late (UMI-on-Legs, facts 1.3): sigma of position e^2, of orientation 1.5 e.
+    mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
 
     Config: ClassVar[type] = ReachConfig
@@ -87,7 +106,9 @@ class Reach(LeggedTask):
         self.buffer("widths", 2)
         self.widths.copy_(torch.tensor([0.3, 0.8]))
         self.pose = Place.empty(n)
-        self.off, self.turned, self.off_soon, self.turned_soon = torch.zeros(4, n, 3).unbind()
+        self.position_error, self.rotation_error, self.position_error_soon, self.rotation_error_soon = torch.zeros(
+            4, n, 3
+        ).unbind()
 
     def _shoulder(self, model: Any) -> tuple[float, float, float]:
         """m, the arm's second joint at rest, in the stance frame."""
@@ -106,13 +127,13 @@ class Reach(LeggedTask):
         terms = (
             *self.body_terms(),
             Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003),
-            Term("turn_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01),
+            Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01),
             Term(
                 "to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003, hidden=hidden
             ),
-            Term("turn_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01, hidden=hidden),
+            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01, hidden=hidden),
             Term("goal", 3, "m", "body", scale=1.5),
-            Term("goal_turn", 6, "1", "goal's x and y axes in body"),
+            Term("goal_rotation", 6, "1", "goal's x and y axes in body"),
         )
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
@@ -123,7 +144,7 @@ class Reach(LeggedTask):
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
-        own = {"base_velocity": self.robot.velocity[:, None], "path": self.off_soon[:, None]}
+        own = {"base_velocity": self.robot.velocity[:, None], "path": self.position_error_soon[:, None]}
         return dict.fromkeys(self._agents, own)
 
     def reveal_future_mask(self) -> Tensor | None:
@@ -134,7 +155,7 @@ class Reach(LeggedTask):
         return ("legs", "arm") if self.cfg.agents == "parts" else ("robot",)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.heed()
+        self.clip_command()
         whole = self.joined(actions)
         self.robot.command(self.robot.targets(whole))
         self.remember(self.joined(self.given))
@@ -158,23 +179,26 @@ class Reach(LeggedTask):
         state = self.robot.base.state.view(-1, 13)
         height = self.height
         goal = self.goals.pose(ahead_s)
-        seen_from_trunk(*(x.numpy() for x in (state, height, *goal, *out)))
+        to_trunk_frame(*(x.numpy() for x in (state, height, *goal, *out)))
         return out
 
     def measure(self) -> None:
         """Tool, goals and their difference, in the trunk's frame."""
         self.tool.place(self.robot.pos[:, 12:], self.pose)
         self.goal, self.soon = self.goal_in_trunk(0.0), self.goal_in_trunk(AHEAD_S)
-        for goal, errors in ((self.goal, (self.off, self.turned)), (self.soon, (self.off_soon, self.turned_soon))):
-            missing(*(x.numpy() for x in (*goal, *self.pose, *errors)))
+        for goal, errors in (
+            (self.goal, (self.position_error, self.rotation_error)),
+            (self.soon, (self.position_error_soon, self.rotation_error_soon)),
+        ):
+            pose_errors(*(x.numpy() for x in (*goal, *self.pose, *errors)))
 
     def advance(self) -> None:
         super().advance()
         self.goals.advance()
         self.measure()
         c, r = self.cfg, self.robot
-        position = self.off.norm(dim=1)
-        rotation = self.turned.norm(dim=1)
+        position = self.position_error.norm(dim=1)
+        rotation = self.rotation_error.norm(dim=1)
         counts = (self.steps * c.control_dt > c.settle_s).float()
         self.sum_position += counts * position
         self.sum_rotation += counts * rotation
@@ -190,9 +214,9 @@ class Reach(LeggedTask):
         self.measure()
         axes = matrix(self.goal.quat).view(-1, 3, 3)
         own = {
-            "to_goal": self.off, "turn_to_goal": self.turned, "to_goal_soon": self.off_soon,
-            "turn_to_goal_soon": self.turned_soon, "goal": self.goal.pos,
-            "goal_turn": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
+            "to_goal": self.position_error, "rotation_to_goal": self.rotation_error, "to_goal_soon": self.position_error_soon,
+            "rotation_to_goal_soon": self.rotation_error_soon, "goal": self.goal.pos,
+            "goal_rotation": axes[:, :, :2].transpose(1, 2).reshape(-1, 6),
         }  # fmt: skip
         return {key: {**body, **{k: v[:, None] for k, v in own.items()}} for key in self._agents}
 
@@ -200,21 +224,34 @@ class Reach(LeggedTask):
         own = super().state()
         assert own is not None
         axes = matrix(self.goal.quat)
-        return torch.cat((own, 3.0 * self.off, 0.7 * self.turned, 3.0 * self.off_soon, self.goal.pos, axes), dim=1)
+        return torch.cat(
+            (
+                own,
+                3.0 * self.position_error,
+                0.7 * self.rotation_error,
+                3.0 * self.position_error_soon,
+                self.goal.pos,
+                axes,
+            ),
+            dim=1,
+        )
 
-    # Judging
+    # Rewards and metrics
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        position = self.off.norm(dim=1)
-        rotation = self.turned.norm(dim=1)
+        position = self.position_error.norm(dim=1)
+        rotation = self.rotation_error.norm(dim=1)
         wide = float(self.widths[0])
         turned = float(self.widths[1])
         track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
         terms = self.gait_terms()
         own = {
-            "track": track[:, None], "far": position[:, None], "turned": rotation[:, None],
-            "arm_speed": self.robot.vel[:, 12:].square().sum(1, keepdim=True), "alive": 1.0 - terms["fall"],
-        }  # fmt: skip
+            "tracking_tool_pose": track[:, None],
+            "tool_position_error": position[:, None],
+            "tool_rotation_error": rotation[:, None],
+            "arm_dof_vel": self.robot.vel[:, 12:].square().sum(1, keepdim=True),
+            "alive": 1.0 - terms["termination"],
+        }
         return {key: {**terms, **own} for key in self._agents}
 
     def metrics(self) -> dict[str, Tensor]:
@@ -234,18 +271,18 @@ class Reach(LeggedTask):
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot for the legs and inverse kinematics for the arm, see scripted.Scripted."""
-        from rookery.tasks.locomanip.scripted import Scripted
+        """A trot for the legs and inverse kinematics for the arm, see controller.WholeBodyController."""
+        from rookery.tasks.locomanip.controller import WholeBodyController
 
-        scripted = Scripted(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
-        self.child("scripted", scripted)
+        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        self.child("controller", controller)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            scripted.restart(self.steps == 0)
+            controller.restart(self.steps == 0)
             pos, quat = self.goals.pose(LEAD_S)
             goals = self.goal_in_trunk(LEAD_S), (pos - trunk, quat)
-            angles = scripted.act(*goals, LEAD_S, self.phase, self.command, self.moving)
+            angles = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving)
             action = self.robot.normalised(angles)[:, None]
             parts = {"legs": action[..., :12], "arm": action[..., 12:]}
             return parts if self.cfg.agents == "parts" else {"robot": action}

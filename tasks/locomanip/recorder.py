@@ -26,13 +26,13 @@ HOME_POS = (0.40, 0.0, 0.55)
 HOME_PITCH = 0.35
 """Where the hand is at first: m, in the frame on the ground below the trunk, and how far it points down, rad."""
 MAX_OPENING = 0.073
-"""m (facts 2.2, model B)."""
+"""m (airbot_force.urdf)."""
 MAX_SPEED = 0.5
 MAX_TURN_RATE = 3.0
 """m/s and rad/s that a device can move the hand at, seen from the base; more is cut. With `MAX_BASE`, no recording comes near
 the 2 m/s and 6 rad/s at which the loader sees a jump."""
 MAX_BASE = (0.8, 0.4, 0.8)
-"""m/s, m/s, rad/s (command ranges of facts 1.2, about); more is cut."""
+"""m/s, m/s, rad/s (about the command ranges of UniLab's go2_arm); more is cut."""
 
 
 @dataclass(frozen=True)

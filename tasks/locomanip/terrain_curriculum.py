@@ -1,7 +1,7 @@
 """Who trains on which tile of a terrain: worlds move to harder or easier rows as they do well or badly.
 
 The rule is legged_gym's (Rudin et al., "Learning to walk in minutes", CoRL 2021): at the end of an episode a world goes up a
-row if its robot got further than half a tile from its start, and down one if it got less than half as far as it was told to
+row if its robot got further than half a tile from its start, and down one if it got less than half as far as commanded
 in a full episode, so that a robot that falls early goes down. Past the last row it gets any row. Its column stays.
 """
 
@@ -56,7 +56,7 @@ class TerrainCurriculum(Buffers):
     column: Tensor
     start: Tensor
     walked: Tensor
-    told: Tensor
+    commanded: Tensor
     ticks: Tensor
 
     def __init__(
@@ -94,7 +94,7 @@ class TerrainCurriculum(Buffers):
         self.buffer("column", count, dtype=torch.int64, device=device)
         self.buffer("start", count, 3, device=device)
         self.buffer("walked", count, device=device)  # m from the start, now
-        self.buffer("told", count, device=device)  # m, commanded so far
+        self.buffer("commanded", count, device=device)  # m, commanded so far
         self.buffer("ticks", count, dtype=torch.int64, device=device)  # calls of `track` in this episode
         world = torch.arange(count, device=device)
         # neighbours in number stand on different rows, and the columns get equal numbers of worlds
@@ -106,18 +106,18 @@ class TerrainCurriculum(Buffers):
 
         Args:
             pos: [N, 2 or more] m, world, of the bases.
-            speed: [N] m/s, that they were told to walk at.
+            speed: [N] m/s, commanded.
         """
         self.walked.copy_((pos[:, :2] - self.start[:, :2]).norm(dim=1))
-        self.told += speed * self.control_dt
+        self.commanded += speed * self.control_dt
         self.ticks += 1
 
     def verdict(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Which of the worlds `ids` [n] go up and which go down, each [n] bool; none before its first step."""
-        # what was told so far, had it gone on to the end of a full episode
-        told = self.told[ids] / (self.ticks[ids].clamp(min=1) * self.control_dt) * self.episode_s
+        # the distance commanded so far, extrapolated to the end of a full episode
+        commanded = self.commanded[ids] / (self.ticks[ids].clamp(min=1) * self.control_dt) * self.episode_s
         up = self.walked[ids] > self.half_tile_m
-        return up, (self.walked[ids] < 0.5 * told) & ~up
+        return up, (self.walked[ids] < 0.5 * commanded) & ~up
 
     def reset(self, ids: Tensor, up: Tensor | None = None, down: Tensor | None = None) -> Tensor:
         """Move worlds to their next tiles and begin their episodes there.
@@ -144,6 +144,6 @@ class TerrainCurriculum(Buffers):
         start[:, :2] += draw.uniform(-self.spread_m, self.spread_m, (2,))
         self.start[ids] = start
         self.walked[ids] = 0.0
-        self.told[ids] = 0.0
+        self.commanded[ids] = 0.0
         self.ticks[ids] = 0
         return start

@@ -1,7 +1,7 @@
 """Trajectories of a gripper: what a mobile manipulator is to follow, and the file that holds them.
 
 A trajectory gives, at each time, the pose of the tool centre point (x forward out of the gripper, z up at home), how far
-the gripper is open, and the velocity that the base is told. docs/trajectories.md describes the file, array by array.
+the gripper is open, and the velocity command of the base. docs/trajectories.md describes the file, array by array.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Limits:
     """What `check` allows. The defaults fit a Go2 with an Airbot Play on its back.
 
-    The shoulder is 0.207 m above the trunk's centre: 0.0945 m to the arm's base (facts 1.2) and 0.1127 m to its second
-    joint (facts 2.2, model B). The trunk's centre stands 0.30 m high (facts 1.2). From the shoulder, links of 0.270 m and
-    0.290 m and 0.236 m from the wrist to the tool centre reach 0.797 m stretched out; `reach` leaves room to move.
+    The shoulder is 0.207 m above the trunk's centre: 0.0945 m to the arm's base (UniLab's go2_with_arm) and 0.1127 m to its
+    second joint (airbot_force.urdf). The trunk's centre stands 0.30 m high (UniLab's go2_arm). From the shoulder, links of
+    0.270 m and 0.290 m and 0.236 m from the wrist to the tool centre reach 0.797 m stretched out; `reach` leaves room to move.
     """
 
     speed: float = 2.0
@@ -154,7 +154,7 @@ def _check_units(trajectory: Trajectory, limits: Limits, where: str) -> None:
         t,
         where,
         lambda i: (
-            f"the base is told {np.abs(speed[i]).max():.4g} m/s, allowed {limits.base_speed:g}: convert it to m/s"
+            f"the base's command is {np.abs(speed[i]).max():.4g} m/s, allowed {limits.base_speed:g}: convert it to m/s"
         ),
     )
     _refuse(
@@ -162,7 +162,7 @@ def _check_units(trajectory: Trajectory, limits: Limits, where: str) -> None:
         t,
         where,
         lambda i: (
-            f"the base is told a yaw rate of {rate[i]:.4g} rad/s, which looks like degrees per second: convert it "
+            f"the base's yaw rate command is {rate[i]:.4g} rad/s, which looks like degrees per second: convert it "
             "to rad/s"
         ),
     )

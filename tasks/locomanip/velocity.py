@@ -1,4 +1,4 @@
-"""Walk: the Go2 follows commands of velocity and turn, with or without an arm on its back."""
+"""Velocity: the Go2 tracks a commanded velocity and yaw rate, with or without an arm on its back."""
 
 from __future__ import annotations
 
@@ -25,9 +25,23 @@ class VelocityConfig(LeggedConfig):
     settle_s: float = 1.0  # s after a new command or a push in which the error does not count
     success_error: float = 0.15  # m/s, rms error of velocity that still counts as following
     reward: Weights = Weights(
-        linear=2.0, turn=0.75, vertical=-1.0, wobble=-0.05, tilt=-2.0, height=-20.0, rhythm=-2.0, lift=-80.0, slip=-0.2,
-        torque=-1e-4, power=-5e-4, change=-0.02, posture=-0.2, still=-0.05, fall=-20.0, alive=1.0,
-    )  # fmt: skip
+        tracking_lin_vel=2.0,
+        tracking_ang_vel=0.75,
+        lin_vel_z=-1.0,
+        ang_vel_xy=-0.05,
+        orientation=-2.0,
+        base_height=-20.0,
+        gait_phase=-2.0,
+        feet_clearance=-80.0,
+        feet_slip=-0.2,
+        torques=-1e-4,
+        power=-5e-4,
+        action_rate=-0.02,
+        hip_pos=-0.2,
+        stand_still=-0.05,
+        termination=-20.0,
+        alive=1.0,
+    )
 
 
 class Velocity(LeggedTask):
@@ -76,7 +90,7 @@ class Velocity(LeggedTask):
             self.arm_goal[ids] = self.arm_from[ids] = self.robot.home[12:]
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.heed()
+        self.clip_command()
         r = self.robot
         action = actions["robot"]
         legs = r.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2))
@@ -134,7 +148,7 @@ class Velocity(LeggedTask):
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         terms = self.gait_terms()
-        return {"robot": {**terms, "alive": 1.0 - terms["fall"]}}
+        return {"robot": {**terms, "alive": 1.0 - terms["termination"]}}
 
     def metrics(self) -> dict[str, Tensor]:
         count = self.counted.clamp_min(1.0)

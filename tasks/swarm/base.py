@@ -1,8 +1,8 @@
 """Flocks: what the tasks of several drones that see their nearest neighbours share.
 
 What a drone observes of the others has the same size however many there are: the `neighbours` nearest ones in sight, nearest
-first, as relative positions and velocities in its own body frame, with a flag that tells an absent one from one at the same
-place. A policy shared by all drones therefore runs with any number of them.
+first, as relative positions and velocities in its own body frame, with a flag that separates an absent one from one at the
+same place. A policy shared by all drones therefore runs with any number of them.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ class Flock(DroneTask):
         return {
             "alive": torch.ones_like(self.gap),
             "proximity": (1.0 - self.gap / self.cfg.safe_m).clamp_min(0.0).square(),
-            "spin": spin.square().sum(-1),
-            "turning": spin[..., 2].abs(),
-            "change": (self.last_action - self.previous_action).square().sum(-1),
+            "ang_vel": spin.square().sum(-1),
+            "yaw_rate": spin[..., 2].abs(),
+            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
             "crash": self.crashed.float(),
         }
 

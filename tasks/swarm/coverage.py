@@ -28,7 +28,7 @@ _MBIT = 1e-6  # Mbit in a bit
 class CoverageConfig(DroneConfig):
     """Values of uav-coverage."""
 
-    drone: str = "iris"  # its airframe; how fast it may fly is said here
+    drone: str = "iris"  # its airframe; its speed limits are set here
     num_drones: int = 4  # base stations in each world
     num_users: int = 20  # on the ground, in each world
     action: str = "velocity"  # the only one: velocities, and the association of users
@@ -85,9 +85,9 @@ class Coverage(DroneTask):
     cfg: CoverageConfig
 
     users: Tensor
-    home: Tensor
-    way: Tensor
-    pace: Tensor
+    hotspot: Tensor
+    waypoint: Tensor
+    step_m: Tensor
     rate: Tensor
     server: Tensor
     load: Tensor
@@ -161,9 +161,9 @@ class Coverage(DroneTask):
     def setup(self) -> None:
         super().setup()
         c, n, a, u = self.cfg, self.world.num_envs, self.cfg.num_drones, self.cfg.num_users
-        for name in ("users", "home", "way"):
+        for name in ("users", "hotspot", "waypoint"):
             self.buffer(name, n, u, 2)
-        for name in ("pace", "rate", "rate_sum"):
+        for name in ("step_m", "rate", "rate_sum"):
             self.buffer(name, n, u)
         self.buffer("server", n, u, dtype=torch.int64)
         for name in ("load", "power"):
@@ -173,7 +173,7 @@ class Coverage(DroneTask):
         self._all = torch.arange(n)
         self._places = self._grid()
         self._arrived = torch.zeros(n, u, dtype=torch.bool)
-        self._seen = torch.zeros(n, a, 5 + 3 * c.near_users + 5 * c.neighbours)
+        self._observed = torch.zeros(n, a, 5 + 3 * c.near_users + 5 * c.neighbours)
         self._velocity_share = torch.tensor([1.0, 1.0, c.climb / c.speed, 0.0])
         self._middle = torch.tensor([0.0, 0.0, c.height_m])
         self._channel = radio.Channel(interference=c.interference)
@@ -205,10 +205,10 @@ class Coverage(DroneTask):
         r = self.rng(ids)
         spots = r.uniform(-0.85 * c.area_m, 0.85 * c.area_m, (c.hotspots, 2))
         which = r.integers(0, c.hotspots, (u,))
-        self.home[ids] = spots.gather(1, which[..., None].expand(n, u, 2))
-        self.users[ids] = self._near_home(ids)
-        self.way[ids] = self._near_home(ids)
-        self.pace[ids] = c.walk_speed * c.control_dt * r.uniform(1.0 / 3.0, 1.0, (u,))
+        self.hotspot[ids] = spots.gather(1, which[..., None].expand(n, u, 2))
+        self.users[ids] = self._near_hotspot(ids)
+        self.waypoint[ids] = self._near_hotspot(ids)
+        self.step_m[ids] = c.walk_speed * c.control_dt * r.uniform(1.0 / 3.0, 1.0, (u,))
         lot = r.uniform(0.0, 1.0, (len(self._places),))
         self.target[ids] = self._places[lot.topk(c.num_drones, dim=1).indices]
         self.place(ids)
@@ -216,21 +216,21 @@ class Coverage(DroneTask):
             figure[ids] = 0.0
         self._serve(ids)
 
-    def _near_home(self, ids: Tensor) -> Tensor:
+    def _near_hotspot(self, ids: Tensor) -> Tensor:
         """[n, U, 2] m: random places around the users' hotspots, inside the area."""
         draw = self.cfg.hotspot_m * self.rng(ids).normal((self.cfg.num_users, 2))
-        return (self.home[ids] + draw).clamp(-self.cfg.area_m, self.cfg.area_m)
+        return (self.hotspot[ids] + draw).clamp(-self.cfg.area_m, self.cfg.area_m)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.last_action.copy_(self.given["drone"])
         self.drones.apply(actions["drone"] * self._velocity_share)
 
     def advance(self) -> None:
-        radio.walk(self.users.numpy(), self.way.numpy(), self.pace.numpy(), self._arrived.numpy())
+        radio.walk(self.users.numpy(), self.waypoint.numpy(), self.step_m.numpy(), self._arrived.numpy())
         there = self._arrived.any(1).nonzero()[:, 0]
         if len(there):
-            fresh = self._near_home(there)
-            self.way[there] = torch.where(self._arrived[there, :, None], fresh, self.way[there])
+            fresh = self._near_hotspot(there)
+            self.waypoint[there] = torch.where(self._arrived[there, :, None], fresh, self.waypoint[there])
         self._serve(self._all)
         self.clock += 1.0
         self.rate_sum += self.rate
@@ -263,9 +263,9 @@ class Coverage(DroneTask):
         radio.watch(
             self._all.numpy(), self.drones.bodies.state.numpy(), self.users.numpy(), self.rate.numpy(),
             self.server.numpy(), self.load.numpy(), c.sight_m, c.near_users, c.neighbours, c.min_rate / _MBIT,
-            self._seen.numpy(),
+            self._observed.numpy(),
         )  # fmt: skip
-        return dict(zip(self._names, self._seen.split(self._widths, dim=-1), strict=True))
+        return dict(zip(self._names, self._observed.split(self._widths, dim=-1), strict=True))
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         b = self.drones.bodies

@@ -50,11 +50,11 @@ class DownwashConfig(FlockConfig):
         distance=-0.4,
         near=0.5,
         on_target=1.0,
-        velocity=-0.05,
+        velocity_error=-0.05,
         proximity=-2.0,
-        spin=-0.005,
-        turning=-0.1,
-        change=-0.02,
+        ang_vel=-0.005,
+        yaw_rate=-0.1,
+        action_rate=-0.02,
         crash=-20.0,
     )
 
@@ -76,7 +76,7 @@ class Downwash(Flock):
     cfg: DownwashConfig
 
     velocity: Tensor
-    way: Tensor
+    directions: Tensor
     swing: Tensor
     clock: Tensor
     sums: Tensor
@@ -113,7 +113,7 @@ class Downwash(Flock):
         super().setup()
         n, a = self.world.num_envs, self.pairs
         self.buffer("velocity", n, 2 * a, 3)
-        self.buffer("way", n, a, 2, 3)  # unit, world: of the line, and to the side of the station
+        self.buffer("directions", n, a, 2, 3)  # unit, world: of the line, and to the side of the station
         self.buffer("swing", n, a, 7)
         self.buffer("clock", n, dtype=torch.int64)  # control steps flown: `steps` may start late (VecEnv.stagger)
         self.buffer("sums", n, a, 2)  # m, of the distances beneath and beside
@@ -136,7 +136,7 @@ class Downwash(Flock):
     def reset(self, ids: Tensor) -> None:
         n, a, c, r = len(ids), self.pairs, self.cfg, self.rng(ids)
         angle = math.pi * r.uniform(-1.0, 1.0, (a, 2))
-        self.way[ids] = torch.stack((angle.cos(), angle.sin(), torch.zeros_like(angle)), dim=-1)
+        self.directions[ids] = torch.stack((angle.cos(), angle.sin(), torch.zeros_like(angle)), dim=-1)
         u = r.uniform(0.0, 1.0, (a, 7))
         kinds = ((u[..., 0] < 0.5), (u[..., 1] < 0.5))
         line, cross = (
@@ -163,7 +163,7 @@ class Downwash(Flock):
         a, b = self.pairs, self.drones.bodies
         t = (self.clock * self.cfg.control_dt)[:, None]
         w = self.swing[..., 1]
-        line = self.way[:, :, 0]
+        line = self.directions[:, :, 0]
         self.target[:, a:] = self.places + (self.swing[..., 0] * (w * t).sin())[..., None] * line
         self.velocity[:, a:] = (self.swing[..., 0] * w * (w * t).cos())[..., None] * line
         self._station(b.pos[:, a:], b.lin_vel[:, a:])
@@ -174,7 +174,7 @@ class Downwash(Flock):
         angle = s[..., 2] * (self.clock * self.cfg.control_dt)[:, None] + s[..., 4]
         beside = ((self.clock < self._half_way)[:, None] != (s[..., 5] > 0)).float()
         share = torch.lerp(beside, angle.sin(), s[..., 3])
-        cross = self.way[:, :, 1]
+        cross = self.directions[:, :, 1]
         self.side = self.cfg.beside_m * share.abs()
         self.target[:, :a] = above + (self.cfg.beside_m * share)[..., None] * cross
         self.target[:, :a, 2] -= s[..., 6]
@@ -214,8 +214,11 @@ class Downwash(Flock):
         """`near` pulls over half a metre, `on_target` over the last decimetre."""
         d = self.distances()
         off = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
-        pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity": off}
+        pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity_error": off}
         return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.common_rewards()).items()}}
+
+    def events(self) -> dict[str, Tensor]:
+        return {"crash": self.crashed[:, : self.pairs].clone()}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; mean distances from the station while it was beneath and while it was beside, of all agents (the present
@@ -234,6 +237,6 @@ class Downwash(Flock):
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """The PID cascade, which knows nothing of wakes but what its integrals learn."""
+        """The PID cascade, without a model of wakes."""
         controller = self.cascade_controller()
         return lambda obs: {"drone": controller.act(self.target, self.velocity)[:, : self.pairs]}

@@ -33,7 +33,7 @@ class Escort(Swarm):
     Config: ClassVar[type] = EscortConfig
     cfg: EscortConfig
 
-    way: Tensor
+    waypoint: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
@@ -42,13 +42,13 @@ class Escort(Swarm):
 
     def setup(self) -> None:
         super().setup()
-        self.buffer("way", self.world.num_envs, 3)
+        self.buffer("waypoint", self.world.num_envs, 3)
         self._published = self.cfg.starts == "published"
         self._speed = PUBLISHED_SPEED if self._published else self.cfg.target_speed
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        self.way[ids] = self._next(ids)
+        self.waypoint[ids] = self._next(ids)
 
     def _next(self, ids: Tensor) -> Tensor:
         """[n, 3] m: where the targets of the worlds `ids` go."""
@@ -58,11 +58,11 @@ class Escort(Swarm):
 
     def move_goal(self) -> None:
         step = self._speed * self.cfg.control_dt
-        to_go = self.way - self.goal
+        to_go = self.waypoint - self.goal
         left = to_go.norm(dim=-1, keepdim=True)
         torch.mul(to_go, (step / left.clamp_min(1e-9)).clamp_max(1.0), out=self.goal_velocity)
         self.goal += self.goal_velocity
         self.goal_velocity /= self.cfg.control_dt
         there = (left[:, 0] <= step).nonzero()[:, 0]
         if len(there) and not self._published:
-            self.way[there] = self._next(there)
+            self.waypoint[there] = self._next(there)

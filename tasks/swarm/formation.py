@@ -37,9 +37,9 @@ class FormationConfig(FlockConfig):
         near=0.5,
         on_target=0.5,
         proximity=-2.0,
-        spin=-0.005,
-        turning=-0.1,
-        change=-0.02,
+        ang_vel=-0.005,
+        yaw_rate=-0.1,
+        action_rate=-0.02,
         crash=-20.0,
     )
 
@@ -52,9 +52,9 @@ class Formation(Flock):
     edge stays the same size with the number of drones. Any drone may take any corner. Each knows the corners and where the
     drones in its sight are, and shares the corners out between itself and those, nearest pair first: what it observes is the
     way to the corner that falls to it, and its nearest neighbours. Nothing of that grows with the number of drones.
-    `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its figures (facts/drones.md 2.7), damped
-    like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it when everybody is in
-    sight.
+    `formation`, `centre` and `placed` are the terms of OmniDrones' Formation with its figures (envs/formation.py, arXiv
+    2309.12825), damped like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it
+    when everybody is in sight.
     """
 
     Config: ClassVar[type] = FormationConfig
@@ -125,9 +125,9 @@ class Formation(Flock):
         self.place(ids)
         for total in (self.hausdorff_sum, self.astray_sum, self.counted):
             total[ids] = 0.0
-        self._judge()
+        self._evaluate()
 
-    def _judge(self) -> None:
+    def _evaluate(self) -> None:
         """Errors of the shape, and whose corner is whose: `target` is from now on each drone's own."""
         state = self.drones.bodies.state.numpy()
         torch.add(self.slots, self.centre[:, None], out=self._places)
@@ -139,7 +139,7 @@ class Formation(Flock):
 
     def advance(self) -> None:
         self.track_gaps()
-        self._judge()
+        self._evaluate()
         counts = (self.steps > self.counted_from).float()
         self.hausdorff_sum.addcmul_(self.hausdorff, counts)
         self.astray_sum.addcmul_(self.astray, counts)

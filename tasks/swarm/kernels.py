@@ -105,7 +105,7 @@ def assign(state, slots, own):
 def claims(state, slots, sight, claim):
     """The slot that falls to each drone when it shares all of them out between itself and the drones that it sees.
 
-    Drones that see each other and no one else come to the same result as `assign`, and none of them was told.
+    Drones that see each other and no one else come to the same result as `assign`, without communication.
 
     Args:
         state: [N, A, 13], see Bodies.state.

@@ -1,6 +1,6 @@
 """Swarms around one target: what swarm-surround, swarm-escort and swarm-catch share.
 
-The goals are those of MOMAland's CrazyRL environments (facts/drones.md 5): come close to a target, keep away from each
+The goals are those of MOMAland's CrazyRL environments (momaland/envs/crazyrl): come close to a target, keep away from each
 other, touch nothing. Arena, 20 Hz control, episode length, starts on request, the rule by which an evader moves and the
 vector reward are theirs; the drones are not points that jump by up to 20 cm but bodies that have to tilt to move. Two more
 things differ: nobody is clipped to the arena, so leaving it by more than a metre ends the episode, and unless
@@ -148,10 +148,10 @@ class Swarm(DroneTask):
         self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
         self.number.fill_(a)
         self._in_body = c.action not in _WORLD_AXES
-        self._seen = torch.zeros(n, a, 18 + 7 * c.neighbours)
+        self._observed = torch.zeros(n, a, 18 + 7 * c.neighbours)
         self._all = torch.arange(n)
         self._stale: Tensor | None = None  # worlds whose observation is out of date; None: all of them
-        self._looked = False
+        self._observed_since_reset = False
         self._near = np.array((self.near, c.touch_m))
         self._middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
@@ -194,9 +194,9 @@ class Swarm(DroneTask):
             ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_before.numpy(),
             self.goal_velocity.numpy(), self.target.numpy(), self.before.numpy(), self.figures.numpy(), self.held.numpy(),
         )  # fmt: skip
-        self._judge(ids)
-        self._stale = ids if self._looked else None
-        self._looked = False
+        self._evaluate(ids)
+        self._stale = ids if self._observed_since_reset else None
+        self._observed_since_reset = False
 
     def move_goal(self) -> None:
         """Move ``self.goal`` on by one control step and set ``self.goal_velocity``; a goal at rest needs nothing."""
@@ -213,14 +213,14 @@ class Swarm(DroneTask):
     def advance(self) -> None:
         self.goal_before.copy_(self.goal)
         self.move_goal()
-        self._judge(self._all)
+        self._evaluate(self._all)
         self.held.add_(1).mul_(self.met())
         self._stale = None
-        self._looked = False
+        self._observed_since_reset = False
 
-    def _judge(self, ids: Tensor) -> None:
+    def _evaluate(self, ids: Tensor) -> None:
         c = self.cfg
-        kernels.judge(
+        kernels.evaluate(
             ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.before.numpy(), self.goal.numpy(),
             self.goal_before.numpy(), c.shell_m, self._near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m,
             self.terms.numpy(), self.cause.numpy(), self.figures.numpy(),
@@ -229,13 +229,13 @@ class Swarm(DroneTask):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         c = self.cfg
         ids = self._all if self._stale is None else self._stale
-        kernels.look(
+        kernels.observe(
             ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(),
-            self._middle, c.sight_m, c.neighbours, self._in_body, self._seen.numpy(),
+            self._middle, c.sight_m, c.neighbours, self._in_body, self._observed.numpy(),
         )  # fmt: skip
         self._stale = None
-        self._looked = True
-        parts = dict(zip(self._term_names, self._seen.split(self._widths, dim=-1), strict=True))
+        self._observed_since_reset = True
+        parts = dict(zip(self._term_names, self._observed.split(self._widths, dim=-1), strict=True))
         return {"drone": {**parts, "last_action": self.last_action}}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -248,6 +248,9 @@ class Swarm(DroneTask):
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world."""
         return self.cause.clone()
+
+    def events(self) -> dict[str, Tensor]:
+        return {"crash": self.terms[TERMS.index("crash")] > 0}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success: the goal was met all through the last second. The rest is of the present moment, but `gap_m`, the least

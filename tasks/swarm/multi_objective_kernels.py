@@ -13,10 +13,10 @@ from numba import njit
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 TERMS = ("approach", "apart", "shell", "around", "crash")
-"""Reward terms in the order in which `judge` writes them."""
+"""Reward terms in the order in which `evaluate` writes them."""
 CAUSES = ("ground", "collision", "target", "out_of_bounds")
 FIGURES = ("mean_distance_m", "least_distance_m", "shell_error_m", "around", "imbalance", "gap_m")
-"""Figures of a world, see `judge`."""
+"""Figures of a world, see `evaluate`."""
 
 
 @_loop
@@ -44,7 +44,7 @@ def begin(worlds, start, state, goal, goal_before, goal_velocity, target, before
 
 
 @_loop
-def judge(
+def evaluate(
     worlds, number, state, before, goal, goal_before, radius, near, floor, half, ceiling, terms, cause, figures
 ):  # fmt: skip
     """Reward terms, crashes and figures of some worlds, after a control step.
@@ -162,7 +162,7 @@ def _directions(state, goal, distance, direction):
 
 
 @_loop
-def look(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, in_body, seen):
+def observe(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, in_body, seen):
     """What the drones of some worlds observe.
 
     Args:
@@ -197,27 +197,27 @@ def look(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, 
                 r[0, 0] = r[1, 1] = r[2, 2] = 1.0
             for i in range(3):
                 v[i] = goal[w, i] - own[i]
-            _turn(r, v, out[0:3])
+            _rotate_back(r, v, out[0:3])
             for i in range(3):
                 v[i] = goal_velocity[w, i] - own[7 + i]
-            _turn(r, v, out[3:6])
+            _rotate_back(r, v, out[3:6])
             for i in range(3):
                 v[i] = middle[i] - own[i]
-            _turn(r, v, out[6:9])
+            _rotate_back(r, v, out[6:9])
             for i in range(3):
                 v[i] = own[7 + i]
                 out[15 + i] = own[10 + i]
-            _turn(r, v, out[12:15])
+            _rotate_back(r, v, out[12:15])
             found = _nearest(state[w, :count], a, sight, order, gap) if k > 0 else 0
             out[18:] = 0.0
             for n in range(found):
                 other = state[w, order[n]]
                 for i in range(3):
                     v[i] = other[i] - own[i]
-                _turn(r, v, out[18 + 3 * n : 21 + 3 * n])
+                _rotate_back(r, v, out[18 + 3 * n : 21 + 3 * n])
                 for i in range(3):
                     v[i] = other[7 + i] - own[7 + i]
-                _turn(r, v, out[18 + 3 * (k + n) : 21 + 3 * (k + n)])
+                _rotate_back(r, v, out[18 + 3 * (k + n) : 21 + 3 * (k + n)])
                 out[18 + 6 * k + n] = 1.0
 
 
@@ -259,7 +259,7 @@ def _rotation(q, r):
 
 
 @_loop
-def _turn(r, v, out):
+def _rotate_back(r, v, out):
     """R^T v: a vector's components in the axes that R turns into the world's."""
     for i in range(3):
         out[i] = r[0, i] * v[0] + r[1, i] * v[1] + r[2, i] * v[2]

@@ -23,7 +23,7 @@ from rookery.tasks.swarm.base import Flock, FlockConfig
 STARTS = ("grid", "anywhere")
 GATES_SEEN = 2
 APPROACH_M = 1.0  # m, in front of its gate, where the first drone starts
-SAMPLES = 48  # of the baseline's path from one gate to the next
+SAMPLES = 48  # of the controller's path from one gate to the next
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RaceConfig(FlockConfig):
     bounds_m: float = 6.0  # m, from the next gate; farther is a crash
     episode_s: float = 20.0  # s
     reward: Weights = Weights(
-        progress=10.0, passed=2.0, proximity=-1.0, spin=-0.005, turning=-0.1, change=-0.02, crash=-20.0
+        progress=10.0, gate_passed=2.0, proximity=-1.0, ang_vel=-0.005, yaw_rate=-0.1, action_rate=-0.02, crash=-20.0
     )
 
 
@@ -55,6 +55,7 @@ class Race(Flock):
 
     Config: ClassVar[type] = RaceConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "gate")
+    event_names: ClassVar[tuple[str, ...]] = ("crash", "gate_passed")
     headline: ClassVar[str] = "lap_s"
     cfg: RaceConfig
 
@@ -81,7 +82,7 @@ class Race(Flock):
         self._course = np.array([(p.x, p.y, p.z, math.cos(p.yaw), math.sin(p.yaw)) for p in poses])
         self.gates = torch.tensor(self._course[:, :3], dtype=torch.float32)  # [G, 3] m, world
         level = np.pad(self._course[:, 3:], ((0, 0), (0, 1)))
-        self.ways = torch.tensor(level, dtype=torch.float32)  # [G, 3] unit, world
+        self.gate_directions = torch.tensor(level, dtype=torch.float32)  # [G, 3] unit, world
         self.body = math.hypot(self.drone.body_radius, 0.5 * self.drone.body_height)  # m, sphere around the body
         self._first, self._starts = self._start_places()
         self._check_starts()
@@ -102,7 +103,7 @@ class Race(Flock):
         side = c.spacing_m * (rank % 2 - 0.5)
         if c.num_drones == 1 or (c.start == "anywhere" and c.num_drones <= count):
             side = torch.zeros_like(side)
-        way = self.ways[first]
+        way = self.gate_directions[first]
         left = torch.stack((-way[..., 1], way[..., 0], way[..., 2]), dim=-1)
         return first, self.gates[first] - back[..., None] * way + side[..., None] * left
 
@@ -159,7 +160,7 @@ class Race(Flock):
         k = 3 * GATES_SEEN
         terms: tuple[Term, ...] = (
             Term("gate_offset", k, "m", "body, to the middles of the next gates", scale=0.3, noise=0.01, bias=0.01),
-            Term("gate_way", k, "1", "body, direction in which to pass them", noise=0.01),
+            Term("gate_direction", k, "1", "body, direction in which to pass them", noise=0.01),
         )
         if self.cfg.obs != "state":  # with a camera, its pictures show the gates, and a ball which of them is next
             terms = image_terms(self.cfg)
@@ -212,12 +213,15 @@ class Race(Flock):
             return {"drone": {**self.observe_flock(), **self.vision.observe(next_gate)}}
         ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
         offset = (self.gates[ahead] - self.drones.bodies.pos[:, :, None]).flatten(-2)
-        return {"drone": self.observe_flock(gate_offset=offset, gate_way=self.ways[ahead].flatten(-2))}
+        return {"drone": self.observe_flock(gate_offset=offset, gate_direction=self.gate_directions[ahead].flatten(-2))}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         common = self.common_rewards()
         del common["alive"]  # waiting must not pay
-        return {"drone": {"progress": self.progress.clone(), "passed": (self.when >= 0).float(), **common}}
+        return {"drone": {"progress": self.progress.clone(), "gate_passed": (self.when >= 0).float(), **common}}
+
+    def events(self) -> dict[str, Tensor]:
+        return super().events() | {"gate_passed": self.when >= 0}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; the mean of the drones' fastest laps (the episode's length where none has flown any); gates passed, mean
@@ -254,7 +258,7 @@ class Race(Flock):
         """Places (m) and directions [G, 2 SAMPLES, 3] of a cubic spline from the gate before each, to it, to the one after."""
         a, b, t = self.gates.roll(1, 0)[:, None], self.gates[:, None], torch.arange(SAMPLES)[:, None] / SAMPLES
         pull = 1.2 * (b - a).norm(dim=-1, keepdim=True)
-        u, v = pull * self.ways.roll(1, 0)[:, None], pull * self.ways[:, None]
+        u, v = pull * self.gate_directions.roll(1, 0)[:, None], pull * self.gate_directions[:, None]
         place = (
             (2 * t**3 - 3 * t**2 + 1) * a + (t**3 - 2 * t**2 + t) * u + (3 * t**2 - 2 * t**3) * b + (t**3 - t**2) * v
         )

@@ -33,9 +33,9 @@ class SwapConfig(FlockConfig):
         near=0.5,
         on_target=1.0,
         proximity=-4.0,
-        spin=-0.005,
-        turning=-0.1,
-        change=-0.02,
+        ang_vel=-0.005,
+        yaw_rate=-0.1,
+        action_rate=-0.02,
         crash=-20.0,
     )
 

@@ -15,7 +15,7 @@ from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 
 @dataclass(frozen=True)
 class BackAndForthConfig(VolleyConfig):
-    """Values of volley-back-and-forth (facts/drones.md 1.4)."""
+    """Values of volley-back-and-forth (VolleyBots, envs/single/back_and_forth.py)."""
 
     start_box_m: tuple[float, ...] = (0.0, 0.0, 0.0)  # m: it starts at its first place
     near_m: float = 0.6  # m, distance that counts as being there
@@ -38,6 +38,7 @@ class VolleyBackAndForth(VolleyTask):
     ends: ClassVar[tuple[tuple[float, float, float], ...]] = ((9.0, 4.5, 2.0), (4.5, 0.0, 2.0))
     """m, world: the targets, in turns; the drone starts at the second."""
     has_ball: ClassVar[bool] = False
+    event_names: ClassVar[tuple[str, ...]] = ("target_reached", "crash")
     cfg: BackAndForthConfig
 
     stayed: Tensor
@@ -108,6 +109,9 @@ class VolleyBackAndForth(VolleyTask):
 
     def terminated(self) -> Tensor:
         return self.fault.clone()
+
+    def events(self) -> dict[str, Tensor]:
+        return {"target_reached": self.in_row >= self.cfg.stay_steps, "crash": self.fault > 0}
 
     def metrics(self) -> dict[str, Tensor]:
         targets = self.targets.float()

@@ -1,11 +1,11 @@
-"""What all volleyball tasks share: court, drones with rackets, ball, starts, the state that a drone sees, the referee.
+"""The base of the volleyball tasks: court, drones with rackets, ball, starts, observations, the referee.
 
 A control step: `apply` commands the rotors, the engine flies K physics steps, `advance` shows the referee what touched the
 ball and where everything is, and rewards, ends of episodes and observations follow from the referee's sheet.
 
-Rules, courts, places, starts, observations and rewards are VolleyBots' (facts/drones.md 1.1 to 1.6). Physics steps are
-shorter than its 0.02 s; contacts are exact in time. Restitution 0.8 holds for the ball against everything, as on its
-drones; what it would be on the ground (there 0, averaged by PhysX) does not matter, since a landed ball ends the rally.
+Rules, courts, places, starts, observations and rewards are VolleyBots' (arXiv 2502.01932, github.com/thu-uav/VolleyBots).
+Physics steps are shorter than its 0.02 s; contacts are exact in time. Restitution 0.8 holds for the ball against everything, as
+on its drones; what it would be on the ground (there 0, averaged by PhysX) does not matter, since a landed ball ends the rally.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.world import Bodies
-from rookery.tasks.volleyball.foresight import landing
-from rookery.tasks.volleyball.rally import BALL_FAULTS, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
+from rookery.tasks.volleyball.landing import landing
+from rookery.tasks.volleyball.rally import BALL_FAULTS, BALL_LANDED, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
 from rookery.tasks.volleyball.state import STATE, TERMS, drone_state
 
-CTBR_RATE = math.radians(0.8 * 180.0)  # rad/s on all axes, of a ctbr action of 1 (facts/drones.md 1.3)
+CTBR_RATE = math.radians(
+    0.8 * 180.0
+)  # rad/s on all axes, of a ctbr action of 1 (VolleyBots, utils/torchrl/transforms.py)
 
 
 class Ball(NamedTuple):
@@ -53,9 +55,9 @@ class Ball(NamedTuple):
 
 
 BALLS = {
-    # facts/drones.md 1.2: a material without friction, no air
+    # VolleyBots, cfg/task/*.yaml: a material without friction, no air
     "volleybots": Ball(0.005, 0.1, 0.8, 0.0, "volleybots"),
-    # facts/drones.md 1.12: JuggleRL's, in air; its restitution lies between 0.7 and 0.95; the friction is our guess
+    # JuggleRL (arXiv 2509.24892), in air; its restitution lies between 0.7 and 0.95; the friction is our guess
     "realistic": Ball(0.0472, 0.04, 0.8, 0.3, "realistic"),
 }
 
@@ -83,8 +85,8 @@ class VolleyConfig:
     start_box_m: tuple[float, ...] = (0.5, 0.5, 0.2)  # m, half-widths of the box of starts around each drone's place
     start_tilt: float = 0.1 * math.pi  # rad, half-width of roll and of pitch
     start_yaw: float = math.pi  # rad, half-width of the heading
-    foresight: bool = (
-        False  # whether agents are also told where and when the ball comes down, which follows from the rest
+    observe_landing: bool = (
+        False  # whether agents also observe where and when the ball comes down, which follows from the rest
     )
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
     reward: Weights = Weights()
@@ -94,13 +96,16 @@ class VolleyTask(Task):
     """Base of volleyball tasks. A subclass sets `anchors` and gives `rules`, groups, rewards and metrics.
 
     Attributes:
-        referee: judges the rallies; see Referee and Sheet for what it tells.
+        referee: judges the rallies; see Referee and Sheet for its tensors.
         drones: of all agents, [N, A].
         ball: view of the ball, one body; None in a task without.
         log: of the rallies; the referee writes it.
     """
 
     causes: ClassVar[tuple[str, ...]] = FAULTS
+    event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
+    """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;
+    crash: a drone commits a fault that has nothing to do with the ball."""
     anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, 0.0, 2.0),)
     """[A] m, world: the drones' places. Those with x < 0 are of the far side."""
     turned: ClassVar[bool] = False
@@ -159,7 +164,7 @@ class VolleyTask(Task):
 
     @property
     def touched(self) -> list[str]:
-        """Geoms whose contacts with the ball the referee is told: rackets, bodies, ground and a solid net."""
+        """Geoms whose contacts with the ball the referee reads: rackets, bodies, ground and a solid net."""
         drones = [f"{d}/{g}" for g in ("racket", "collision") for d in self.names]
         return [*drones, "ground", *["net"] * self.cfg.solid_net]
 
@@ -290,7 +295,7 @@ class VolleyTask(Task):
             Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
             Term("ball_velocity", 3, "m/s", "world", scale=0.2),
         )
-        if self.cfg.foresight:  # a first layer without weights: a product that a small network learns slowly
+        if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
             terms += (
                 Term(
                     "to_landing",
@@ -313,7 +318,7 @@ class VolleyTask(Task):
             "from_ball": (pos - ball[..., 0:3]) * self.mirror,
             "ball_velocity": ball[..., 7:10] * self.mirror,
         }
-        if self.cfg.foresight:
+        if self.cfg.observe_landing:
             down, time = self.landing()
             seen["to_landing"] = (down - pos[..., :2]) * self.mirror[:, :2]
             seen["landing_in"] = time[..., None]
@@ -343,6 +348,15 @@ class VolleyTask(Task):
 
     def terminated(self) -> Tensor:
         return self.referee.fault.long()
+
+    def events(self) -> dict[str, Tensor]:
+        r = self.referee
+        return {
+            "hit": r.hit_now > 0,
+            "crossed_net": r.crossed != 0,
+            "ball_down": r.fault == BALL_LANDED,
+            "crash": self.faults()["drone_fault"] > 0,
+        }
 
     def event_log(self, i: int) -> list[str]:
         """The rally before this one, and this one as far as it has come."""

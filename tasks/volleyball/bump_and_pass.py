@@ -12,29 +12,39 @@ from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
-from rookery.tasks.volleyball.practice import begin_in_flight
+from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
 
 
 @dataclass(frozen=True)
 class BumpAndPassConfig(VolleyConfig):
-    """Values of volley-bump-and-pass (facts/drones.md 1.5)."""
+    """Values of volley-bump-and-pass (VolleyBots' MultiJuggle, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the first drone
     pass_height_m: float = 4.0  # m, height above which a pass must cross the line y = 0
     anchor_radius_m: float = 0.5  # m, around its anchor in which a drone may be
     success_passes: int = 10  # passes in an episode that count as a success
-    in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for practice
+    in_flight: float = 0.0  # share of episodes that begin with a pass in flight, for training
     reward: Weights = Weights(
-        hit=1.0, passed=1.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0, aloft=0.0, aim=0.0,
-    )  # fmt: skip
+        hit=1.0,
+        passed=1.0,
+        far_from_anchor=-0.05,
+        near_ball=0.05,
+        direction=1.0,
+        wrong_hit=-10.0,
+        drone_fault=-10.0,
+        ball_fault=-10.0,
+        under_landing=0.0,
+        at_anchor=0.0,
+        ball_height=0.0,
+        pass_aim=0.0,
+    )
 
 
 class Pair(VolleyTask):
     """What the tasks of two drones share: observations, and terms of the reward."""
 
-    enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for practice
+    enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for training
 
     def groups(self) -> dict[str, Group]:
         terms = (
@@ -81,10 +91,11 @@ class Pair(VolleyTask):
         off = (self.drones.bodies.pos[..., :2] - self.ball.pos[..., :2]).norm(dim=-1)
         return self.shared((weight / (1.0 + off)).mean(1))
 
-    def practice(self) -> dict[str, Tensor]:
-        """Terms that the published reward lacks, each [N, 2]; their weights are 0 but in practice: being where the ball comes
-        down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2 m, and
-        how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own doing,
+    def training_terms(self) -> dict[str, Tensor]:
+        """Terms that the published reward lacks, each [N, 2]; their weights are 0 except in training presets: being where the
+        ball comes down when it is one's turn, at one's anchor when it is not, the ball's height above a drone (or 1 m), up to 2
+        m, and how near to the other's anchor one's hit will come down, if it flies high enough. They are each drone's own
+        doing,
         where the published terms are shared and rare."""
         assert self.ball is not None
         pos = self.drones.bodies.pos
@@ -95,10 +106,10 @@ class Pair(VolleyTask):
         miss = (down - self.places[:, :2]).norm(dim=-1).flip(1)
         off = (pos[..., :2] - down).norm(dim=-1)
         return {
-            "below": turn / (1.0 + off),
-            "home": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
-            "aloft": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
-            "aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
+            "under_landing": turn / (1.0 + off),
+            "at_anchor": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
+            "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+            "pass_aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
         }
 
     def direction(self, wanted: Tensor) -> Tensor:
@@ -120,6 +131,7 @@ class VolleyBumpAndPass(Pair):
 
     Config: ClassVar[type] = BumpAndPassConfig
     headline: ClassVar[str] = "passes"
+    event_names: ClassVar[tuple[str, ...]] = ("hit", "passed", "ball_down", "crash")
     anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, -2.5, 2.0), (4.5, 2.5, 2.0))
     cfg: BumpAndPassConfig
 
@@ -144,9 +156,14 @@ class VolleyBumpAndPass(Pair):
                 "near_ball": self.near_ball(2.0 * self.is_turn() - 1.0),
                 "direction": self.direction(pos.flip(1) - pos),
                 **self.faults(),
-                **self.practice(),
+                **self.training_terms(),
             }
         }
+
+    def events(self) -> dict[str, Tensor]:
+        """`passed`: the ball crosses the line between the drones above `pass_height_m`."""
+        out = super().events() | {"passed": self.referee.crossed_well > 0}
+        return {name: out[name] for name in self.event_names}
 
     def metrics(self) -> dict[str, Tensor]:
         passes = self.referee.good_crossings.float()

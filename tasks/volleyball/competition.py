@@ -82,7 +82,8 @@ def relations(start, stop, drones, balls, places, turn, used, teams, out):
 
 @_fast
 def earn(start, stop, drones, balls, places, sheet, teams, lines, low, apart, out):
-    """Write the reward terms of the worlds from `start` to before `stop`, unweighted (facts/drones.md 1.6).
+    """Write the reward terms of the worlds from `start` to before `stop`, unweighted (VolleyBots,
+    envs/competitive/volleyball_*.py).
 
     WIN 1 and -1 for the sides when a point is made; HIT a legal hit, the drone's own (1 vs 1) or one of its side (teams);
     NEAR_BALL 1 / (1 + distance to the ball, horizontal in 1 vs 1) for drones of the side whose turn it is that may still hit;

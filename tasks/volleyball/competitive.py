@@ -1,4 +1,5 @@
-"""Matches: 1 vs 1, 3 vs 3 and 6 vs 6, one rally an episode (facts/drones.md 1.6, constant by constant).
+"""Matches: 1 vs 1, 3 vs 3 and 6 vs 6, one rally an episode. Constants: VolleyBots, envs/competitive/volleyball_{1v1,3v3,6v6}.py
+and competitive/utils/rules.py (arXiv 2502.01932).
 
 All drones are one group "drone", those of the near side (x > 0) first, those of the far side after them: observations are
 symmetric (symmetry.py), so one policy trained by any trainer plays both sides, which is self-play. To let two policies play
@@ -31,7 +32,6 @@ from rookery.tasks.volleyball.competition import (
     earn,
     relations,
 )
-from rookery.tasks.volleyball.rally import DRONE_FAULTS
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
 from rookery.tasks.volleyball.state import drone_state
 from rookery.tasks.volleyball.symmetry import Place, far_places
@@ -95,7 +95,7 @@ class Match(VolleyTask):
 
     turned: ClassVar[bool] = True
     headline: ClassVar[str] = "crossings"
-    event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "crash", "point_near", "point_far")
+    event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "point_near", "point_far")
     server: ClassVar[int] = 0
     """Which drone of a side serves."""
     terms: ClassVar[dict[str, int]]
@@ -122,18 +122,9 @@ class Match(VolleyTask):
         return {"near": {"drone": agents[self.near]}, "far": {"drone": agents[self.far]}}
 
     def events(self) -> dict[str, Tensor]:
-        r = self.referee
-        lost = r.loser[:, None] == torch.arange(2)
-        agents = torch.arange(self.num_drones)
-        by_drone = torch.isin(r.fault, torch.tensor(DRONE_FAULTS, dtype=r.fault.dtype))[:, None]
-        crashed = by_drone & ((r.culprit[:, None] == agents) | (r.partner[:, None] == agents))
-        return {
-            "hit": r.hit_now > 0,
-            "crossed_net": r.crossed != 0,
-            "crash": crashed,
-            "point_near": lost[:, 1],
-            "point_far": lost[:, 0],
-        }
+        """`point_near`, `point_far`: a side wins the rally."""
+        loser = self.referee.loser
+        return super().events() | {"point_near": loser == 1, "point_far": loser == 0}
 
     def rules(self) -> Rules:
         c = self.cfg

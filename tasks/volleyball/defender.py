@@ -1,10 +1,10 @@
 """The rule-based defence of set-and-spike-hard: a board that slides and tilts under the spiked ball to play it back. Compiled.
 
-It is VolleyBots' (facts/drones.md 1.5): a cylinder of radius 0.5 m and height 0.3 m, not faster than 8 m/s, rolling and
+It is VolleyBots' (arXiv 2502.01932): a cylinder of radius 0.5 m and height 0.3 m, not faster than 8 m/s, rolling and
 pitching at 4 rad/s at most. It expects the ball where a ball without drag comes down to 1.1 m, and plays it to (3, 1, 1.3). It
 is no body of the engine but a kinematic racket, infinitely heavy and without friction; its restitution of 0.8 holds for every
-ball. Ours, since the facts do not say: how it strikes (`APEX`, `STROKE`), that it leaves balls alone that are going out, and
-that it plays a ball once.
+ball. Our own, since nothing is published of it: how it strikes (`APEX`, `STROKE`), that it leaves balls alone that are going
+out, and that it plays a ball once.
 
 A tilt alone rarely gives the ball the right speed, so the board also strikes: it meets the ball moving along its normal.
 Between two control steps everything moves on straight lines, and the ball's line in the board's own moving frame is swept
@@ -41,7 +41,7 @@ _fast = njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Court(NamedTuple):
-    """What the defence knows of the game, all floats."""
+    """Constants of the game for the defence, all floats."""
 
     control_dt: float  # s
     ball_radius: float  # m
@@ -126,7 +126,7 @@ def strike(board, moved, begin, end, until, court, s):
         board, moved: [5] position (m) and tilt (rad) of the board when the control step begins and ends.
         begin: [13] the ball when the control step begins.
         end: [13] the ball when it ends, overwritten where they met.
-        until: s, when the ball first touched something else in this step, inf for never; then `end` says nothing.
+        until: s, when the ball first touched something else in this step, inf for never; then `end` is not used.
         court: Court.
         s: [6, 3] scratch.
 
@@ -276,7 +276,7 @@ class Defender(Buffers):
         return int(defend(live.numpy(), begin.numpy(), end.numpy(), until.numpy(), self.court, *arrays))
 
     def outline(self, i: int, points: int = 8) -> list[list[float]]:
-        """Points [3] m, world, around the middle of world i's board at two thirds of its radius, and the middle: for films."""
+        """Points [3] m, world, around the middle of world i's board at two thirds of its radius, and the middle."""
         tilt = self.tilt[i].double().numpy()
         out = np.empty(3)
         found = [self.pos[i].tolist()]

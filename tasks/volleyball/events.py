@@ -1,4 +1,4 @@
-"""What happens in a control step of a rally, with when: the referee's eyes. Compiled.
+"""Events of a control step of a rally, with their times: input of the referee. Compiled.
 
 An event is a row of four numbers: when, as a part u of the control step in [0, 1]; its kind; the drone, -1 for none; and
 one number more. Between control steps the ball is on the straight line from where it was to where it is.

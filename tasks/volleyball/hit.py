@@ -15,7 +15,7 @@ from rookery.tasks.volleyball.rules import NOWHERE, PLANE, Rules
 
 @dataclass(frozen=True)
 class HitConfig(VolleyConfig):
-    """Values of volley-hit (facts/drones.md 1.4)."""
+    """Values of volley-hit (VolleyBots' SingleHitVolleyball, arXiv 2502.01932)."""
 
     episode_s: float = 10.0  # s
     ball_above_m: float = 3.0  # m, where the ball starts above the drone

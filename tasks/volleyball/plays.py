@@ -1,4 +1,4 @@
-"""Who plays which ball, and where to: the scripted team of each volleyball task, as its baseline.
+"""Who plays which ball, and where to: the controller of each volleyball task.
 
 Each play writes the goals of the players (scripted.py) from the referee's sheet, the true state of the ball and the drones'
 places. They play for long rallies: every ball goes high and to where somebody stands.
@@ -16,14 +16,14 @@ from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
 from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
-from rookery.tasks.volleyball.scripted import Players, Timing, Touch
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
 class Team:
-    """A baseline: called with observations (which it does not need) it gives the actions of all drones.
+    """A controller: called with observations (which it does not need) it gives the actions of all drones.
 
     Args:
         task: set up.
@@ -103,7 +103,7 @@ class Hit(Team):
     """Hit the ball once, far over the net.
 
     Args:
-        reach: m, how far beyond the drone's place the ball shall go.
+        reach: m, how far beyond the drone's place the ball goes.
     """
 
     def __init__(self, task: VolleyTask, reach: float = 12.0, **others: Any) -> None:
@@ -227,7 +227,7 @@ class Match(Team):
 
 
 def touch(task: VolleyTask) -> Touch:
-    """What the player knows of a task's ball and racket, from its nominal constants."""
+    """Constants of a task's ball and racket, from its nominal constants."""
     ball = task.ball_kind
     drone = task.drone
     drag = task.effects.ball_constants(ball.mass, ball.radius)[0] if task.effects.ball_drag else 0.0

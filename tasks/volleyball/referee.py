@@ -10,7 +10,7 @@ straight line between them, so nothing is missed however fast the ball is and no
 public simulator samples slabs instead: |x| < 3 r for the net "to avoid missing the net between steps", |x| < 0.01 m for
 drones, |y| < r for passes. Here the net is entered at |x| < r, planes are crossed where they are.)
 
-Sides: 0 is near (x > 0), 1 is far. The rules, task by task, are those of facts/drones.md 1.4 to 1.6.
+Sides: 0 is near (x > 0), 1 is far. The rules, task by task, are VolleyBots' (arXiv 2502.01932).
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -48,7 +48,7 @@ class Rules(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """What the referee remembers and tells, as arrays: [N], with a second axis for drones [N, A] where it says so."""
+    """The state of a rally and its score, as arrays: [N], with a second axis for drones [N, A] where it says so."""
 
     clock: NDArray[np.int32]  # control steps since the rally began
     phase: NDArray[np.int32]

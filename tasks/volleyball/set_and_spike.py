@@ -12,7 +12,7 @@ from rookery.sim.specs import Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig
 from rookery.tasks.volleyball.bump_and_pass import Pair
-from rookery.tasks.volleyball.practice import begin_in_flight
+from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, SEQUENCE, Rules
 
 SETTER = 0
@@ -22,19 +22,32 @@ THROUGH = 2
 
 @dataclass(frozen=True)
 class SetAndSpikeConfig(VolleyConfig):
-    """Values of volley-set-and-spike-easy (facts/drones.md 1.5)."""
+    """Values of volley-set-and-spike-easy (VolleyBots, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the setter
     anchor_radius_m: float = 0.5  # m, around its anchor in which a drone may be
     target_x_m: float = -4.5  # m, world: centre of the target on the ground
     target_y_m: float = 0.0  # m
     target_radius_m: float = 1.0  # m
-    in_flight: float = 0.0  # share of episodes that begin with the set in flight, for practice
+    in_flight: float = 0.0  # share of episodes that begin with the set in flight, for training
     reward: Weights = Weights(
-        hit=5.0, downward_spike=5.0, crossed=5.0, in_target=5.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        spike_speed=0.2, landing=0.2, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0,
-        aloft=0.0, aim=0.0,
-    )  # fmt: skip
+        hit=5.0,
+        downward_spike=5.0,
+        crossed=5.0,
+        in_target=5.0,
+        far_from_anchor=-0.05,
+        near_ball=0.05,
+        direction=1.0,
+        spike_speed=0.2,
+        landing=0.2,
+        wrong_hit=-10.0,
+        drone_fault=-10.0,
+        ball_fault=-10.0,
+        under_landing=0.0,
+        at_anchor=0.0,
+        ball_height=0.0,
+        pass_aim=0.0,
+    )
 
 
 class VolleySetAndSpikeEasy(Pair):
@@ -111,7 +124,7 @@ class VolleySetAndSpikeEasy(Pair):
                 "direction": self.direction(wanted),
                 **faults,
                 "drone_fault": self.shared(faults["drone_fault"].amax(1)),
-                **self.practice(),
+                **self.training_terms(),
             }
         }
 

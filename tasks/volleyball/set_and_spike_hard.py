@@ -17,13 +17,25 @@ from rookery.tasks.volleyball.set_and_spike import THROUGH, SetAndSpikeConfig, V
 
 @dataclass(frozen=True)
 class SetAndSpikeHardConfig(SetAndSpikeConfig):
-    """Values of volley-set-and-spike-hard (facts/drones.md 1.5). The target only says which way to hit (`direction`)."""
+    """Values of volley-set-and-spike-hard (VolleyBots, arXiv 2502.01932). The target is used by the term `direction` alone."""
 
     reward: Weights = Weights(
-        hit=5.0, downward_spike=5.0, crossed=5.0, in_target=5.0, far_from_anchor=-0.05, near_ball=0.05, direction=1.0,
-        spike_speed=0.2, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0, below=0.0, home=0.0,
-        aloft=0.0, aim=0.0,
-    )  # fmt: skip
+        hit=5.0,
+        downward_spike=5.0,
+        crossed=5.0,
+        in_target=5.0,
+        far_from_anchor=-0.05,
+        near_ball=0.05,
+        direction=1.0,
+        spike_speed=0.2,
+        wrong_hit=-10.0,
+        drone_fault=-10.0,
+        ball_fault=-10.0,
+        under_landing=0.0,
+        at_anchor=0.0,
+        ball_height=0.0,
+        pass_aim=0.0,
+    )
 
 
 class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):

@@ -15,7 +15,7 @@ from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, Rules
 
 @dataclass(frozen=True)
 class SoloBumpConfig(VolleyConfig):
-    """Values of volley-solo-bump (facts/drones.md 1.4)."""
+    """Values of volley-solo-bump (VolleyBots' SingleJuggleVolleyball, arXiv 2502.01932)."""
 
     ball_above_m: float = 2.0  # m, where the ball starts above the drone
     apex_m: float = 3.5  # m, height that the ball should rise above after each hit
@@ -23,7 +23,7 @@ class SoloBumpConfig(VolleyConfig):
     drone_high_m: float = 2.5  # m, height that the drone must not reach
     success_hits: int = 10  # high hits in an episode that count as a success
     reward: Weights = Weights(
-        high_hit=8.0, hit=2.0, below=1.0, height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
+        high_hit=8.0, hit=2.0, under_ball=1.0, ball_height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
     )
 
 
@@ -61,8 +61,8 @@ class VolleySoloBump(VolleyTask):
             "drone": {
                 "high_hit": hit * high[:, None],
                 "hit": hit,
-                "below": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
-                "height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
+                "under_ball": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
+                "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
                 **self.faults(),
             }
         }

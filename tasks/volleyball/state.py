@@ -1,4 +1,4 @@
-"""What a volleyball drone knows of itself: VolleyBots' state vector of 23 numbers (facts/drones.md 1.3), compiled."""
+"""The state of a volleyball drone: VolleyBots' vector of 23 numbers (arXiv 2502.01932), compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations

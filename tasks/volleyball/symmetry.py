@@ -2,8 +2,8 @@
 
 Turning by half a circle about z negates x and y of positions, velocities and angular velocities in the world, and multiplies
 quaternions (w, x, y, z) by (0, 0, 0, 1) from the left; heading and up follow; w is made non-negative, since q and -q are one
-attitude (facts/drones.md 1.6). Rotor speeds, distances and body-frame vectors stay. Courts are alike on both sides, and place i
-of the far side is place i of the near side turned, so one policy can play on either.
+attitude (VolleyBots' `symmetric_obs`). Rotor speeds, distances and body-frame vectors stay. Courts are alike on both sides, and
+place i of the far side is place i of the near side turned, so one policy can play on either.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ def test_groups_of_drones_share_a_world(kinds):
 
 
 def test_constants_are_those_of_their_sources():
-    """rl-tools' crazyflie.h and VolleyBots' iris.yaml, as recorded in facts/drones.md."""
+    """rl-tools' crazyflie.h and VolleyBots' iris.yaml."""
     assert CRAZYFLIE_21.mass == 0.0306
     assert 4 * CRAZYFLIE_21.max_thrust == pytest.approx(4 * (0.003525 + 0.014373 + 0.092230))
     assert CRAZYFLIE_21.tau_up == pytest.approx(0.05545)

@@ -57,7 +57,7 @@ def flat(steps: list[tuple]) -> list[torch.Tensor]:
     out = []
     for obs, reward, terminated, truncated, info in steps:
         out += [*obs.values(), *reward.values(), terminated, truncated]
-        if info:
+        if "episode" in info:
             out += [*info["episode"]["metrics"].values(), *info["final_observation"].values()]
     return out
 
@@ -144,7 +144,7 @@ def test_wild_actions_break_nothing(task):
     env.reset()
     for obs, reward, _, _, info in rollout(env, 150, size=2.0):
         values = [*obs.values(), *reward.values()]
-        if info:
+        if "episode" in info:
             episode = info["episode"]
             values += [*episode["metrics"].values(), *episode["reward_terms"].values(), *episode["return"].values()]
             values += [*info["final_observation"].values(), info["final_state"]]
@@ -273,7 +273,7 @@ def test_the_baseline_beats_random_actions(task):
             actions = controller(obs) if who == "baseline" else random_actions(env, rng)
             obs, reward, terminated, _, info = env.step(actions)
             total += sum(r.reshape(16, env.groups[g].count, -1).sum(-1).mean(1) for g, r in reward.items()) * ~ended
-            if info:
+            if "episode" in info:
                 episode = info["episode"]
                 first = ~ended[episode["ids"]]
                 headline[episode["ids"][first]] = episode["metrics"][env.task.headline][first]

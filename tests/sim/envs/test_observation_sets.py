@@ -150,7 +150,7 @@ def test_wrong_sets_are_refused() -> None:
     ("task", "config", "hidden"),
     [
         ("go2-velocity", {}, ()),
-        ("go2arm-reach", {"future": False, "history": 2}, ("to_goal_soon", "turn_to_goal_soon")),
+        ("go2arm-reach", {"future": False, "history": 2}, ("to_goal_soon", "rotation_to_goal_soon")),
     ],
 )
 def test_a_teacher_of_a_walking_robot_gets_what_the_policy_does_not(task, config, hidden) -> None:

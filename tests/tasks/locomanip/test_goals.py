@@ -103,5 +103,5 @@ def test_rotation_error_against_scipy() -> None:
 @pytest.mark.parametrize("end", [(0.3, -1.5, 0.0), (0.25, -0.6, 0.0)])
 def test_ways_through_the_trunk_are_refused(end: tuple[float, float, float]) -> None:
     g = goals()
-    assert not g.way_is_free(torch.tensor([HOME]), torch.tensor([end])).any()
-    assert g.way_is_free(torch.tensor([HOME]), torch.tensor([[0.6, 0.3, 0.5]])).all()
+    assert not g.path_is_free(torch.tensor([HOME]), torch.tensor([end])).any()
+    assert g.path_is_free(torch.tensor([HOME]), torch.tensor([[0.6, 0.3, 0.5]])).all()

@@ -20,7 +20,7 @@ from rookery.tasks.locomanip.trajectory_math import angle_between, base_path, fr
 HOME = np.array(rec.HOME_POS)
 
 
-def scripted(*moves):
+def controller(*moves):
     """A device that makes these moves, then is done."""
     left = list(moves)
     return lambda: left.pop(0) if left else rec.Move(done=True)
@@ -28,7 +28,7 @@ def scripted(*moves):
 
 def test_moves_add_up():
     move = rec.Move(delta_pos=(0.002, 0.001, -0.003), delta_rot=(0.0, 0.0, 0.01), gripper=0.03)
-    x = rec.Recorder(scripted(*[move] * 10), family="demo").record(5.0)
+    x = rec.Recorder(controller(*[move] * 10), family="demo").record(5.0)
     assert len(x.t) == 11 and x.t[-1] == pytest.approx(0.2) and (x.family, x.name) == ("demo", "demo-000")
     np.testing.assert_allclose(x.pos, HOME + np.arange(11)[:, None] * np.array([0.002, 0.001, -0.003]), atol=1e-12)
     want = multiply(from_euler(0.0, 0.0, 0.1), from_euler(0.0, rec.HOME_PITCH, 0.0))
@@ -38,13 +38,13 @@ def test_moves_add_up():
 
 def test_hand_rides_on_the_base_in_the_start_frame_and_rests_in_the_base_frame():
     moves = [rec.Move(base_command=(0.5, 0.1, 0.6))] * 50
-    x = rec.Recorder(scripted(*moves)).record(5.0)
+    x = rec.Recorder(controller(*moves)).record(5.0)
     base = base_path(x.t, x.base_command)
     np.testing.assert_allclose(base_path(x.t, np.tile([0.5, 0.1, 0.6], (51, 1))), base, atol=1e-12)
     pos, quat = unplace(base, x.pos, x.quat)
     np.testing.assert_allclose(pos, np.tile(HOME, (51, 1)), atol=1e-12)
     assert angle_between(quat, from_euler(0.0, rec.HOME_PITCH, 0.0)).max() < 1e-6
-    y = rec.Recorder(scripted(*moves), frame="base").record(5.0)
+    y = rec.Recorder(controller(*moves), frame="base").record(5.0)
     assert y.frame == "base"
     np.testing.assert_allclose(y.pos, np.tile(HOME - [0.0, 0.0, GO2_AIRBOT.stand_height], (51, 1)), atol=1e-12)
     np.testing.assert_array_equal(y.base_command, x.base_command)
@@ -115,12 +115,12 @@ def test_realtime_keeps_to_the_clock():
 )
 def test_bad_moves(move, sentence):
     with pytest.raises(RookeryError, match=sentence):
-        rec.Recorder(scripted(move)).step()
+        rec.Recorder(controller(move)).step()
 
 
 def test_bad_frame():
     with pytest.raises(RookeryError, match="unknown frame 'world'"):
-        rec.Recorder(scripted(), frame="world")
+        rec.Recorder(controller(), frame="world")
 
 
 def test_gym_device_takes_callables_and_actors():

@@ -144,7 +144,7 @@ BAD = {
     "gripper in millimetres": (replace(wave(), gripper=wave().gripper * 1000), "opening is 30, allowed 0 to 0.3 m"),
     "gripper negative": (changed("gripper", 3, -0.01), r"t = 0\.060 s: the gripper's opening is -0\.01"),
     "degrees": (changed("base_command", slice(None), [0.1, 0.0, 20.0]), "looks like degrees per second"),
-    "base too fast": (changed("base_command", 5, [30.0, 0.0, 0.0]), "the base is told 30 m/s"),
+    "base too fast": (changed("base_command", 5, [30.0, 0.0, 0.0]), "the base's command is 30 m/s"),
     "Euler angles": (replace(wave(), quat=wave().quat[:, 1:]), r"quat has shape \(40, 3\): give \(40, 4\)"),
     "milliseconds": (replace(wave(), t=wave().t * 1000), "the next sample is 20 s later"),
     "late": (replace(wave(), t=wave().t + 3.0), r"starts at t = 3\.000 s"),

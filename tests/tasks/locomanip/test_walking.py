@@ -39,8 +39,8 @@ def test_the_tracking_reward_is_one_at_the_command_and_falls_with_the_error() ->
     task = env.task
     task.command.copy_(torch.tensor([[0.5, 0.0, 0.0], [0.7, 0.0, 0.0], [0.5, 0.2, 0.0], [0.0, 0.0, 0.0]]))
     put(env, speed=(7, [0.5, 0.0, 0.0]), spin=(10, [0.0, 0.0, 0.0]))
-    task.look()
-    linear = task.gait_terms()["linear"][:, 0]
+    task.refresh()
+    linear = task.gait_terms()["tracking_lin_vel"][:, 0]
     assert linear.tolist() == pytest.approx([1.0, 0.67032, 0.67032, 0.082085], rel=1e-3)
 
 
@@ -48,7 +48,7 @@ def test_commands_are_in_the_frame_of_the_heading() -> None:
     env = walker()
     half = 2**-0.5
     put(env, turn=(3, [half, 0.0, 0.0, half]), speed=(7, [0.0, 0.5, 0.0]))  # heading +y, moving +y
-    env.task.look()
+    env.task.refresh()
     assert torch.allclose(env.task.level_velocity(), torch.tensor([0.5, 0.0]).expand(4, 2), atol=1e-5)
     assert torch.allclose(env.task.robot.velocity, torch.tensor([0.5, 0.0, 0.0]).expand(4, 3), atol=1e-5)
 
@@ -86,7 +86,7 @@ def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_o
     state[:, 0, :2] += 2.0 * torch.rand(256, 2, generator=torch.Generator().manual_seed(0)) - 1.0
     task.robot.base.set_state(None, state)
     env.world.forward()
-    task.look()
+    task.refresh()
     here = (wanted - task.clearance).clamp_min(0.0)
     short = task._short_of(wanted)
     assert (short >= here - 1e-6).all()
@@ -95,7 +95,7 @@ def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_o
     state[..., 2] += 1.0
     task.robot.base.set_state(None, state)
     env.world.forward()
-    task.look()
+    task.refresh()
     assert (task._short_of(wanted) == 0.0).all()
 
 
@@ -180,7 +180,7 @@ def test_every_world_starts_on_its_own_tile_and_sees_the_ground() -> None:
     task = env.task
     places = task.robot.base.pos[:, 0, :2]
     assert (torch.cdist(places, places) + 10 * torch.eye(16)).min() > 1.0
-    task.look()
+    task.refresh()
     assert torch.allclose(task.height, torch.full((16,), 0.32), atol=0.01)
     heights = task.observe()["robot"]["heights"]
     assert heights.shape == (16, 1, 35)
@@ -197,7 +197,7 @@ def test_the_goal_is_where_its_marker_is_and_the_tool_where_mujoco_has_it() -> N
     for _ in range(25):
         env.step({"robot": home(env)["robot"] + 0.2 * torch.randn(4, 1, 18, generator=rng)})
     task = env.task
-    task.look()
+    task.refresh()
     task.measure()
     for i in range(4):
         data = env.world.mj_data(i)
@@ -223,15 +223,16 @@ def test_goals_are_seen_as_rotations_in_torch_have_them() -> None:
     task.robot.base.set_state(None, put_all)
     task.robot.joints.set_state(None, task.robot.home + 0.5 * torch.randn(64, 18, generator=rng))
     task.goals.clock.copy_(2.0 * torch.rand(64, generator=rng))
-    task.look()
+    task.refresh()
     task.measure()
     pose = task.tool.forward(task.robot.pos[:, 12:])
     torch.testing.assert_close(task.pose.pos, pose.pos, rtol=0, atol=2e-6)
     half = 0.5 * task.robot.yaw
     back = multiply(quat * torch.tensor([1.0, -1, -1, -1]), from_axis_angle(torch.eye(3)[2].expand(64, 3), 2 * half))
     for ahead_s, goal, off, turned in (
-        (0.0, task.goal, task.off, task.turned), (AHEAD_S, task.soon, task.off_soon, task.turned_soon)
-    ):  # fmt: skip
+        (0.0, task.goal, task.position_error, task.rotation_error),
+        (AHEAD_S, task.soon, task.position_error_soon, task.rotation_error_soon),
+    ):
         at, turn = task.goals.pose(ahead_s)
         at = at - task.height[:, None] * torch.eye(3)[2]
         pos = (matrix(back).view(-1, 3, 3) @ at[..., None])[..., 0]
@@ -244,16 +245,16 @@ def test_goals_are_seen_as_rotations_in_torch_have_them() -> None:
 def test_the_product_needs_place_and_orientation_and_its_width_follows_the_error() -> None:
     env = reacher(4)
     task = env.task
-    task.look()
+    task.refresh()
     task.measure()
     task.widths.copy_(torch.tensor([0.1, 0.4]))
-    task.off.copy_(torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [0.0, 0, 0], [0.1, 0, 0]]))
-    task.turned.copy_(torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 0, 0.6], [0, 0, 0.6]]))
+    task.position_error.copy_(torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [0.0, 0, 0], [0.1, 0, 0]]))
+    task.rotation_error.copy_(torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 0, 0.6], [0, 0, 0.6]]))
     e = 2.718281828
-    track = task.rewards()["robot"]["track"][:, 0]
+    track = task.rewards()["robot"]["tracking_tool_pose"][:, 0]
     assert track.tolist() == pytest.approx([1.0, 1 / e, 1 / e, 1 / e**2], rel=1e-4)
     task.widths.copy_(torch.tensor([0.2, 0.4]))
-    assert task.rewards()["robot"]["track"][1, 0] == pytest.approx(e**-0.25, rel=1e-4)
+    assert task.rewards()["robot"]["tracking_tool_pose"][1, 0] == pytest.approx(e**-0.25, rel=1e-4)
 
 
 def test_legs_and_arm_can_be_two_agents() -> None:

@@ -25,7 +25,7 @@ def fly(env: VecEnv, steps: int) -> dict[str, torch.Tensor]:
     metrics = {}
     for _ in range(steps):
         obs, *_, info = env.step(controller(obs))
-        metrics = info["episode"]["metrics"] if info else metrics
+        metrics = info["episode"]["metrics"] if "episode" in info else metrics
     return metrics or env.task.metrics()
 
 

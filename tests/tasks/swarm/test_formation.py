@@ -79,7 +79,7 @@ def test_errors_do_not_ask_who_stands_where():
     env = make(3, num_drones=5)
     t = env.task
     put(env, corners(env)[:, [3, 0, 4, 1, 2]] + torch.tensor([0.0, 0.3, 0.0]))
-    t._judge()
+    t._evaluate()
     assert t.hausdorff.max() < 1e-5
     assert torch.allclose(t.astray, torch.tensor(0.3), atol=1e-5)
     assert (t.own == torch.tensor([3, 0, 4, 1, 2])).all()
@@ -145,7 +145,7 @@ def test_success_asks_for_shape_place_and_no_crash():
     assert m["hausdorff_m"][:3].tolist() == pytest.approx([0.0, 0.0, 0.225], abs=2e-3)
 
 
-def test_rewards_are_those_of_the_facts():
+def test_rewards_are_those_of_omnidrones():
     env = make(3, num_drones=3)
     t = env.task
     put(env, corners(env) + torch.tensor([0.2, 0.0, 0.0]))

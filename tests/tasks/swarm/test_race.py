@@ -99,7 +99,7 @@ def test_laps_and_their_times():
     t = env.task
     count = len(COURSES["oval"])
     middle = t.gates
-    way = t.ways
+    way = t.gate_directions
     rests = torch.stack([middle[0] - 0.5 * way[0]] * 2)[:, None]
     for k in range(1, 131):
         g = (k - 1) // 10 % count
@@ -123,7 +123,11 @@ def test_only_the_next_gate_counts():
     env = make(1, num_drones=1)
     t = env.task
     for g, counted in ((1, 0), (0, 1), (0, 1), (1, 2)):
-        carry(env, (t.gates[g] - 0.1 * t.ways[g])[None, None], (t.gates[g] + 0.1 * t.ways[g])[None, None])
+        carry(
+            env,
+            (t.gates[g] - 0.1 * t.gate_directions[g])[None, None],
+            (t.gates[g] + 0.1 * t.gate_directions[g])[None, None],
+        )
         assert t.passed[0, 0] == counted
         assert t.following[0, 0] == counted
         assert torch.allclose(t.target[0, 0], t.gates[counted])
@@ -132,7 +136,7 @@ def test_only_the_next_gate_counts():
 def test_progress_is_distance_to_the_gate_that_was_next():
     env = make(1, num_drones=1)
     t = env.task
-    a, b = t.gates[0] - 0.9 * t.ways[0], t.gates[0] - 0.7 * t.ways[0]
+    a, b = t.gates[0] - 0.9 * t.gate_directions[0], t.gates[0] - 0.7 * t.gate_directions[0]
     carry(env, a[None, None], b[None, None])
     after = t.drones.bodies.pos[0, 0]
     assert t.progress[0, 0] == pytest.approx(0.9 - float((after - t.gates[0]).norm()), abs=1e-5)
@@ -170,8 +174,8 @@ def test_the_observation_has_the_next_two_gates():
     for drone, gates in ((0, (0, 1)), (1, (len(t.gates) - 1, 0))):
         for slot, g in enumerate(gates):
             offset = t.gates[g] - t.drones.bodies.pos[:, drone]
-            way = t.ways[g].expand(3, 3)
-            for name, world in (("gate_offset", offset), ("gate_way", way)):
+            way = t.gate_directions[g].expand(3, 3)
+            for name, world in (("gate_offset", offset), ("gate_direction", way)):
                 seen = obs[name][:, drone, 3 * slot : 3 * slot + 3]
                 c, s = yaw[:, drone].cos(), yaw[:, drone].sin()
                 body = torch.stack(
@@ -185,7 +189,7 @@ def test_the_observation_has_the_next_two_gates():
 def test_no_start_is_a_crash_or_behind_its_gate(course, drones, start):
     env = make(50, course=course, num_drones=drones, start=start)
     t = env.task
-    ahead = ((t.target - t.drones.bodies.pos) * t.ways[t.following]).sum(-1)
+    ahead = ((t.target - t.drones.bodies.pos) * t.gate_directions[t.following]).sum(-1)
     assert ahead.min() > 0.5
     if start == "grid":
         assert (t.following == 0).all()

@@ -285,9 +285,9 @@ def test_drones_that_passed_through_each_other_have_met() -> None:
     for after, cause in (([[0.3, 0.0, 1.0], [0.0, 0.0, 1.0]], 2), ([[0.0, 0.3, 1.0], [0.3, 0.3, 1.0]], 0)):
         put(env, torch.tensor(after))
         env.task.before.copy_(before)
-        env.task._judge(torch.arange(1))
+        env.task._evaluate(torch.arange(1))
         assert env.task.terminated().tolist() == [cause]
     put(env, torch.tensor([[0.0, 2.2, 1.5], [1.0, 0.0, 1.0]]))
     env.task.before.copy_(torch.tensor([[0.0, 1.8, 1.5], [1.0, 0.0, 1.0]]))
-    env.task._judge(torch.arange(1))
+    env.task._evaluate(torch.arange(1))
     assert env.task.terminated().tolist() == [3]

@@ -16,7 +16,7 @@ NEAR = (4.5, 0.0, 2.0)
 
 
 def published(c: int, d: float) -> float:
-    """The reward of back-and-forth, facts/drones.md 1.4."""
+    """The reward of back-and-forth, VolleyBots (arXiv 2502.01932)."""
     return 2.5 * c + 0.02 * (50 - c) * 0.5 / (1 + d**2)
 
 
@@ -199,10 +199,10 @@ def test_shaping(ball, drone, height):
     """The height counts above the drone, but at least above 1 m, from 0 to 2 m."""
     table = Table(VolleySoloBump)
     terms = table.step((4.5 + 0.3, 0.4, ball), drones={0: (4.5, 0.0, drone)})
-    assert terms["height"][0] == pytest.approx(height, abs=1e-5)
-    assert terms["below"][0] == pytest.approx(1 / 1.5, rel=1e-5)
+    assert terms["ball_height"][0] == pytest.approx(height, abs=1e-5)
+    assert terms["under_ball"][0] == pytest.approx(1 / 1.5, rel=1e-5)
     weights = table.task.cfg.reward
-    assert (weights["hit"], weights["high_hit"], weights["below"], weights["height"]) == (2.0, 8.0, 1.0, 0.5)
+    assert (weights["hit"], weights["high_hit"], weights["under_ball"], weights["ball_height"]) == (2.0, 8.0, 1.0, 0.5)
 
 
 @pytest.mark.parametrize(

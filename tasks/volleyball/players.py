@@ -1,6 +1,7 @@
-"""A scripted player: sees where the ball will come down, and is there with a racket that moves and tilts as the stroke needs.
+"""The volleyball controller of a drone: it predicts where the ball comes down and meets it there with the racket's tilt and
+velocity that the stroke needs.
 
-`Goals` tell each drone what it is to do now: be at a place, or play the ball at a height, so that it flies to a target. Who
+`Goals` hold what each drone does now: be at a place, or play the ball at a height, so that it flies to a target. Who
 plays which ball is the affair of the plays (plays.py); how the ball flies of ballistics.py; how the drone gets there in time
 of flight.py.
 """
@@ -23,7 +24,7 @@ from rookery.tasks.volleyball.strokes import stroke
 
 
 class Touch(NamedTuple):
-    """What the player knows of ball and racket.
+    """Constants of ball and racket.
 
     Args:
         restitution: of the ball on the racket.
@@ -62,7 +63,7 @@ class Goals(Buffers):
         strike: bool, whether to play the ball.
         home: [N, A, 3] m, where to be otherwise.
         contact, spread: m, height of the ball's centre when it is played, and by how much it may differ, whatever is easier.
-        target: [N, A, 3] m, where the ball shall go.
+        target: [N, A, 3] m, where the ball goes.
         apex: m, height up to which a lob rises.
         flight: s, of a drive; 0 for a lob.
         drift: [N, A, 2] m/s, the drone's horizontal velocity when it plays the ball, about.
@@ -90,7 +91,7 @@ class Goals(Buffers):
 
 
 class Players(Buffers):
-    """All drones of all worlds, played by the script.
+    """The controllers of all drones of all worlds.
 
     Args:
         drones: what is flown; its action kind is rotor_thrust.
@@ -119,7 +120,7 @@ class Players(Buffers):
         super().__init__()
         if drones.level != MOTORS:
             raise RookeryError(
-                f"the scripted player commands rotor_thrust, not {drones.spec.kind}: choose that as action."
+                f"the volleyball controller commands rotor_thrust, not {drones.spec.kind}: choose that as action."
             )
         self.drones = drones
         self.ball = ball
@@ -169,7 +170,7 @@ class Players(Buffers):
         return s.actions(turning, self._upwards(index, place, swing, hold))
 
     def _left(self, coming: Tensor, swing: Tensor, hold: Tensor, time: Tensor, place: Tensor) -> Tensor:
-        """[N, A] s that the flight shall take."""
+        """[N, A] s that the flight takes."""
         t, x = self.timing, self.drones.bodies.state
         way = place - x[..., :3]
         now = x[..., 7:10]

@@ -154,7 +154,7 @@ def first_episodes(task: str, n: int, metric: str, **config: float) -> torch.Ten
     obs, _ = env.reset()
     while open_.any():
         obs, *_, info = env.step(controller(obs))
-        if info:
+        if "episode" in info:
             ids = info["episode"]["ids"]
             values[ids] = torch.where(open_[ids], info["episode"]["metrics"][metric], values[ids])
             open_[ids] = False

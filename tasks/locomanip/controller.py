@@ -32,7 +32,7 @@ sways would shake the robot off its feet, also while it stands: at 0.1 s trunk a
 Pose = tuple[Tensor, Tensor]
 
 
-class Scripted(Buffers):
+class WholeBodyController(Buffers):
     """Targets for all joints of N robots.
 
     The arm's servos are soft: the torque that its weight needs, over the servo's stiffness, is added to the joint angles
@@ -48,8 +48,8 @@ class Scripted(Buffers):
 
     wanted: Tensor
     sag: Tensor
-    off: Tensor
-    turned: Tensor
+    sway: Tensor
+    sway_rotation: Tensor
 
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class Scripted(Buffers):
         worlds = len(robot.pos)
         self.buffer("wanted", worlds, 6)
         self.buffer("sag", worlds, 6)
-        self.buffer("off", worlds, 3)
-        self.buffer("turned", worlds, 3)
+        self.buffer("sway", worlds, 3)
+        self.buffer("sway_rotation", worlds, 3)
         self.wanted.copy_(robot.pos[:, 12:])
         self._arm = robot.arm.spec(visual=False, collide=False).compile()
         self._data = mujoco.MjData(self._arm)
@@ -78,8 +78,8 @@ class Scripted(Buffers):
         """Forget the past where an episode begins, [N] bool."""
         self.wanted[begins] = self.robot.pos[begins, 12:]
         self.sag[begins] = 0.0
-        self.off[begins] = 0.0
-        self.turned[begins] = 0.0
+        self.sway[begins] = 0.0
+        self.sway_rotation[begins] = 0.0
 
     def act(self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """[N, 18] rad.
@@ -93,13 +93,13 @@ class Scripted(Buffers):
         now = self.robot.pos[:, 12:]
         self.sag.add_(SETTLE * (self.wanted - now)).clamp_(-SETTLE_MOST, SETTLE_MOST)
         share = self.dt / SWAY_S
-        self.off += share * (seen[0] - planned[0] - self.off)
-        self.turned += share * (rotation_error(seen[1], planned[1]) - self.turned)
-        quat = multiply(_rotation(self.turned), planned[1])
-        # by then the trunk has moved on as it is told
+        self.sway += share * (seen[0] - planned[0] - self.sway)
+        self.sway_rotation += share * (rotation_error(seen[1], planned[1]) - self.sway_rotation)
+        quat = multiply(_rotation(self.sway_rotation), planned[1])
+        # by then the trunk has moved on with its command
         speed = command * _X + command * _Y
         spin = command * _Z
-        pos = planned[0] + self.off
+        pos = planned[0] + self.sway
         pos = pos - ahead_s * (speed + torch.linalg.cross(spin, pos))
         quat = multiply(_rotation(-ahead_s * spin), quat)
         self.wanted.copy_(follow(self.robot, self.tool, self.wanted, pos, quat, STEPS))

@@ -1,4 +1,4 @@
-"""Starts for practice: rallies that begin in the middle, with the ball on its way from one drone to the other."""
+"""Training starts: rallies that begin in the middle, with the ball on its way from one drone to the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOWN = 0.25  # share of its flight that the ball has behind it, at most
 def begin_in_flight(task: VolleyTask, ids: Tensor, share: float, receivers: tuple[int, ...]) -> None:
     """In a share of the worlds `ids`, replace the serve by a pass of one of two drones to the other, without air.
 
-    A policy that fails at the first touch sees nothing of what comes after it; so it practises both from the beginning.
+    A policy that fails at the first touch sees nothing of what comes after it; so it trains on both from the beginning.
 
     Args:
         share: of the worlds, in [0, 1].
