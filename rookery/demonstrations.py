@@ -48,8 +48,7 @@ def record(
         size: width and height of the videos in pixels, even.
 
     Raises:
-        RookeryError: a name or value that does not exist or fit, a task without such a controller, or a folder that cannot
-            be written.
+        RookeryError: a name or value that does not exist or fit, no such controller, or a folder that cannot be written.
     """
     from rookery.policies.datasets import recorder
     from rookery.policies.datasets.video import Filming
