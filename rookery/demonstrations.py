@@ -40,7 +40,7 @@ def record(
         out: folder of the demonstrations.
         episodes: how many to keep.
         num_envs: worlds at a time.
-        controller: "policy" or "pid", the task's classical controller; by default that one for a task's name.
+        controller: "policy" or "classical", the task's classical controller; by default that one for a task's name.
         config, engine, seed, randomize, fixed: as in `rookery.make`; a file of ranges is not taken, since the recording
             could not be made again without it.
         only_success, progress: as in `rookery.policies.datasets.recorder.record`.
@@ -48,8 +48,7 @@ def record(
         size: width and height of the videos in pixels, even.
 
     Raises:
-        RookeryError: a name or value that does not exist or fit, a task without such a controller, or a folder that cannot
-            be written.
+        RookeryError: a name or value that does not exist or fit, no such controller, or a folder that cannot be written.
     """
     from rookery.policies.datasets import recorder
     from rookery.policies.datasets.video import Filming
@@ -58,7 +57,7 @@ def record(
     if randomize not in ("none", "default"):
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
     if controller is None:
-        controller = "pid" if is_task(str(source)) and not source.exists() else "policy"
+        controller = "classical" if is_task(str(source)) and not source.exists() else "policy"
     physics: dict[str, Any] = {"engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed}
     env, act = open_env(source, num_envs, controller=controller, config=config, **physics)
     filming = None

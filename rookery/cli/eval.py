@@ -33,7 +33,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
   rookery eval policies/zoo/drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
-  rookery eval drone-hover --controller pid
+  rookery eval drone-hover --controller classical
 """
 DEFAULT_WORLDS = {"pybullet": 16}
 """Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""

@@ -56,7 +56,8 @@ Obs = Annotated[
     tyro.conf.arg(metavar="KIND", help="Observation: state, or images of an onboard camera: depth, rgb, segmentation."),
 ]
 Controller = Annotated[
-    str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")
+    str,
+    tyro.conf.arg(metavar="NAME", help="policy, or classical for the task's classical controller (RUN may be a task)."),
 ]
 Json = tyro.conf.FlagCreatePairsOff[
     Annotated[bool, tyro.conf.arg(help="Print one JSON value on standard output, for programs.")]

@@ -29,7 +29,7 @@ EXAMPLES = """
   rookery play runs/drone-hover/latest
   rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
   rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
-  rookery play drone-hover --controller pid --out pid.mp4
+  rookery play drone-hover --controller classical --out classical.mp4
 """
 
 FPS = 30

@@ -107,7 +107,7 @@ def test_process_exit_codes():
         ("train drone-hover --num-envs many", "--num-envs needs a whole number, got 'many'"),
         ("bench env drone-hover --seconds long", "--seconds needs a number, got 'long'"),
         ("train drone-hover --num-envs 1000000000", "num_envs must be at most 1048576, got 1000000000"),
-        ("eval drone-hover --controller pid --num-envs 1000000000", "num_envs must be at most 1048576"),
+        ("eval drone-hover --controller classical --num-envs 1000000000", "num_envs must be at most 1048576"),
         ("train drone-hover --steps -5", "--steps must be above 0"),
         ("train drone-hover --steps 0.5", "--steps needs a whole number such as 5e6, got '0.5'"),
         ("train drone-hover --steps 1e99", "--steps must be above 0 and at most 1e+12, got 1e+99"),
@@ -135,10 +135,10 @@ def test_process_exit_codes():
         ("train --resume nowhere", "there is no folder 'nowhere'"),
         ("eval", "needs RUN"),
         ("eval nowhere", "there is no folder 'nowhere'"),
-        ("eval drone-hover --controller pdi", "did you mean 'pid'?"),
-        ("eval hand-reorient --controller pid", "hand-reorient has no classical controller: give a run"),
+        ("eval drone-hover --controller clasical", "did you mean 'classical'?"),
+        ("eval hand-reorient --controller classical", "hand-reorient has no classical controller: give a run"),
         ("demos record hand-reorient --out demos", "hand-reorient has no classical controller: give a run"),
-        ("eval drone-hover --controller pid --episodes 0", "--episodes must be at least 1"),
+        ("eval drone-hover --controller classical --episodes 0", "--episodes must be at least 1"),
         ("play nowhere", "there is no folder 'nowhere'"),
         ("export", "give a run and --out DIR"),
         ("export nowhere --out bundle", "there is no folder 'nowhere'"),
@@ -278,9 +278,9 @@ def test_eval_json(engine, run_folder, capsys):
 
 
 def test_classical_controller_hovers(capsys):
-    result = answer(capsys, "eval", "drone-hover", "--controller", "pid", "--episodes", 8)
+    result = answer(capsys, "eval", "drone-hover", "--controller", "classical", "--episodes", 8)
     assert result["success_rate"] == 1.0
-    assert result["controller"] == "pid"
+    assert result["controller"] == "classical"
 
 
 def test_export_and_check_json(run_folder, capsys, in_tmp):
