@@ -147,6 +147,46 @@ def test_the_teachers_state_is_saved():
         other.load_state_dict({k: v for k, v in state.items() if k != "point.network.parameters"})
 
 
+def test_a_resume_keeps_the_share_of_the_teacher():
+    def make() -> DAgger:
+        env = ToyEnv(64)
+        config = DAggerConfig(rollout_steps=2, teacher_share=1.0, hidden=(8,))
+        return DAgger(env, config, seed=2, inputs={"teacher": ControllerTeacher(env.controller())})
+
+    dagger = make()
+    obs, _ = dagger.env.reset()
+    for _ in range(2):
+        dagger.observe(obs, actions := dagger.act(obs), dagger.env.step(actions))
+    dagger.update(0.75)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in dagger.state_dict().items()})
+    wanted = dagger.act(obs)["point"]
+    assert torch.equal(other.act(obs)["point"], wanted)
+    share = (wanted == dagger.teacher.act(obs)["point"]).float().mean().item()
+    assert 0.05 < share < 0.5  # a quarter of the worlds
+
+
+def test_the_latest_rollouts_are_kept():
+    env = Drift(4)
+    config = DAggerConfig(rollout_steps=2, keep_rollouts=3, hidden=(8,))
+    dagger = DAgger(env, config, inputs={"teacher": VelocityTeacher(env)})
+    obs, _ = env.reset()
+    rollouts = []
+    for i in range(5):
+        rows = []
+        for _ in range(2):
+            rows.append(obs["point"].clone())
+            actions = dagger.act(obs)
+            result = env.step(actions)
+            dagger.observe(obs, actions, result)
+            obs = result[0]
+        rollouts.append(torch.stack(rows))
+        dagger.update(i / 5)
+    kept = dagger.students["point"].observation
+    for rollout in rollouts[2:]:
+        assert sum(torch.equal(rollout, row) for row in kept) == 1
+
+
 def test_misfits_are_refused():
     env = Drift()
 

@@ -129,3 +129,13 @@ def test_exploration_does_not_change_a_frozen_policy_through_its_normaliser():
     again = PPO(Wider(8), dataclasses.replace(BASE, critic_warmup=100), 5)
     again.load_state_dict(new.state_dict())
     assert torch.equal(again.learners["point"].observations.state_dict()["fixed"], torch.ones(3, dtype=torch.bool))
+
+
+def test_after_the_warmup_the_optimiser_begins_afresh():
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=3))
+    drive = Drive(ppo)
+    drive.iterate(3)
+    adam = ppo.learners["point"].adam
+    assert adam.steps == 3 * BASE.epochs * BASE.minibatches
+    drive.iterate()
+    assert adam.steps == BASE.epochs * BASE.minibatches
