@@ -348,3 +348,30 @@ def test_a_group_named_in_separate_learns_a_policy_for_each_agent():
     ppo = PPO(FakeEnv(8, agents=3), dataclasses.replace(BASE, separate=("point",)))
     assert list(ppo.policies()) == ["point_0", "point_1", "point_2"]
     assert list(PPO(FakeEnv(8, agents=3), BASE).policies()) == ["point"]
+
+
+def test_an_agent_that_drops_out_after_the_last_row_is_not_bootstrapped():
+    env = FakeEnv(4, agents=2, horizon=24, limit=100.0, drop_out=True)
+    ppo = PPO(env, dataclasses.replace(BASE, normalize_values=False, lam=1.0, gamma=1.0, normalize_advantages=False))
+    drive = Drive(ppo)
+    drive.obs, _ = env.reset()
+    drive.collect()  # 12 steps: the second agent takes part in all of them, and then drops out
+    samples = ppo.learners["point"].samples(drive.obs["point"], None, env.active["point"])
+    assert samples.active.all() and not env.active["point"][:, 1].any()
+    rewards = ppo.learners["point"].rollout.reward.sum(0)
+    returns = samples.value_target.view(12, 4, 2)[0]
+    torch.testing.assert_close(returns[:, 1], rewards[:, 1], rtol=1e-4, atol=1e-4)
+    assert (returns[:, 0] - rewards[:, 0]).abs().max() > 1e-3
+
+
+def test_the_normaliser_counts_active_agents_alone():
+    env = FakeEnv(6, agents=2, horizon=12, limit=100.0, drop_out=True)
+    drive = Drive(PPO(env, BASE))
+    drive.obs, _ = env.reset()
+    drive.collect()
+    learner = drive.algorithm.learners["point"]
+    roll = learner.rollout
+    assert roll.active is not None and not roll.active.all()
+    observed = roll.observation[roll.active]  # as given: the normaliser is at its start
+    drive.algorithm.update(0.0)
+    torch.testing.assert_close(learner.observations.mean, observed.mean(0), rtol=1e-4, atol=1e-5)

@@ -265,3 +265,9 @@ def test_the_normaliser_counts_active_agents_alone() -> None:
     assert not active.all()
     observed = learner.replay.observation[:8][active]
     torch.testing.assert_close(learner.norm.mean, observed.mean(0), rtol=1e-5, atol=1e-5)
+
+
+def test_the_target_entropy_is_the_settings_or_minus_the_action_size() -> None:
+    given = SACConfig(rollout_steps=4, buffer_size=200, hidden=(2,), target_entropy=-0.3)
+    assert SAC(ToyEnv(), given).learners["point"].target_entropy == -0.3
+    assert SAC(ToyEnv(), SMALL).learners["point"].target_entropy == -1.0

@@ -8,8 +8,10 @@ from policies_drift import Drift
 from policies_toy import ToyEnv, train
 
 from rookery.policies.imitation.dagger import DAgger, DAggerConfig
-from rookery.policies.imitation.teacher import ControllerTeacher, Teacher
+from rookery.policies.imitation.regression import ActionRegression
+from rookery.policies.imitation.teacher import ControllerTeacher, Teacher, _join
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Term
 
 CONFIG = DAggerConfig(rollout_steps=16, teacher_share=0.1, hidden=(32,), batch=512, epochs=4, learning_rate=3e-3)
 
@@ -202,3 +204,21 @@ def test_misfits_are_refused():
     for name, value in (("keep_rollouts", 0), ("teacher_share", 1.5), ("batch", 0), ("learning_rate", 0.0)):
         with pytest.raises(RookeryError, match=f"{name} is {value}"):
             DAggerConfig(**{name: value})
+
+
+def test_a_teachers_terms_have_its_own_scales_and_limits():
+    """The environment gives 3 m/s at 2 a m/s; the teacher was trained at 0.5 a m/s, within 1."""
+    given = {"v": (torch.tensor([[[6.0, -1.0]]]), 2.0), "x": (torch.tensor([[[4.0]]]), 1.0)}
+    joined = _join(given, (Term("x", 1), Term("v", 2, "m/s", scale=0.5, clip=1.0)))
+    torch.testing.assert_close(joined, torch.tensor([[[4.0, 1.0, -0.25]]]))
+
+
+def test_the_learning_rate_falls_to_a_tenth():
+    group = Drift(4).groups["point"]
+    moves = []
+    for progress in (0.0, 0.5, 1.0):
+        network = ActionRegression(group, CONFIG, torch.Generator().manual_seed(0))
+        before = network.state_dict()["parameters"].clone()
+        network.learn(torch.ones(4, group.observation_size), torch.ones(4, 1), progress)
+        moves.append((network.state_dict()["parameters"] - before).norm().item())
+    assert [move / moves[0] for move in moves] == pytest.approx([1.0, 0.55, 0.1], rel=1e-3)
