@@ -48,7 +48,7 @@ def main() -> None:
     print("| run | success rate | position error, cm | episode length |\n|---|---|---|---|", flush=True)
     pybullet = ("--engine", "pybullet", "--episodes", str(args.pybullet_episodes))
     if args.baseline:
-        print(row("PID cascade, rotor", evaluate(args.task, "--controller", "pid")), flush=True)
+        print(row("PID cascade, rotor", evaluate(args.task, "--controller", "classical")), flush=True)
     for seed in range(args.seeds):
         out = args.out / f"{args.task}-{seed}-{int(time.time())}"
         start = time.perf_counter()

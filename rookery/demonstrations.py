@@ -40,7 +40,7 @@ def record(
         out: folder of the demonstrations.
         episodes: how many to keep.
         num_envs: worlds at a time.
-        controller: "policy" or "pid", the task's classical controller; by default that one for a task's name.
+        controller: "policy" or "classical", the task's classical controller; by default that one for a task's name.
         config, engine, seed, randomize, fixed: as in `rookery.make`; a file of ranges is not taken, since the recording
             could not be made again without it.
         only_success, progress: as in `rookery.policies.datasets.recorder.record`.
@@ -48,28 +48,24 @@ def record(
         size: width and height of the videos in pixels, even.
 
     Raises:
-        RookeryError: a name or value that does not exist or fit, a task without such a controller, or a folder that cannot
-            be written.
+        RookeryError: a name or value that does not exist or fit, no such controller, or a folder that cannot be written.
     """
     from rookery.policies.datasets import recorder
     from rookery.policies.datasets.video import Filming
     from rookery.policies.datasets.writer import Writer
-    from rookery.sim2real.build import build_contract
-    from rookery.sim2real.provenance import gather_provenance
 
     if randomize not in ("none", "default"):
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
     if controller is None:
-        controller = "pid" if is_task(str(source)) and not source.exists() else "policy"
+        controller = "classical" if is_task(str(source)) and not source.exists() else "policy"
     physics: dict[str, Any] = {"engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed}
     env, act = open_env(source, num_envs, controller=controller, config=config, **physics)
     filming = None
     try:
         filming = Filming(env, camera, *size) if camera else None
-        contract = build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize))
         how = physics | {"engine": env.engine, "fixed": fixed or {}, "num_envs": num_envs, "source": str(source)}
         how |= {"controller": controller, "only_success": only_success}
-        with Writer(out, contract.to_json(), how, filming.declaration() if filming else None) as writer:
+        with Writer(out, _contract(env, seed, randomize), how, filming.declaration() if filming else None) as writer:
             return recorder.record(
                 env, act, writer, episodes, seed=seed, only_success=only_success, filming=filming, progress=progress
             )
@@ -77,6 +73,14 @@ def record(
         if filming is not None:
             filming.close()
         env.close()
+
+
+def _contract(env: Env, seed: int, randomize: str) -> dict[str, Any]:
+    """The JSON form of the contract that a recording keeps."""
+    from rookery.sim2real.build import build_contract
+    from rookery.sim2real.provenance import gather_provenance
+
+    return build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize)).to_json()
 
 
 def recorded_env(data: Dataset, engine: str | None = None) -> Env:

@@ -101,14 +101,18 @@ def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any]
             f"{len(members)}, or fewer tasks with the config value {TASKS_OF_SET}, such as {TASKS_OF_SET}={members[0]}."
         )
     values = by_member(entry, config)
-    parts = []
+    parts: list[tuple[str, VecEnv]] = []
     for i, name in enumerate(members):
         share = num_envs // len(members) + (i < num_envs % len(members)) if isinstance(num_envs, int) else num_envs
         try:
-            parts.append((name, make(name, share, seed=part_seed(seed, name), config=values[name], **options)))
-        except RookeryError as e:
-            for _, env in parts:
+            env = make(name, share, seed=part_seed(seed, name), config=values[name], **options)
+            if not isinstance(env, VecEnv):
                 env.close()
+                raise RookeryError("it changes another task, and a set takes only tasks as they are.")
+            parts.append((name, env))
+        except RookeryError as e:
+            for _, made in parts:
+                made.close()
             raise RookeryError(f"{name} of {entry.id}: {e}") from e
     return ConcatEnv(parts, entry.one_hot, names=entry.members, task_id=entry.id)
 

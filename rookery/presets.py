@@ -1,7 +1,7 @@
 """Training presets: the settings with which each task is trained unless the caller changes them, found by trial on two cores.
 
-The families at the top are RunSettings without a task; PRESETS says which task takes which. A task without a line here, such as
-one of the user's own, is trained with the defaults.
+The families at the top are RunSettings without a task; PRESETS says which task takes which. A task of the user's own
+has its preset in `Task.preset`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def preset(task: str, algorithm: str | None = None) -> RunSettings:
         RookeryError: an unknown task or algorithm.
     """
     entry = find(task)
-    settings = replace(PRESETS.get(task, RunSettings()), task=task, engine=entry.engines[0])
+    own = None if entry.members or task in PRESETS else entry.load().preset
+    settings = replace(PRESETS.get(task, own or RunSettings()), task=task, engine=entry.engines[0])
     if algorithm is None or algorithm == settings.algorithm:
         return settings
     config = find_algorithm(algorithm).load_config()()

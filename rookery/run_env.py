@@ -79,7 +79,7 @@ def open_env(
     Args:
         run: run or zoo folder; also a task's name where its classical controller acts.
         num_envs: worlds.
-        controller: "policy" or "pid", the task's classical controller.
+        controller: "policy" or "classical", the task's classical controller.
         task: another one for the policy to act in, see `make_env`; None for the one that it was trained for.
         config: changes to the task config.
         options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
@@ -89,11 +89,11 @@ def open_env(
     """
     from rookery.policies.training.evaluate import act_with
 
-    if controller not in ("policy", "pid"):
-        raise unknown("controller", controller, ["policy", "pid"])
-    if controller == "pid" and task is not None:
-        raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller pid.")
-    if controller == "pid" and is_task(str(run)) and not run.exists():
+    if controller not in ("policy", "classical"):
+        raise unknown("controller", controller, ["policy", "classical"])
+    if controller == "classical" and task is not None:
+        raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller classical.")
+    if controller == "classical" and is_task(str(run)) and not run.exists():
         env = make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
@@ -104,6 +104,6 @@ def open_env(
     if pilot is None:
         env.close()
         raise RookeryError(
-            f"{env.task_id} has no classical controller: give a run, or a policy of the zoo, without --controller pid."
+            f"{env.task_id} has no classical controller: give a run, or a policy of the zoo, without --controller classical."
         )
     return env, pilot

@@ -59,6 +59,7 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
         "pyproject.toml": _read("pyproject.toml.in"),
         "README.md": _read(f"{kind}/README.md.in"),
         f"{module}/__init__.py": '"""$title."""\n',
+        **({f"{module}/robot.py": _read("robot/robot.py.in")} if kind == "robot" else {}),
         f"{module}/task.py": _read(f"{kind}/{chosen}.py.in"),
         f"tests/test_{module}.py": _read(f"{kind}/test.py.in") + _read(f"{kind}/test_{chosen}.py.in"),
     }

@@ -118,7 +118,7 @@ class RunSettings:
                 raise RookeryError(f"{table} needs values by name, got {given!r}.")
             merged[table] = known.get(table, {}) | given
         kind = find_algorithm(own).load_config()
-        config = from_values(kind, merged.pop(own), f"setting of {own}")
+        config: Any = from_values(kind, merged.pop(own), f"setting of {own}")
         return from_values(cls, merged | {"algorithm_config": config})
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rookery.making import full_config, make
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner
@@ -91,6 +92,8 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     try:
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
+            if not isinstance(algorithm, PPO):
+                raise RookeryError(f"--init RUN is for --algorithm ppo, not {settings.algorithm}: leave it out.")
             policies, learned = open_run(Path(settings.init))
             warm_start(algorithm, policies, {name: group.spec for name, group in learned.groups.items()})
         folder = new_run(settings.task, out)

@@ -52,6 +52,8 @@ class Task(Buffers, abc.ABC):
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
+    preset: ClassVar[Any] = None
+    """Training preset of a task of the user's own, a rookery.settings.RunSettings; None for the defaults."""
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"

@@ -71,7 +71,8 @@ class NetworkSpec:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:
         """From what `Policy.network()` gives."""
-        return cls(**{k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
+        return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in contract.json; parts that are not there are left out."""
@@ -326,7 +327,7 @@ def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
 
 def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     """A group from valid JSON values."""
-    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
     spec = Group(
         count=values["count"],
         observation=tuple(_parse_term(t) for t in values["observation"]),

@@ -20,13 +20,16 @@ from rookery.cli.options import parse
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rookery.settings import RunSettings
-
 EXAMPLES = """
   make demo
   .venv/bin/python -m rookery.cli.demo --train-s 30
 """
 TASK = "drone-hover"
+EXPLORING_SUCCESS = 0.5
+"""Success with exploration, from wild starts, at which the policy is evaluated for the first time: without exploration such a
+policy succeeds in nearly all episodes (0.29 with exploration was 1.00 without, seed 0)."""
+ROUND_S = 20.0
+"""s of training between further evaluations."""
 WINDOW = 1024
 """Latest training episodes that success is averaged over."""
 VIDEO_SIZE = (320, 240)
@@ -39,13 +42,13 @@ class Args:
     """Train drone-hover, evaluate it on three engines, record a video, export it and check the export."""
 
     target_success: Annotated[
-        float, tyro.conf.arg(metavar="P", help="Training stops at this success, with exploration.")
+        float, tyro.conf.arg(metavar="P", help="Training stops when an evaluation reaches this success.")
     ] = 0.95
     train_s: Annotated[
         float, tyro.conf.arg(metavar="S", help="Longest training, where the success target is not reached.")
-    ] = 150.0
+    ] = 120.0
     episodes: Annotated[
-        int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; a quarter on PyBullet.")
+        int, tyro.conf.arg(metavar="N", help="Evaluation episodes on MuJoCo; an eighth on PyBullet.")
     ] = 256
     video_s: Annotated[float, tyro.conf.arg(metavar="S", help="Length of the video.")] = 6.0
     seed: Annotated[int, tyro.conf.arg(metavar="N", help="Seed of everything random.")] = 0
@@ -80,13 +83,10 @@ def run(args: Args) -> int:
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     steps = Steps(console)
     steps.begin_step(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
-    from rookery.training import start
-
-    training = start(_settings(args), args.out)
-    trained = training.run()
+    trained = _train(args)
     if trained["interrupted"]:
         return 130
-    folder = training.folder
+    folder = Path(trained["run"])
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     steps.begin_step("recording a video")
@@ -127,22 +127,33 @@ def run(args: Args) -> int:
     return 0
 
 
-def _settings(args: Args) -> RunSettings:
-    """The task's preset, until the success target or the time limit."""
+def _train(args: Args) -> dict[str, Any]:
+    """Train until an evaluation reaches the success target, or the time is over; the result of `Training.run`."""
     from rookery.presets import preset
+    from rookery.training import resume, start
 
     settings = preset(TASK)
     runner = replace(
-        settings.runner, target_success=args.target_success, success_window=WINDOW, time_limit_s=args.train_s
+        settings.runner, target_success=EXPLORING_SUCCESS, success_window=WINDOW, time_limit_s=args.train_s
     )
-    return replace(settings, seed=args.seed, runner=runner)
+    training = start(replace(settings, seed=args.seed, runner=runner), args.out)
+    while True:
+        trained = training.run()
+        if trained["interrupted"]:
+            return trained
+        if _evaluate(training.folder, "rotor", args)["success_rate"] >= args.target_success:
+            return trained | {"stopped": "success"}
+        if trained["stopped"] == "steps" or trained["seconds"] >= args.train_s:
+            return trained
+        limit = min(args.train_s, trained["seconds"] + ROUND_S)
+        training = resume(training.folder, {"time_limit_s": limit, "target_success": None})
 
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
     from rookery.run_env import open_env
 
-    episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 4)
+    episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 8)
     env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)
     result = measure(env, act, episodes, args.seed)
     env.close()

@@ -66,7 +66,7 @@ class Args:
     controller: Annotated[
         str | None,
         tyro.conf.arg(
-            metavar="NAME", help="policy, or pid for the task's classical controller, which a task's name means."
+            metavar="NAME", help="policy, or classical for the task's classical controller, which a task's name means."
         ),
     ] = None
     camera: Annotated[

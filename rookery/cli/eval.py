@@ -33,7 +33,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
   rookery eval policies/zoo/drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
-  rookery eval drone-hover --controller pid
+  rookery eval drone-hover --controller classical
 """
 DEFAULT_WORLDS = {"pybullet": 16}
 """Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
@@ -66,7 +66,6 @@ def run(args: Args) -> int:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
     from rookery.run_env import open_env
 
-    announce(args.run, args.controller)
     worlds = args.num_envs
     if worlds is None:
         worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
@@ -82,6 +81,7 @@ def run(args: Args) -> int:
         randomize=args.randomize,
         fixed=fixed,
     )
+    announce(args.run, args.controller)
     try:
         result = measure(env, act, args.episodes, args.seed)
     finally:

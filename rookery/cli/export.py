@@ -54,8 +54,8 @@ def run(args: Args) -> int:
     from rookery.runs import open_run
     from rookery.sim2real.export.bundle import export_bundle
 
-    announce(args.run)
     policies, contract = open_run(args.run)
+    announce(args.run)
     export_bundle(policies, contract, args.out)
     files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}
     if args.json:

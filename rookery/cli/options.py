@@ -56,7 +56,8 @@ Obs = Annotated[
     tyro.conf.arg(metavar="KIND", help="Observation: state, or images of an onboard camera: depth, rgb, segmentation."),
 ]
 Controller = Annotated[
-    str, tyro.conf.arg(metavar="NAME", help="policy, or pid for the task's classical controller (RUN may be a task).")
+    str,
+    tyro.conf.arg(metavar="NAME", help="policy, or classical for the task's classical controller (RUN may be a task)."),
 ]
 Json = tyro.conf.FlagCreatePairsOff[
     Annotated[bool, tyro.conf.arg(help="Print one JSON value on standard output, for programs.")]
@@ -109,6 +110,7 @@ def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
     """The options of an Args class, and of dataclasses inside it, as they are typed."""
     names = []
     positional = typing.get_args(tyro.conf.Positional[int])[1]
+    kind: Any = type(tyro.conf.arg())
     hints = typing.get_type_hints(cls, include_extras=True)
     for f in dataclasses.fields(cls):
         hint = hints[f.name]
@@ -116,7 +118,7 @@ def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
         if dataclasses.is_dataclass(hint):
             names += option_names(typing.cast(type, hint), flag_pairs)
         elif positional not in annotations:
-            given = [a.name for a in annotations if isinstance(a, type(tyro.conf.arg())) and a.name]
+            given = [a.name for a in annotations if isinstance(a, kind) and a.name]
             name = (given or [f.name])[0].replace("_", "-")
             single = tyro.conf.FlagCreatePairsOff in annotations
             pair = flag_pairs and not single and (typing.get_args(hint) or (hint,))[0] is bool

@@ -29,7 +29,7 @@ EXAMPLES = """
   rookery play runs/drone-hover/latest
   rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
   rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
-  rookery play drone-hover --controller pid --out pid.mp4
+  rookery play drone-hover --controller classical --out classical.mp4
 """
 
 FPS = 30
@@ -76,7 +76,6 @@ def run(args: Args) -> int:
     from rookery.run_env import open_env
     from rookery.sim.rendering.video import contact_sheet, record_video
 
-    announce(args.run, args.controller)
     env, act = open_env(
         args.run,
         1,
@@ -88,6 +87,7 @@ def run(args: Args) -> int:
         randomize=args.randomize,
         fixed=numbers(args.set, "--set"),
     )
+    announce(args.run, args.controller)
     out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "video.mp4")
     seconds = args.seconds or env.max_episode_steps * env.control_dt
     width, height = args.size

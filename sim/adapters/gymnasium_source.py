@@ -36,8 +36,8 @@ class GymnasiumSource(Env):
         self._env = env
         obs = env.single_observation_space
         act = env.single_action_space
-        boxes = isinstance(obs, gymnasium.spaces.Box) and isinstance(act, gymnasium.spaces.Box)
-        if not boxes or len(obs.shape) != 1 or len(act.shape) != 1:
+        box = gymnasium.spaces.Box
+        if not (isinstance(obs, box) and isinstance(act, box) and len(obs.shape) == len(act.shape) == 1):
             raise RookeryError(
                 f"{task_id} has {obs} and {act}: choose an environment with vectors of numbers for both."
             )

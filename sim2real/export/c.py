@@ -166,7 +166,7 @@ def _observation_table(terms: Sequence[Term]) -> str:
 
 
 def _action_table(action: ActionSpec) -> str:
-    rows = [("index", "name", "unit", "low", "high", "neutral")]
+    rows: list[tuple[str, ...]] = [("index", "name", "unit", "low", "high", "neutral")]
     columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
     for i, (name, unit, *numbers) in enumerate(columns):
         rows.append((str(i), name, unit, *(f"{x:.9g}" for x in numbers)))

@@ -61,6 +61,10 @@ class Cabinet(ArmTask):
         self.buffer("out", n)
         self.buffer("speed", n)
 
+    handle: Tensor
+    out: Tensor
+    speed: Tensor
+
     def parameters(self) -> dict[str, Parameter]:
         own = joint_damping(self.world.params, self.slide.names, "resistance of the drawer to motion", 0.1, 10.0)
         return super().parameters() | {"drawer_damping": own}

@@ -58,6 +58,8 @@ class PegInsertSide(MetaWorldTask):
         self.buffer("head", self.world.num_envs, 3)
         self._points = torch.tensor([GRASP, HEAD])
 
+    head: Tensor
+
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.peg.parameters()
 

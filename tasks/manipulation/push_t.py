@@ -74,6 +74,9 @@ class PushT(ArmTask):
         self.buffer("pose", n, 3)
         self.buffer("coverage", n)
 
+    pose: Tensor
+    coverage: Tensor
+
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | self.tee.parameters()
 

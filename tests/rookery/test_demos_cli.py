@@ -36,7 +36,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 def test_info(demos, capsys):
     found = answer(capsys, "demos", "info", demos)
     assert (found["task"], found["episodes"], found["frames"]) == ("drone-hover", 3, 60)
-    assert found["recording"]["controller"] == "pid"
+    assert found["recording"]["controller"] == "classical"
     assert main(["demos", "info", str(demos)]) == 0
     assert "term.drone.position_error" in capsys.readouterr().out
 

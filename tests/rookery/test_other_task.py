@@ -81,7 +81,7 @@ def test_tasks_that_do_not_fit_are_refused(ml10: Path, tmp_path: Path, capsys: p
     )
     assert "did you mean 'ML10-test'?" in refused(str(ml10), "--task", "ML10-tset")
     assert "write table-push in place of the run" in refused(
-        "table-reach", "--task", "table-push", "--controller", "pid"
+        "table-reach", "--task", "table-push", "--controller", "classical"
     )
     full = stored(tmp_path / "full", "table-reach", {"observation": "full"})
     assert "joint_position" in refused(str(full), "--task", "table-push")

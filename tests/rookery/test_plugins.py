@@ -103,9 +103,9 @@ def test_a_task_in_a_file_trains_evaluates_plays_and_exports(project, in_tmp):
     assert main(["eval", project, "--controller", "classical", "--episodes", "8"]) == 0
 
 
-@pytest.mark.parametrize("template", TEMPLATES["task"])
-def test_a_new_task_passes_its_own_tests(template, in_tmp):
-    project = write_project("task", "my-task", template)
+@pytest.mark.parametrize(("kind", "template"), [(k, t) for k, each in TEMPLATES.items() for t in each])
+def test_a_new_project_passes_its_own_tests(kind, template, in_tmp):
+    project = write_project(kind, "my-task", template)
     assert {f.name for f in project.files} >= {"pyproject.toml", "README.md", "task.py", "test_my_task.py"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],

@@ -87,6 +87,7 @@ def other(value):
         "mse": "huber",
         "adaptive": "fixed",
         "linear": "fixed",
+        "": "package.module:function",
     }[value]
 
 
