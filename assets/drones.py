@@ -58,13 +58,28 @@ def quadrotor_spec(
     """
     if look not in LOOKS:
         raise ValueError(f"unknown look {look!r} of a quadrotor: known are {', '.join(LOOKS)}")
+    spec = mujoco.MjSpec()
+    spec.modelname = look
+    base = _add_base(spec, mass, inertia, body_radius, body_height)
+    if racket_radius != 0.0:
+        _add_racket(base, racket_radius, racket_height, 0.5 * body_height)
+    _add_actuation(spec, base, rotor_positions, propeller_radius)
+    _add_sensors(spec)
+    _add_cameras(base, body_radius)
+    if visual:
+        _add_looks(spec, base, look, rotor_positions, rotor_directions, propeller_radius, body_height)
+    return spec
+
+
+def _add_base(
+    spec: mujoco.MjSpec, mass: float, inertia: Sequence[float], radius: float, height: float
+) -> mujoco.MjsBody:
+    """The free body `base`, its centre of mass and principal axes those of its frame, with its collision cylinder."""
     if 2 * max(inertia) > sum(inertia):
         raise ValueError(
             f"no rigid body has the principal moments {tuple(inertia)} kg m^2: the largest must not exceed the sum of "
             f"the other two, {sum(inertia) - max(inertia):.7g}."
         )
-    spec = mujoco.MjSpec()
-    spec.modelname = look
     base = spec.worldbody.add_body(name="base")
     base.add_freejoint(name="root")
     base.explicitinertial = True
@@ -75,20 +90,13 @@ def quadrotor_spec(
     base.add_geom(
         name="collision",
         type=mujoco.mjtGeom.mjGEOM_CYLINDER,
-        size=[body_radius, 0.5 * body_height, 0],
+        size=[radius, 0.5 * height, 0],
         group=COLLISION_GROUP,
         contype=1,
         conaffinity=1,
         rgba=[0.5, 0.5, 0.5, 0.3],
     )
-    if racket_radius != 0.0:
-        _add_racket(base, racket_radius, racket_height, 0.5 * body_height)
-    _add_actuation(spec, base, rotor_positions, propeller_radius)
-    _add_sensors(spec)
-    _add_cameras(base, body_radius)
-    if visual:
-        _add_looks(spec, base, look, rotor_positions, rotor_directions, propeller_radius, body_height)
-    return spec
+    return base
 
 
 def _add_racket(base: mujoco.MjsBody, radius: float, height: float | None, body_top: float) -> None:

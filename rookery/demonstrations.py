@@ -53,8 +53,6 @@ def record(
     from rookery.policies.datasets import recorder
     from rookery.policies.datasets.video import Filming
     from rookery.policies.datasets.writer import Writer
-    from rookery.sim2real.build import build_contract
-    from rookery.sim2real.provenance import gather_provenance
 
     if randomize not in ("none", "default"):
         raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
@@ -65,10 +63,9 @@ def record(
     filming = None
     try:
         filming = Filming(env, camera, *size) if camera else None
-        contract = build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize))
         how = physics | {"engine": env.engine, "fixed": fixed or {}, "num_envs": num_envs, "source": str(source)}
         how |= {"controller": controller, "only_success": only_success}
-        with Writer(out, contract.to_json(), how, filming.declaration() if filming else None) as writer:
+        with Writer(out, _contract(env, seed, randomize), how, filming.declaration() if filming else None) as writer:
             return recorder.record(
                 env, act, writer, episodes, seed=seed, only_success=only_success, filming=filming, progress=progress
             )
@@ -76,6 +73,14 @@ def record(
         if filming is not None:
             filming.close()
         env.close()
+
+
+def _contract(env: Env, seed: int, randomize: str) -> dict[str, Any]:
+    """The JSON form of the contract that a recording keeps."""
+    from rookery.sim2real.build import build_contract
+    from rookery.sim2real.provenance import gather_provenance
+
+    return build_contract(env, provenance=gather_provenance(0, seed, env.engine, randomize)).to_json()
 
 
 def recorded_env(data: Dataset, engine: str | None = None) -> Env:

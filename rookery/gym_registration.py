@@ -42,7 +42,7 @@ def register_name(task: str) -> None:
 
 def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> SingleEnv:
     """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`."""
-    from rookery import make
+    from rookery.making import make
     from rookery.sim.adapters.gymnasium_env import SingleEnv
 
     return SingleEnv(make(task, 1, **kwargs), render_mode=render_mode)
@@ -50,7 +50,7 @@ def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> Sin
 
 def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **kwargs: Any) -> VectorEnv:
     """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`."""
-    from rookery import make
+    from rookery.making import make
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
     return VectorEnv(make(task, num_envs, **kwargs), render_mode=render_mode)

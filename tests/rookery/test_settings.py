@@ -192,6 +192,9 @@ def test_a_randomization_file_beside_the_settings_is_found(tmp_path):
         ('task = "drone-hover"\n[runner]\nkeep = 0', "keep must be at least 1"),
         ('task = "drone-hoover"', "did you mean 'drone-hover'"),
         ('algorithm = "poo"', "did you mean 'ppo'"),
+        ('task = "drone-hover"\nalgorithm = 3', "unknown algorithm '3'"),
+        ('task = "drone-hover"\nalgorithm = ["ppo"]', "unknown algorithm"),
+        ('task = "drone-hover"\nseed = 99999999999999999999', "seed must be from"),
         ("num_envs = 3", "needs TASK"),
     ],
 )

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import trimesh
+from numpy.typing import NDArray
 
-from rookery.robots.manipulators.grasps.clearing import CLEARANCE, GRIP, clear
+from rookery.robots.manipulators.grasps.clearing import CLEARANCE, GRIP_DEPTH, clear
 from rookery.robots.manipulators.grasps.pose import PARALLEL, Floats, GraspPose, HandShape, quaternions
 from rookery.robots.manipulators.grasps.surface import sample_surface, through
 from rookery.sim.errors import RookeryError
@@ -44,6 +45,12 @@ class Pairs:
         """[N] rad, between the line and the normals; the larger of both contacts' angles."""
         cosine = np.minimum(-(self.first_normal * self.line).sum(1), (self.second_normal * self.line).sum(1))
         return np.arccos(cosine.clip(-1.0, 1.0))
+
+    def subset(self, rows: NDArray[np.bool_]) -> Pairs:
+        """Those of them where `rows` [N] is true."""
+        return Pairs(
+            self.first[rows], self.second[rows], self.first_normal[rows], self.second_normal[rows], self.line[rows]
+        )
 
 
 def pairs(
@@ -104,35 +111,43 @@ def sample(
         raise RookeryError(f"count, width and friction must be positive, got {count}, {width:g} m and {friction:g}.")
     table = float(mesh.bounds[0, 2]) if table is None else table
     probes, _ = sample_surface(mesh, _PROBES, rng)
-    centre = probes.mean(0)
     found: list[GraspPose] = []
     narrow = 0
     for _ in range(_ROUNDS):
         some = pairs(mesh, _BATCH, rng, friction=friction, finger=max(hand.thickness) + CLEARANCE)
         fits = some.width <= width
         narrow += int(fits.sum())
-        if not fits.any():
-            continue
-        width_of = some.width[fits]
-        angle = some.angle[fits]
-        line = some.line[fits]
-        middle = np.repeat(0.5 * (some.first + some.second)[fits], _TURNS, axis=0)
-        around = rng.uniform(0.0, 2.0 * np.pi, (len(line), 1)) + np.arange(_TURNS) * 2.0 * np.pi / _TURNS
-        axes = _frames(np.repeat(line, _TURNS, axis=0), around.ravel())
-        opening = np.repeat(hand.opening(width_of, CLEARANCE), _TURNS)
-        place, free = clear(hand, middle, axes, opening, probes, table, max(0.0, hand.reach - GRIP))
-        lever = np.linalg.norm(np.cross(centre - middle[::_TURNS], line), axis=1)
-        quality = (1.0 - angle / np.arctan(friction)).clip(0.0, 1.0) * np.exp(-lever / LEVER)
-        free = free.reshape(-1, _TURNS)
-        for i in np.flatnonzero(free.any(1)):
-            k = i * _TURNS + int(free[i].argmax())
-            quat = quaternions(axes[k : k + 1])[0]
-            found.append(GraspPose(place[k], quat, float(width_of[i]), float(quality[i]), "antipodal"))
+        if fits.any():
+            found += _clear_poses(some.subset(fits), rng, friction, hand, table, probes)
         if len(found) >= count:
             break
     if not found:
         raise RookeryError(_why(mesh, hand, width, narrow))
     return sorted(found[:count], key=lambda pose: -pose.quality)
+
+
+def _clear_poses(
+    some: Pairs, rng: np.random.Generator, friction: float, hand: HandShape, table: float, probes: Floats
+) -> list[GraspPose]:
+    """Of each pair the first of the approaches about its line in which the hand is clear, if there is one; see `sample`.
+
+    Args:
+        probes: [P, 3] m, on the object's surface.
+    """
+    middle = np.repeat(0.5 * (some.first + some.second), _TURNS, axis=0)
+    around = rng.uniform(0.0, 2.0 * np.pi, (len(some.line), 1)) + np.arange(_TURNS) * 2.0 * np.pi / _TURNS
+    axes = _frames(np.repeat(some.line, _TURNS, axis=0), around.ravel())
+    opening = np.repeat(hand.opening(some.width, CLEARANCE), _TURNS)
+    place, free = clear(hand, middle, axes, opening, probes, table, max(0.0, hand.reach - GRIP_DEPTH))
+    lever = np.linalg.norm(np.cross(probes.mean(0) - middle[::_TURNS], some.line), axis=1)
+    quality = (1.0 - some.angle / np.arctan(friction)).clip(0.0, 1.0) * np.exp(-lever / LEVER)
+    free = free.reshape(-1, _TURNS)
+    poses = []
+    for i in np.flatnonzero(free.any(1)):
+        k = i * _TURNS + int(free[i].argmax())
+        quat = quaternions(axes[k : k + 1])[0]
+        poses.append(GraspPose(place[k], quat, float(some.width[i]), float(quality[i]), "antipodal"))
+    return poses
 
 
 def _why(mesh: trimesh.Trimesh, hand: HandShape, width: float, narrow: int) -> str:

@@ -11,7 +11,7 @@ CLEARANCE = 0.003
 """m, between each finger and the object before the hand closes, and between the hand and the table."""
 SLACK = 0.001
 """m, how deep a point of the object may lie in the open hand: meshes are coarse."""
-GRIP = 0.012
+GRIP_DEPTH = 0.012
 """m, how far before their ends the fingers are to touch."""
 
 

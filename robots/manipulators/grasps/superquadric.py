@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.robots.manipulators.grasps.clearing import CLEARANCE, GRIP, clear
+from rookery.robots.manipulators.grasps.clearing import CLEARANCE, GRIP_DEPTH, clear
 from rookery.robots.manipulators.grasps.pose import ALLEGRO, Floats, GraspPose, HandShape, quaternions
 from rookery.sim.errors import RookeryError
 
@@ -139,8 +139,34 @@ def sample(
         raise RookeryError(f"count must be positive, got {count}.")
     probes, _ = superquadric.surface(rng.normal(size=(800, 3)))
     table = float(probes[:, 2].min()) if table is None else table
-    n = _DRAWS * count
-    points, normals = superquadric.surface(rng.normal(size=(n, 3)))
+    place, axes, width = _fitting(superquadric, _DRAWS * count, rng, hand, upwards, probes)
+    opening = hand.opening(width, CLEARANCE)
+    aside = axes[:, 2, 2] > -0.5
+    below = table + CLEARANCE - (place[:, 2] - hand.lowest(axes, opening))
+    place[:, 2] += np.where(aside, below.clip(min=0.0), 0.0)
+    fingers = hand.reach - hand.behind[1]
+    place, free = clear(hand, place, axes, opening, probes, table, max(0.0, fingers - GRIP_DEPTH))
+    free &= _held(np.einsum("npj,njk->npk", probes[None] - place[:, None], axes), hand, opening)
+    if not free.any():
+        raise RookeryError(f"the {hand.name} would hit the table wherever it could hold the object: raise the object.")
+    lever = np.linalg.norm(np.cross(superquadric.position - place, axes[:, :, 2]), axis=1)
+    quality = np.exp(-lever / LEVER) * (1.0 - width / hand.width)
+    quats = quaternions(axes)
+    chosen = np.flatnonzero(free)[:count]
+    poses = [GraspPose(place[i], quats[i], float(width[i]), float(quality[i]), "superquadric") for i in chosen]
+    return sorted(poses, key=lambda pose: -pose.quality)
+
+
+def _fitting(
+    superquadric: Superquadric, draws: int, rng: np.random.Generator, hand: HandShape, upwards: float, probes: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Grasp frames' positions [N, 3] m and axes [N, 3, 3], and the object's width [N] m there, where the hand opens that far.
+
+    Args:
+        draws: how many points of the surface are tried.
+        probes: [P, 3] m, on the object's surface.
+    """
+    points, normals = superquadric.surface(rng.normal(size=(draws, 3)))
     keep = normals[:, 2] >= -upwards
     points = points[keep]
     approach = -normals[keep]
@@ -154,24 +180,7 @@ def sample(
             f"the object measures about {x:.0f} x {y:.0f} x {z:.0f} mm, and the {hand.name} opens {1000 * hand.width:.0f} mm: "
             "take a hand that opens wider."
         )
-    place = place[fits]
-    axes = axes[fits]
-    width = width[fits]
-    opening = hand.opening(width, CLEARANCE)
-    aside = axes[:, 2, 2] > -0.5
-    below = table + CLEARANCE - (place[:, 2] - hand.lowest(axes, opening))
-    place[:, 2] += np.where(aside, below.clip(min=0.0), 0.0)
-    fingers = hand.reach - hand.behind[1]
-    place, free = clear(hand, place, axes, opening, probes, table, max(0.0, fingers - GRIP))
-    free &= _held(np.einsum("npj,njk->npk", probes[None] - place[:, None], axes), hand, opening)
-    if not free.any():
-        raise RookeryError(f"the {hand.name} would hit the table wherever it could hold the object: raise the object.")
-    lever = np.linalg.norm(np.cross(superquadric.position - place, axes[:, :, 2]), axis=1)
-    quality = np.exp(-lever / LEVER) * (1.0 - width / hand.width)
-    quats = quaternions(axes)
-    chosen = np.flatnonzero(free)[:count]
-    poses = [GraspPose(place[i], quats[i], float(width[i]), float(quality[i]), "superquadric") for i in chosen]
-    return sorted(poses, key=lambda pose: -pose.quality)
+    return place[fits], axes[fits], width[fits]
 
 
 def _frames(approach: Floats, rotation: Floats, rng: np.random.Generator) -> Floats:
@@ -188,7 +197,7 @@ def _frames(approach: Floats, rotation: Floats, rng: np.random.Generator) -> Flo
 def _held(local: Floats, hand: HandShape, opening: Floats) -> NDArray[np.bool_]:
     """[N]: whether some points [N, P, 3] m in the grasp frames are between the fingers, in the middle of these."""
     x, y, z = np.moveaxis(local, -1, 0)
-    ahead = (np.abs(x) < hand.breadth) & (z < hand.reach - min(GRIP, 0.5 * (hand.reach - hand.behind[1])))
+    ahead = (np.abs(x) < hand.breadth) & (z < hand.reach - min(GRIP_DEPTH, 0.5 * (hand.reach - hand.behind[1])))
     low, high = np.where(ahead, x, 1.0).min(1), np.where(ahead, x, -1.0).max(1)  # m
     wide = np.where(ahead, np.abs(y), 0.0).max(1)
     return (ahead.sum(1) >= 8) & (np.abs(low + high) < hand.breadth) & (wide < 0.5 * opening)

@@ -81,9 +81,9 @@ class PyBulletSensor(Sensor):
     def data(self) -> Tensor:
         world = self._world
         if self._kind in _FROM_STATE:
-            values = world.derived().bind("sensordata")[:, self._columns]
+            values = world.kinematics.derived().bind("sensordata")[:, self._columns]
         elif self._kind == _SENS.mjSENS_ACCELEROMETER:
-            values = world.acceleration(int(world.model.sensor_objid[self._id]))
+            values = world.kinematics.acceleration(int(world.model.sensor_objid[self._id]))
         elif self._kind == _SENS.mjSENS_CONTACT:
             values = np.array([self._contact(world.contacts(i)) for i in range(world.num_envs)])
         else:
@@ -150,7 +150,7 @@ class PyBulletSensor(Sensor):
         """Sum of the normal forces on the body whose line from the contact meets the site's volume."""
         model = self._world.model
         site = int(self._world.model.sensor_objid[self._id])
-        batch = self._world.derived()
+        batch = self._world.kinematics.derived()
         pos = batch.bind("site_xpos")[i, site]
         turn = batch.bind("site_xmat")[i, site].ravel()
         total = 0.0

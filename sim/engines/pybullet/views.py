@@ -60,7 +60,7 @@ class PyBulletBodies(Bodies):
         return self._state
 
     def _derived(self) -> np.ndarray:
-        pos, quat, velocity = self._world.frames(self.ids)
+        pos, quat, velocity = self._world.kinematics.frames(self.ids)
         angular = rotate(conjugate(quat), velocity[..., 0:3])
         return np.concatenate((pos, quat, velocity[..., 3:6], angular), axis=-1)
 

@@ -20,7 +20,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import torch
-from mujoco.batch import Batch
 from torch import Tensor
 
 from rookery.sim.engines.aerodynamics import external_aerodynamics
@@ -30,6 +29,8 @@ from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet.actuation import Actuation, substeps
 from rookery.sim.engines.pybullet.contact_sensors import ContactReader
+from rookery.sim.engines.pybullet.forces import apply_local, apply_world, external_wrenches
+from rookery.sim.engines.pybullet.kinematics import Kinematics
 from rookery.sim.engines.pybullet.model import conjugate, multiply, rotate
 from rookery.sim.engines.pybullet.params import PyBulletParams
 from rookery.sim.engines.pybullet.sensors import PyBulletSensor
@@ -40,7 +41,6 @@ from rookery.sim.world import Ids, World
 
 _MAX_WORLDS = 256
 _LIMIT = 1e6  # m, m/s, rad/s: positions and velocities beyond it have diverged
-_DERIVED = ("sensordata", "xpos", "xquat", "cvel", "subtree_com", "site_xpos", "site_xmat")
 _STATE_PARTS = ("time", "qpos", "qvel", "mocap", "control", "wrench")
 
 
@@ -69,7 +69,7 @@ class PyBulletWorld(World):
         self.device = torch.device("cpu")
         self.plan = pybullet_model.read(model)
         self.actuation = Actuation(self.plan, num_envs)
-        self._substeps = substeps(model)
+        self.substeps = substeps(model)
         self._params = PyBulletParams(self)
         self.qpos = np.repeat(model.qpos0[None], num_envs, axis=0)
         self.qvel = np.zeros((num_envs, model.nv))
@@ -81,7 +81,7 @@ class PyBulletWorld(World):
         self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
-        self._aerodynamics = external_aerodynamics(scene, model, num_envs)
+        self.aerodynamics = external_aerodynamics(scene, model, num_envs)
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactReader | None = None  # made by the first view of contacts
@@ -89,11 +89,10 @@ class PyBulletWorld(World):
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_previous = False  # set by accelerometers
         self.needs_contacts = False  # set by contact and touch sensors
-        self._previous: tuple[np.ndarray, np.ndarray] | None = None  # qpos, qvel before the last Bullet step
+        self.previous: tuple[np.ndarray, np.ndarray] | None = None  # qpos, qvel before the last Bullet step
         self._unread = False  # Bullet has stepped since qpos and qvel were read
         self._dirty = np.zeros(num_envs, dtype=bool)  # qpos and qvel were written since Bullet had them
-        self._batch: Batch | None = None
-        self._batch_version = -1
+        self.kinematics = Kinematics(self)
         self._tables()
         self._p = pybullet_client.load()
         self._clients = pybullet_client.acquire(num_envs)
@@ -115,8 +114,8 @@ class PyBulletWorld(World):
         joints = [[t.links[k].joint for k in ks] for t, ks in zip(self.plan.trees, self._moving, strict=True)]
         self._qadr = [m.jnt_qposadr[j].astype(int) if j else np.zeros(0, int) for j in joints]
         self._vadr = [m.jnt_dofadr[j].astype(int) if j else np.zeros(0, int) for j in joints]
-        self._damped = [b for b in self.plan.at if self.plan.at[b][1] < 0 and m.dof_damping[m.body_dofadr[b]] > 0]
-        self._held_up = [b for b in self.plan.at if m.body_gravcomp[b]]
+        self.damped = [b for b in self.plan.at if self.plan.at[b][1] < 0 and m.dof_damping[m.body_dofadr[b]] > 0]
+        self.compensated = [b for b in self.plan.at if m.body_gravcomp[b]]
 
     # --- views -------------------------------------------------------------------------------------------------------
 
@@ -164,13 +163,13 @@ class PyBulletWorld(World):
             for loop in self.inner_loops:
                 loop(i)
             control = self.control if self.rows is None else self.rows[:, i]
-            if i == 0 and self._aerodynamics is not None:
+            if i == 0 and self.aerodynamics is not None:
                 self.read()
-                self._aerodynamics.update(self.qpos, self.qvel, control)
-            for s in range(self._substeps):
+                self.aerodynamics.update(self.qpos, self.qvel, control)
+            for s in range(self.substeps):
                 self._bullet_step(control, bad)
                 if self._touching is not None:
-                    dt = self.dt / self._substeps
+                    dt = self.dt / self.substeps
                     self._touching.take(i * self.dt + s * dt, dt)
         if self.rows is not None:
             self.control[:] = self.rows[:, -1]
@@ -179,15 +178,15 @@ class PyBulletWorld(World):
 
     def _bullet_step(self, control: np.ndarray, bad: np.ndarray) -> None:
         """One Bullet step in all worlds; a world whose forces are not finite is marked in `bad` and left alone."""
-        if self.actuation.feeds_back or self._damped:
+        if self.actuation.feeds_back or self.damped:
             self.read()
         if self.needs_previous:
             self.read()
-            self._previous = (self.qpos.copy(), self.qvel.copy())
-        dt = self.dt / self._substeps
+            self.previous = (self.qpos.copy(), self.qvel.copy())
+        dt = self.dt / self.substeps
         tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
         sites = [(s.wrench @ self.actuation.force[:, s.columns, None])[..., 0] for s in self.actuation.sites]
-        wrench = self._wrenches()
+        wrench = external_wrenches(self)
         bad |= ~np.isfinite(tau).all(axis=1) | ~np.isfinite(wrench).all(axis=(1, 2))
         for w in sites:
             bad |= ~np.isfinite(w).all(axis=1)
@@ -196,9 +195,9 @@ class PyBulletWorld(World):
             client = self._clients[i]
             built = self.built[i]
             for s, w in zip(self.actuation.sites, sites, strict=True):
-                self._push_local(client, built, s.tree, s.link, w[i])
+                apply_local(self._p, client, built, s.tree, s.link, w[i])
             for b in pushed[i]:
-                self._push_world(client, built, *self.plan.at[b], wrench[i, b])
+                apply_world(self._p, client, built, *self.plan.at[b], wrench[i, b])
             for t, ks in enumerate(self._moving):
                 if ks:
                     links = [built.links[t][k] for k in ks]
@@ -210,48 +209,6 @@ class PyBulletWorld(World):
         self.time += dt
         self._unread = True
         self.version += 1
-
-    def _wrenches(self) -> np.ndarray:
-        """[N, nbody, 6] world-frame forces and torques at the centres of mass: the user's, the air's, gravity compensation,
-        and the damping of floating bodies. Only of bodies that can move."""
-        out = np.zeros_like(self.wrench)
-        m = self.model
-        params = self._params.arrays
-        movable = list(self.plan.at)
-        out[:, movable] = self.wrench[:, movable]
-        if self._aerodynamics is not None:
-            out[:, self._aerodynamics.bodies] += self._aerodynamics.wrench
-        for b in self._held_up:
-            out[:, b, 0:3] -= params["gravity"] * (params["mass"][:, b] * m.body_gravcomp[b])[:, None]
-        for b in self._damped:
-            q, v = int(m.jnt_qposadr[m.body_jntadr[b]]), int(m.body_dofadr[b])
-            c = params["damping"][:, v : v + 1]
-            quat = self.qpos[:, q + 3 : q + 7]
-            force = -c * self.qvel[:, v : v + 3]  # at the body's origin
-            torque = rotate(quat, -c * self.qvel[:, v + 3 : v + 6])
-            out[:, b, 0:3] += force
-            out[:, b, 3:6] += torque - np.cross(rotate(quat, params["com"][:, b]), force)
-        return out
-
-    def _push_local(self, client: int, built: bullet.Built, tree: int, at: int, wrench: np.ndarray) -> None:
-        """A wrench [6] in the body's frame, at its centre of mass: Bullet's local frame is the inertial one."""
-        p = self._p
-        turn = built.frames[tree][at + 1].T
-        link = built.links[tree][at] if at >= 0 else -1
-        uid = built.trees[tree]
-        p.applyExternalForce(uid, link, (turn @ wrench[0:3]).tolist(), [0, 0, 0], p.LINK_FRAME, physicsClientId=client)
-        p.applyExternalTorque(uid, link, (turn @ wrench[3:6]).tolist(), p.LINK_FRAME, physicsClientId=client)
-
-    def _push_world(self, client: int, built: bullet.Built, tree: int, at: int, wrench: np.ndarray) -> None:
-        p = self._p
-        uid = built.trees[tree]
-        link = built.links[tree][at] if at >= 0 else -1
-        if link < 0:
-            com = p.getBasePositionAndOrientation(uid, physicsClientId=client)[0]
-        else:
-            com = p.getLinkState(uid, link, computeForwardKinematics=1, physicsClientId=client)[0]
-        p.applyExternalForce(uid, link, wrench[0:3].tolist(), com, p.WORLD_FRAME, physicsClientId=client)
-        p.applyExternalTorque(uid, link, wrench[3:6].tolist(), p.WORLD_FRAME, physicsClientId=client)
 
     # --- state -------------------------------------------------------------------------------------------------------
 
@@ -289,9 +246,9 @@ class PyBulletWorld(World):
         self.version += 1
 
     def _forget_previous(self, rows: np.ndarray) -> None:
-        if self._previous is not None:  # no velocity change across a write
-            self._previous[0][rows] = self.qpos[rows]
-            self._previous[1][rows] = self.qvel[rows]
+        if self.previous is not None:  # no velocity change across a write
+            self.previous[0][rows] = self.qpos[rows]
+            self.previous[1][rows] = self.qvel[rows]
 
     def _flush(self) -> None:
         """Hand written parameters and states to Bullet."""
@@ -306,7 +263,7 @@ class PyBulletWorld(World):
         self._dirty[:] = False
 
     def _build(self, i: int) -> bullet.Built:
-        dt = self.dt / self._substeps
+        dt = self.dt / self.substeps
         constants = self._params.constants(i)
         self._com[i] = constants.com
         self.actuation.place(i, constants.com)
@@ -328,9 +285,9 @@ class PyBulletWorld(World):
                 p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
             elif (m := int(self.model.body_mocapid[tree.root])) >= 0:
                 # Bullet's base is at the world's origin, and the body a link fixed to it
-                turn = multiply(self.mocap[i, m, 3:7], conjugate(self._mocap_0[m, 3:7]))
-                base = (self.mocap[i, m, :3] - rotate(turn, self._mocap_0[m, :3])).tolist()
-                p.resetBasePositionAndOrientation(uid, base, bullet.xyzw(turn), physicsClientId=client)
+                rotation = multiply(self.mocap[i, m, 3:7], conjugate(self._mocap_0[m, 3:7]))
+                base = (self.mocap[i, m, :3] - rotate(rotation, self._mocap_0[m, :3])).tolist()
+                p.resetBasePositionAndOrientation(uid, base, bullet.xyzw(rotation), physicsClientId=client)
             for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
                 target = float(self.qpos[i, q] - self.model.qpos0[q])
                 p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)
@@ -411,58 +368,6 @@ class PyBulletWorld(World):
         self._params.stale[:] = True
         self.written(np.arange(self.num_envs))
         self.forward()
-
-    # --- what follows from the state ---------------------------------------------------------------------------------
-
-    def derived(self) -> Batch:
-        """MuJoCo's kinematics and sensors of positions and velocities at the present state of all worlds."""
-        if self._batch is None:
-            self._batch = Batch(self.model, self.num_envs, 1)
-        if self._batch_version != self.version:
-            self.read()
-            self._evaluate(self.qpos, self.qvel)
-            self._batch_version = self.version
-        return self._batch
-
-    def _evaluate(self, qpos: np.ndarray, qvel: np.ndarray) -> None:
-        assert self._batch is not None
-        for name in _DERIVED:
-            self._batch.bind(name)
-        self._batch.bind("qpos")[:] = qpos
-        self._batch.bind("qvel")[:] = qvel
-        self._batch.bind("ctrl")[:] = self.control
-        if len(self._mocap_0):
-            self._batch.bind("mocap_pos")[:] = self.mocap[..., :3]
-            self._batch.bind("mocap_quat")[:] = self.mocap[..., 3:]
-        self._batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_VEL.value))
-
-    def frames(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Bodies' positions [N, B, 3], quaternions [N, B, 4], and velocities [N, B, 6]: angular, then linear of the
-        frame's origin, both world."""
-        batch = self.derived()
-        pos = batch.bind("xpos")[:, ids]
-        return pos.copy(), batch.bind("xquat")[:, ids].copy(), self._velocity(batch, ids, pos)
-
-    def _velocity(self, batch: Batch, ids: np.ndarray, pos: np.ndarray) -> np.ndarray:
-        # cvel is taken at the centre of mass of the whole tree
-        cvel = batch.bind("cvel")[:, ids]
-        com = batch.bind("subtree_com")[:, self.model.body_rootid[ids]]
-        angular = cvel[..., 0:3]
-        return np.concatenate((angular, cvel[..., 3:6] + np.cross(angular, pos - com)), axis=-1)
-
-    def acceleration(self, site: int) -> np.ndarray:
-        """[N, 3] m/s^2, site frame: what an accelerometer reads there; just after a write of the state, 1 g upwards."""
-        gravity = self._params.arrays["gravity"]
-        body = np.array([int(self.model.site_bodyid[site])])
-        batch = self.derived()
-        turn = batch.bind("site_xmat")[:, site].reshape(-1, 3, 3).copy()
-        now = self._velocity(batch, body, batch.bind("site_xpos")[:, [site]])[:, 0, 3:6]
-        change = np.zeros_like(now)
-        if self._previous is not None:
-            self._evaluate(*self._previous)
-            change = now - self._velocity(batch, body, batch.bind("site_xpos")[:, [site]])[:, 0, 3:6]
-            self._batch_version = -1
-        return np.einsum("nji,nj->ni", turn, change / (self.dt / self._substeps) - gravity)
 
     def contacts(self, i: int) -> list[Any]:
         """Bullet's contact points of world i that touch or press (pybullet's tuples)."""

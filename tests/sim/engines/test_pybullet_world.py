@@ -151,7 +151,7 @@ def test_servo_reaches_its_target_on_as_many_steps_as_it_needs(make: Make) -> No
     world = make("""<option gravity="0 0 0"/><worldbody><body><joint name="j" axis="0 0 1"/>
         <geom type="capsule" size="0.02 0.1" mass="0.2" euler="0 90 0" pos="0.1 0 0"/></body></worldbody>
         <actuator><position name="servo" joint="j" kp="40" kv="2" forcerange="-3 3"/></actuator>""")
-    assert world._substeps > 1
+    assert world.substeps > 1
     servo = world.actuators(["servo"])
     joint = world.joints(["j"])
     servo.set_control(torch.tensor([[0.5]]))
