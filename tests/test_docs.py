@@ -83,8 +83,11 @@ def test_shown_commands_exist():
     assert len(shown) >= 5
     for _, command, *words in shown:
         assert command in COMMANDS
-        known = option_names(import_module(f"rookery.cli.{command}").Args)
-        assert {w for w in words if w.startswith("--")} <= set(known)
+        given = {w for w in words if w.startswith("--")}
+        if command == "train":  # its options are those of the task's preset and the algorithm
+            assert not given
+            continue
+        assert given <= set(option_names(import_module(f"rookery.cli.{command}").Args))
 
 
 def test_links_lead_somewhere():

@@ -23,7 +23,11 @@ def own_registry(monkeypatch):
     """What a test registers is gone after it."""
     monkeypatch.setattr(registry, "TASKS", dict(TASKS))
     before = set(gymnasium.registry)
+    path = list(sys.path)
     yield
+    sys.path[:] = path
+    for name in [n for n in sys.modules if n.startswith("my_")]:
+        del sys.modules[name]
     for name in set(gymnasium.registry) - before:
         del gymnasium.registry[name]
 

@@ -153,16 +153,16 @@ def test_every_episode_draws_anew_and_reports_what_it_had():
 
 
 def test_fixed_values_override_the_preset_and_stay():
-    fixed = {"mass": 1.7, "action_delay": 0.02}
+    fixed = {"mass": 1.4, "action_delay": 0.02}
     config = {"episode_s": 0.05, "settled_s": 0.02}
     env = rookery.make("drone-hover", num_envs=4, randomize="default", fixed=fixed, config=config)
     env.reset()
     for _ in range(12):
         env.step(torch.zeros(4, 1, 4))
-        assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.7 * env.task.drone.mass))
+        assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.4 * env.task.drone.mass))
         assert env._delays["drone"].delay.tolist() == [10] * 4
     env.reset(seed=9)
-    assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.7 * env.task.drone.mass))
+    assert torch.allclose(env.world.params.get("mass", ["drone_0/base"]), torch.tensor(1.4 * env.task.drone.mass))
 
 
 def test_presets_leave_out_what_a_robot_lacks_and_files_do_not():
