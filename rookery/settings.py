@@ -62,6 +62,8 @@ class RunSettings:
                 f"the config of {self.algorithm} is a {kind.__name__}, got a {type(self.algorithm_config).__name__}."
             )
         check_num_envs(self.num_envs)
+        if not -(2**63) <= self.seed < 2**63:
+            raise RookeryError(f"seed must be a whole number of at most 63 bits, got {self.seed}.")
 
     def check(self) -> None:
         """Refuse settings that do not go together.
@@ -106,12 +108,14 @@ class RunSettings:
         known = {} if base is None else base.to_values()
         merged = known | values
         own = merged.get("algorithm", cls.algorithm)
+        kind = find_algorithm(own).load_config()
+        if "algorithm_config" in values:
+            raise RookeryError(f"unknown setting 'algorithm_config': write the settings of {own} under [{own}].")
         for table in ("runner", own):
             given = values.get(table, {})
             if not isinstance(given, dict):
                 raise RookeryError(f"{table} needs values by name, got {given!r}.")
             merged[table] = known.get(table, {}) | given
-        kind = find_algorithm(own).load_config()
         config: Any = from_values(kind, merged.pop(own), f"setting of {own}")
         return from_values(cls, merged | {"algorithm_config": config})
 

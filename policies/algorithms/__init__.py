@@ -54,8 +54,8 @@ def find_algorithm(name: str) -> AlgorithmEntry:
     Raises:
         RookeryError: an unknown name, with the nearest match.
     """
-    if name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS)
+    if not isinstance(name, str) or name not in ALGORITHMS:  # a settings file may hold anything
+        raise unknown("algorithm", str(name), ALGORITHMS)
     return ALGORITHMS[name]
 
 

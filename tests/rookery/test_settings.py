@@ -192,6 +192,9 @@ def test_a_randomization_file_beside_the_settings_is_found(tmp_path):
         ('task = "drone-hover"\n[runner]\nkeep = 0', "keep must be at least 1"),
         ('task = "drone-hoover"', "did you mean 'drone-hover'"),
         ('algorithm = "poo"', "did you mean 'ppo'"),
+        ("algorithm = 3", "unknown algorithm '3'"),
+        ('algorithm = ["ppo"]', "unknown algorithm"),
+        ('task = "drone-hover"\n[algorithm_config]\nepochs = 3', r"write the settings of ppo under \[ppo\]"),
         ("num_envs = 3", "needs TASK"),
     ],
 )
