@@ -74,7 +74,7 @@ def quadrotor_spec(
 def _add_base(
     spec: mujoco.MjSpec, mass: float, inertia: Sequence[float], radius: float, height: float
 ) -> mujoco.MjsBody:
-    """The free body `base`, its centre of mass at its origin its principal axes along its own, with its collision cylinder."""
+    """The free body `base`, its centre of mass and principal axes those of its frame, with its collision cylinder."""
     if 2 * max(inertia) > sum(inertia):
         raise ValueError(
             f"no rigid body has the principal moments {tuple(inertia)} kg m^2: the largest must not exceed the sum of "

@@ -17,6 +17,10 @@ from rookery.sim.errors import RookeryError
 FILE = "settings.toml"
 """Settings in a run folder."""
 
+MIN_SEED = -(2**63)
+MAX_SEED = 2**64 - 1
+"""Limits of torch.Generator.manual_seed."""
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -62,8 +66,8 @@ class RunSettings:
                 f"the config of {self.algorithm} is a {kind.__name__}, got a {type(self.algorithm_config).__name__}."
             )
         check_num_envs(self.num_envs)
-        if not -(2**63) <= self.seed < 2**63:
-            raise RookeryError(f"seed must be a whole number of at most 63 bits, got {self.seed}.")
+        if not MIN_SEED <= self.seed <= MAX_SEED:
+            raise RookeryError(f"seed must be from {MIN_SEED} to {MAX_SEED}, got {self.seed}.")
 
     def check(self) -> None:
         """Refuse settings that do not go together.

@@ -123,7 +123,9 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
         RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
     """
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
-    state = checkpoint.read_state(run if folder != run else find_run(run))
+    # A kill within the first save leaves a checkpoint without the policy beside it.
+    complete = folder != run or bool(checkpoint.complete(run))
+    state = checkpoint.read_state(run if complete else find_run(run))
     if not state["settings"]:
         raise RookeryError(f"{run} was not made by `rookery train`: resume it from the program that made it.")
     settings = RunSettings.from_values(state["settings"])

@@ -25,7 +25,7 @@ class TaskEntry:
         engines: engines it runs on, the default first.
         members: of a set, the names of its tasks, in the order of their one-hot term.
         config: of a set, values in place of the defaults of every member's config, such as ``{"hide_goal": True}``.
-        one_hot: of a set, whether agents are told which task it is.
+        one_hot: of a set, whether the observation holds which task it is, one-hot.
         wrapper: "module:function" that makes the environment from the task's own one, see rookery.making; "" for none.
         frozen: of a task with a wrapper, the policy that does not learn: a run folder, a name of the zoo, or "controller" for
             the task's classical controller. The config value `frozen` overrides it.
@@ -99,7 +99,7 @@ TASKS: dict[str, TaskEntry] = {
         TaskEntry(
             "drone-formation",
             "rookery.tasks.swarm.formation:Formation",
-            "drones form a polygon around a point, nobody told where to be",
+            "drones form a polygon around a point, places not assigned",
         ),
         TaskEntry(
             "drone-swap",
@@ -175,7 +175,7 @@ TASKS: dict[str, TaskEntry] = {
         TaskEntry(
             "go2-velocity",
             "rookery.tasks.locomanip.velocity:Velocity",
-            "a Go2 walks as it is told, with or without an arm on its back",
+            "a Go2 tracks velocity commands, with or without an arm on its back",
             engines=("mujoco", "pybullet"),
         ),
         TaskEntry(
@@ -289,7 +289,7 @@ TASKS: dict[str, TaskEntry] = {
         TaskEntry(
             "MT10",
             "",
-            "the ten table-top tasks at once, one policy that is told which",
+            "the ten table-top tasks at once, the task one-hot in the observation",
             engines=("mujoco",),
             members=_MT10,
         ),

@@ -54,7 +54,7 @@ def find_algorithm(name: str) -> AlgorithmEntry:
     Raises:
         RookeryError: an unknown name, with the nearest match.
     """
-    if not isinstance(name, str) or name not in ALGORITHMS:  # a settings file may hold anything
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise unknown("algorithm", str(name), ALGORITHMS)
     return ALGORITHMS[name]
 

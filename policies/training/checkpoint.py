@@ -49,7 +49,7 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
     temporary = folder / f".writing-{steps:012d}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(".*"):
+        for leftover in _interrupted(folder):
             shutil.rmtree(leftover)
         temporary.mkdir()
         files = {}
@@ -74,8 +74,13 @@ def remove_old(run_dir: Path, keep: int) -> None:
     """Remove all but the newest `keep` checkpoints, and what an interrupted write left."""
     for old in complete(run_dir)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
-    for leftover in (run_dir / "checkpoints").glob(".old-*"):
+    for leftover in _interrupted(run_dir / "checkpoints"):
         shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _interrupted(folder: Path) -> list[Path]:
+    """What interrupted writes left; other hidden files, such as those of a file manager, stay."""
+    return [*folder.glob(".writing-*"), *folder.glob(".old-*")]
 
 
 def complete(run_dir: Path) -> list[Path]:
@@ -122,7 +127,7 @@ def read_state(folder: Path | str) -> dict[str, Any]:
         if state["format"] != FORMAT:
             raise KeyError("format")
         version = int(state["version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(folder, "state.json is cut short or was edited") from error
     if version > VERSION:
         raise RookeryError(

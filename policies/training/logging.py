@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.training import store
+from rookery.sim.errors import RookeryError
 
 Progress = Callable[[dict[str, Any]], None]
 PLAIN_LINE_EVERY_S = 5.0
@@ -128,7 +129,11 @@ class RunLog:
             self._board.close()
 
     def resume(self, steps: int) -> None:
-        """Forget rows past `steps`, which a killed run may have left, and open the files."""
+        """Forget rows past `steps`, which a killed run may have left, and open the files.
+
+        Raises:
+            RookeryError: progress.csv is damaged or cannot be written.
+        """
         try:
             rows = [r for r in self._read() if int(r["steps"]) <= steps] if steps else []
             self._columns = list(rows[0]) if rows else []
@@ -138,6 +143,10 @@ class RunLog:
             self._board = SummaryWriter(str(self.file.parent), purge_step=steps or None, flush_secs=10)
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
+        except (ValueError, KeyError, csv.Error) as error:
+            raise RookeryError(
+                f"{self.file} is damaged: move it away and resume, the log goes on without it."
+            ) from error
 
     def write(self, row: dict[str, Any]) -> None:
         """One row, everywhere."""

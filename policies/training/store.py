@@ -153,7 +153,8 @@ def unwritable(folder: Path, error: OSError) -> RookeryError:
     """The error for a folder that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RookeryError(
-            f"the disk of {folder} is full: make room and resume; the checkpoints written before are intact."
+            f"the disk of {folder} is full: make room and resume from the newest checkpoint, which is intact; without one, "
+            "train again."
         )
     return RookeryError(
         f"{folder} cannot be written ({error.strerror}): choose another folder with --out or its rights."

@@ -14,7 +14,7 @@ from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, PARTS, RANGES, TRUNK_TOP,
 from rookery.robots.quadrupeds.kernels import feet
 from rookery.sim.buffers import Buffers
 from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.randomization.parameters import Parameter, Write, scaled, sliding
+from rookery.sim.randomization.parameters import Parameter, scaled, shifted, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -193,21 +193,8 @@ class Go2(Buffers):
         legs = self.leg_names
         links = [f"{TRUNK_NAME}/{leg}_{part}" for leg in LEGS for part in PARTS]
         feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
-        trunk_mass = p.nominal("mass", base)
-        com = p.nominal("com", base)
         gain = p.nominal("gain", legs)
         limits = scaled(p, legs, "force_range")
-
-        def payload(ids: Tensor, v: Tensor) -> None:
-            p.set("mass", base, trunk_mass + v[:, None], ids)
-
-        def shift(axis: int) -> Write:
-            def write(ids: Tensor, v: Tensor) -> None:
-                moved = p.get("com", base)[ids]
-                moved[:, 0, axis] = com[0, axis] + v
-                p.set("com", base, moved, ids)
-
-            return write
 
         def restitution(ids: Tensor, v: Tensor) -> None:
             damping = torch.from_numpy(np.interp(v.numpy(), *FOOT_DAMPING)).to(v)
@@ -220,12 +207,12 @@ class Go2(Buffers):
             limits(ids, v)
 
         out = {
-            "payload": Parameter("mass added to the trunk", "kg", 0.0, -2.0, 8.0, payload),
+            "payload": Parameter("mass added to the trunk", "kg", 0.0, -2.0, 8.0, shifted(p, base, "mass")),
             "link_mass": Parameter(
                 "mass and inertia of all links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, links, "mass", "inertia")
             ),
-            "com_x": Parameter("shift of the trunk's centre of mass, forward", "m", 0.0, -0.2, 0.2, shift(0)),
-            "com_y": Parameter("shift of the trunk's centre of mass, left", "m", 0.0, -0.1, 0.1, shift(1)),
+            "com_x": Parameter("shift of the trunk's centre of mass, forward", "m", 0.0, -0.2, 0.2, shifted(p, base, "com", 0)),
+            "com_y": Parameter("shift of the trunk's centre of mass, left", "m", 0.0, -0.1, 0.1, shifted(p, base, "com", 1)),
             "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, sliding(p, feet_geoms)),
             "motor_strength": Parameter("torque of the legs' motors", "1", 1.0, 0.2, 2.0, strength),
             "kp": Parameter("stiffness of the legs' servos", "1", 1.0, 0.2, 3.0, scaled(p, legs, "kp")),
@@ -246,14 +233,8 @@ class Go2(Buffers):
         return out
 
     def _arm_parameters(self) -> dict[str, Parameter]:
-        p = self.world.params
-        hand = [f"{ARM_NAME}/{HAND}"]
-        mass = p.nominal("mass", hand)
-
-        def held(ids: Tensor, v: Tensor) -> None:
-            p.set("mass", hand, mass + v[:, None], ids)
-
-        return {"hand_payload": Parameter("mass added to the hand", "kg", 0.0, 0.0, 2.0, held)}
+        added = shifted(self.world.params, [f"{ARM_NAME}/{HAND}"], "mass")
+        return {"hand_payload": Parameter("mass added to the hand", "kg", 0.0, 0.0, 2.0, added)}
 
 
 def _range_of(joint: str) -> str:

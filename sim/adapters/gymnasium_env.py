@@ -84,13 +84,13 @@ class SingleEnv(gymnasium.Env):
         tensor = action_tensor(action, (a * d,), (1, a, d))
         obs, reward, terminated, truncated, info = self.env.step({self._name: tensor})
         seen = array(obs[self._name].flatten())
-        told = dict[str, Any]()
+        summary = dict[str, Any]()
         if "episode" in info:
             self._next = seen
             self._running = False
             seen = array(info["final_observation"][self._name].flatten())
-            told = episode_summary(self.env, info, 0)
-        return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), told
+            summary = episode_summary(self.env, info, 0)
+        return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), summary
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The world as uint8 [H, W, 3]; None without a render mode. After an episode's end it shows the next one."""

@@ -113,14 +113,14 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         ended = "episode" in info
         seen = info["final_observation"] if ended else obs
         self._state = array((info["final_state"] if ended else self.env.state)[0])
-        told = episode_summary(self.env, info, 0) if ended else {}
+        summary = episode_summary(self.env, info, 0) if ended else {}
         gone = self._gone()
         over = {name: bool(terminated[0]) or (name in gone and not ended) for name in self.agents}
         late = {name: bool(truncated[0]) for name in self.agents}
         given = array if self.env.objectives else float
         rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
         observations = self._by_agent(seen)
-        infos = {name: dict(told) for name in self.agents}
+        infos = {name: dict(summary) for name in self.agents}
         self.agents = [name for name in self.agents if not (over[name] or late[name])]
         return observations, rewards, over, late, infos
 

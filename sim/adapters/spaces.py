@@ -1,4 +1,4 @@
-"""What the adapters share: Gymnasium spaces from declarations, arrays to actions, what is told of an ended episode."""
+"""What the adapters share: Gymnasium spaces from declarations, arrays to actions, summaries of ended episodes."""
 
 from __future__ import annotations
 

@@ -50,6 +50,28 @@ def scaled(params: Params, names: Sequence[str], *fields: str) -> Write:
     return write
 
 
+def shifted(params: Params, names: Sequence[str], field: str, axis: int | None = None) -> Write:
+    """The write of a difference from the scene's own values.
+
+    Args:
+        params: of the world.
+        names: of bodies, joints or actuators, as the field needs.
+        field: of `Params`: "mass" alone is a point mass at the centre of mass, which leaves the inertia as it is.
+        axis: 0 to 2, of a field of vectors such as "com": the component that is shifted, while the others stay as they are.
+    """
+    nominal = params.nominal(field, names)
+
+    def write(ids: Tensor, v: Tensor) -> None:
+        if axis is None:
+            params.set(field, names, nominal + v.view(-1, *[1] * nominal.dim()), ids)
+            return
+        values = params.get(field, names)[ids]
+        values[..., axis] = nominal[..., axis] + v[:, None]
+        params.set(field, names, values, ids)
+
+    return write
+
+
 def sliding(params: Params, geoms: Sequence[str]) -> Write:
     """The write of the sliding friction of geoms; the torsional and the rolling one stay."""
     nominal = params.nominal("friction", geoms)

@@ -10,6 +10,12 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training.settings import RunnerConfig
+from rookery.runs import open_run
+from rookery.settings import RunSettings
+from rookery.training import resume, start
+
 TRAIN = ("drone-hover", "--num-envs", "48", "--steps", str(48 * 16 * 12), "--seed", "3", "--randomize", "default")
 PPO = ("--rollout-steps", "16", "--epochs", "2", "--minibatches", "2", "--checkpoint-every", "1")
 
@@ -38,3 +44,20 @@ def test_killed_and_resumed_training_is_bit_equal(tmp_path: Path) -> None:
     ours, theirs = (load_file(run / "checkpoints" / last / "env.safetensors") for run in (whole, killed))
     assert ours.keys() == theirs.keys()
     assert all((ours[k] == theirs[k]).all() for k in ours), "the environments went apart"
+
+
+def test_a_kill_between_the_first_checkpoint_and_its_policy_can_be_resumed(tmp_path: Path) -> None:
+    settings = RunSettings(
+        task="drone-hover",
+        num_envs=4,
+        runner=RunnerConfig(total_steps=4 * 8 * 2),
+        algorithm_config=PPOConfig(rollout_steps=8, minibatches=1, epochs=1, hidden=(8,)),
+    )
+    training = start(settings, tmp_path / "run")
+    training.runner.iterate()
+    training.runner.save()
+    training.runner.env.close()
+    for file in ("contract.json", "policy.safetensors"):
+        (tmp_path / "run" / file).unlink()
+    assert resume(tmp_path / "run").run()["steps"] == 4 * 8 * 2
+    open_run(tmp_path / "run")

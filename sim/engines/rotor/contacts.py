@@ -19,7 +19,7 @@ from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.airframes import drone_on_fixed, drones_meet
 from rookery.sim.engines.rotor.balls import balls_meet
 from rookery.sim.engines.rotor.colliders import HIGH, LOW
-from rookery.sim.engines.rotor.layout import LANES, LANES_PER_THREAD
+from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.vectors import compiled, inlined
 
 
@@ -33,7 +33,7 @@ def near_something(before, state, p, types, drones, touching, hot):
     """
     fixed = touching[0]
     reach = touching[3]
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         hot[i] = 0
     for b in range(state.shape[0]):
         size, grow = 0.0, 1.0  # a drone's size is its type's, a ball's radius stands among what varies
@@ -54,7 +54,7 @@ def near_something(before, state, p, types, drones, touching, hot):
                 other = 1.0
             _near(before[a], before[b], state[a], state[b], p[a], p[b], least, other, grow, hot)
     found = 0
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         found += hot[i]
     return found > 0
 
@@ -63,7 +63,7 @@ def near_something(before, state, p, types, drones, touching, hot):
 def _near(a0, b0, a1, b1, pa, pb, least, grow_a, grow_b, hot):
     """Two bodies that come within `least` (and the balls' radii), by a bound that grows with their paths."""
     n = LANES
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         x, y, z = b1[i] - a1[i], b1[n + i] - a1[n + i], b1[2 * n + i] - a1[2 * n + i]
         u, v, t = b0[i] - a0[i], b0[n + i] - a0[n + i], b0[2 * n + i] - a0[2 * n + i]
         far = least + grow_a * pa[at.BALL_RADIUS * n + i] + grow_b * pb[at.BALL_RADIUS * n + i]
@@ -76,7 +76,7 @@ def _near_fixed(f, b0, b1, p, size, grow, hot):
     """A body whose path comes near the bounds of a static shape."""
     n = LANES
     lx, ly, lz, hx, hy, hz = f[LOW], f[LOW + 1], f[LOW + 2], f[HIGH], f[HIGH + 1], f[HIGH + 2]
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         g = size + grow * p[at.BALL_RADIUS * n + i]
         x, y, z = b1[i], b1[n + i], b1[2 * n + i]
         u, v, t = b0[i], b0[n + i], b0[2 * n + i]
@@ -93,7 +93,7 @@ def collide(first, step, dt, before, state, p, types, drones, touching, hot):
         before: [bodies, 10 * LANES] poses and velocities at the beginning of the step; overwritten.
         touching: (*colliders(...), lookup [geoms, geoms] of columns, impulse [N, columns], when [N, columns]).
     """
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         n = first + i
         if hot[i] and n < touching[7].shape[0]:
             if drones > 1:

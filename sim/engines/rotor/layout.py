@@ -2,9 +2,8 @@
 
 Worlds are grouped in blocks of LANES. All that belongs to one drone (or ball) in one block is a flat row, in which field f
 of lane i stands at ``f * LANES + i``: the lanes of a field lie side by side, so that a compiled loop over lanes becomes
-vector instructions on a CPU, and the threads of a warp read neighbouring numbers on a GPU. A world is lane ``n % LANES`` of
-block ``n // LANES``. The last block is filled up with copies that nobody reads, so every loop over lanes has the same
-length, and results do not depend on how blocks are divided among threads.
+vector instructions. A world is lane ``n % LANES`` of block ``n // LANES``. The last block is filled up with copies that
+nobody reads, so every loop over lanes has the same length, and results do not depend on how blocks are divided among threads.
 
     bodies   [blocks, A + B, BODY * LANES]      A drones, then B balls
     varied   [blocks, A + B, VARIED * LANES]    what may differ between worlds
@@ -19,9 +18,6 @@ import math
 from rookery.sim.engines.rotor.parameters import DroneParameters
 
 LANES = 16
-LANES_PER_THREAD = LANES
-"""How many lanes a thread works on, one after the other: a whole block on a CPU; 1 on a GPU, where `cuda` puts that number in
-its place. Loops over lanes run over this many."""
 
 # A free body, drone or ball: position m, world; quaternion wxyz, body to world; velocity m/s, world; rates rad/s, body;
 # external wrench N, N m, world

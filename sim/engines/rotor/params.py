@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.layout import LANES
+from rookery.sim.engines.rotor.rows import scatter
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.world import Ids, Params
 
@@ -90,7 +91,7 @@ class RotorParams(Params):
         new = values.detach().cpu().double().numpy()
         if field == "gravity":
             new = np.array(np.broadcast_to(new, (len(rows), 3)))[:, None]
-            w.ops.scatter(w.worlds[:, None], np.zeros(1, np.int64), at.GRAVITY, rows, new)
+            scatter(w.worlds[:, None], np.zeros(1, np.int64), at.GRAVITY, rows, new)
             return
         m = self._members(field, names)
         new = np.array(np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3)))

@@ -13,7 +13,7 @@ from rookery.sim.errors import RookeryError
 
 
 def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:
-    """Compiled loops read where they are told: raises RookeryError where a tensor is not [*wanted]."""
+    """Compiled loops do not check bounds: raises RookeryError where a tensor is not [*wanted]."""
     if tuple(values.shape) != wanted:
         raise RookeryError(f"{what} must be {list(wanted)}, got {list(values.shape)}.")
 

@@ -27,7 +27,7 @@ from rookery.sim.engines.rotor.cascade import (
 )
 from rookery.sim.engines.rotor.contacts import collide, near_something
 from rookery.sim.engines.rotor.flight import ball, rigid, rotors
-from rookery.sim.engines.rotor.layout import CHARGE, LANES, LANES_PER_THREAD, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
+from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
 from rookery.sim.engines.rotor.vectors import inlined
 from rookery.sim.engines.rotor.wind import blow
 from rookery.sim.engines.rotor.wind import gust as gust_of
@@ -57,16 +57,15 @@ def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot
     limit = np.ones((max(drones, 1), LANES))
     before = np.empty((bodies.shape[1], 10 * LANES))
     hot = np.empty(LANES, np.int64)
-    fly(start, stop, 0, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot)
+    _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot)
 
 
 @inlined
-def fly(start, stop, lane, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot):
-    """`advance` for some lanes of these blocks: all on a CPU, one on a GPU, where each thread calls it (see cuda).
+def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot):
+    """`advance` with its memory as arguments: a function of its own gets quicker code from the compiler.
 
     Args:
-        lane: the first; rows of lanes begin with it.
-        limit: [A, LANES] ones, or what an earlier call has left.
+        limit: [A, LANES] ones.
         before: [bodies, 10 * LANES], overwritten.
         hot: [LANES] int64, overwritten.
     """
@@ -77,7 +76,7 @@ def fly(start, stop, lane, steps, dt, bodies, varied, worlds, types, drones, pil
         state = bodies[block]
         p = varied[block]
         w = worlds[block]
-        first = block * LANES + lane
+        first = block * LANES
         if sag:
             for a in range(drones):
                 _drain(state[a], types[a], steps * dt, limit[a])
@@ -92,12 +91,12 @@ def fly(start, stop, lane, steps, dt, bodies, varied, worlds, types, drones, pil
                 row = min(step, rows[a] - 1)
                 _steer(levels[a], state[a], commands[row, block, a], memory[block, a], types[a], dt)
                 if levels[a] != DIRECT:
-                    for i in range(LANES_PER_THREAD):
+                    for i in range(LANES):
                         rotors(state[a], i, p[a], i, types[a], limit[a], i)
-                for i in range(LANES_PER_THREAD):
+                for i in range(LANES):
                     rigid(state[a], i, p[a], i, w, i, types[a], dt)
             for b in range(drones, count):
-                for i in range(LANES_PER_THREAD):
+                for i in range(LANES):
                     ball(state[b], i, p[b], i, w, i, dt)
             if near_something(before, state, p, types, drones, touching, hot):
                 collide(first, step, dt, before, state, p, types, drones, touching, hot)
@@ -106,7 +105,7 @@ def fly(start, stop, lane, steps, dt, bodies, varied, worlds, types, drones, pil
 @inlined
 def copy(to, first, row, fields):
     """The first fields of a row to the fields `first`, first + 1, ... of another. One loop over all that lies side by side is
-    quickest on a CPU; on a GPU another function, which leaves the lanes of other threads alone, stands in for it (see cuda)."""
+    quickest."""
     for f in range(fields * LANES):
         to[first * LANES + f] = row[f]
 
@@ -121,18 +120,18 @@ def _steer(level, d, c, m, k, dt):
     if level < RATES:
         return
     if level >= POSITION:
-        for i in range(LANES_PER_THREAD):
+        for i in range(LANES):
             position_to_velocity(d, i, d, MOTOR * LANES + i, LANES, k)
     if level >= VELOCITY:
-        for i in range(LANES_PER_THREAD):
+        for i in range(LANES):
             velocity_to_rates(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
     elif level >= ATTITUDE:
-        for i in range(LANES_PER_THREAD):
+        for i in range(LANES):
             attitude_to_rates(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
     if k[at.YAW_INTEGRATED] > 0.0:
-        for i in range(LANES_PER_THREAD):
+        for i in range(LANES):
             integrate_yaw(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         rates_to_motors(d, i, m, i, d, MOTOR * LANES + i, LANES, k, dt)
 
 
@@ -142,7 +141,7 @@ def _drain(d, k, seconds, limit):
     if k[at.REFERENCE] <= 0.0:
         return
     q = at.TORQUE_CURVE
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         power = k[at.IDLE]
         for m in range(4):
             u = d[(SPEED + m) * LANES + i]
@@ -157,7 +156,7 @@ def _drain(d, k, seconds, limit):
 @_kernel
 def _blow(w, gust, filters, keys, counters, first):
     """Air velocity of each world after one step of turbulence around the mean wind."""
-    for i in range(LANES_PER_THREAD):
+    for i in range(LANES):
         n = first + i
         counters[n] = blow(gust[n], filters, keys[n], counters[n])
         along, across, up = gust_of(gust[n], filters)
@@ -175,7 +174,7 @@ def _wakes(model, state, types, drones):
     n = LANES
     for b in range(drones):
         for f in range(WAKE, WAKE + 3):
-            for i in range(LANES_PER_THREAD):
+            for i in range(LANES):
                 state[b, f * n + i] = 0.0
     for a in range(drones):
         up, k = state[a], types[a]
@@ -183,7 +182,7 @@ def _wakes(model, state, types, drones):
             if a == b:
                 continue
             low = state[b]
-            for i in range(LANES_PER_THREAD):
+            for i in range(LANES):
                 qw, qx, qy, qz = (
                     up[QUAT * n + i],
                     up[(QUAT + 1) * n + i],

@@ -34,7 +34,7 @@ class RotorBodies(Bodies):
     @property
     def state(self) -> Tensor:
         if self._version != self._world.version:
-            self._world.ops.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
+            rows.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
             self._version = self._world.version
         return self._state
 
@@ -42,13 +42,13 @@ class RotorBodies(Bodies):
         w = self._world
         where = w.rows(ids)
         rows.expect(state, (len(where), len(self.names), at.STATE), "states")
-        w.ops.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().double().contiguous()))
+        rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().double().contiguous()))
         w.version += 1
 
     def set_wrench(self, wrench: Tensor) -> None:
         w = self._world
         rows.expect(wrench, (w.num_envs, len(self.names), 6), "wrenches")
-        w.ops.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), w.array(wrench.detach().double()))
+        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), w.array(wrench.detach().double()))
 
 
 class RotorActuators(Actuators):
@@ -70,14 +70,14 @@ class RotorActuators(Actuators):
     def force(self) -> Tensor:
         w = self._world
         out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
-        w.ops.gather(w.bodies_lanes, self._drones, at.THRUST, w.array(out))
+        rows.gather(w.bodies_lanes, self._drones, at.THRUST, w.array(out))
         return out[:, self._drone, self._column]
 
     @property
     def control(self) -> Tensor:
         w = self._world
         out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
-        w.ops.gather(w.commands[0], self._drones, 0, w.array(out))
+        rows.gather(w.commands[0], self._drones, 0, w.array(out))
         out[:, torch.from_numpy(w.levels != DIRECT)] = 0.0
         return out[:, self._drone, self._column]
 
@@ -105,7 +105,7 @@ class RotorActuators(Actuators):
         row = torch.zeros(w.num_envs, len(self._drones), 5, **options)
         for r in range(out.shape[1]):
             if r == 0 or given == out.shape[1]:
-                w.ops.gather(w.commands[r], self._drones, 0, w.array(row))
+                rows.gather(w.commands[r], self._drones, 0, w.array(row))
             out[:, r] = row
         held = torch.from_numpy(w.command_rows == 1)
         out[:, 1:, held] = out[:, :1, held]
@@ -144,7 +144,7 @@ class RotorSensor(Sensor):
     @property
     def data(self) -> Tensor:
         w = self._world
-        w.ops.gather(w.bodies_lanes, self._members, self._first, w.array(self._data))
+        rows.gather(w.bodies_lanes, self._members, self._first, w.array(self._data))
         return self._data[:, 0]
 
 
@@ -193,7 +193,7 @@ class Multirotors:
         """[N, A, 4] normalised rotor speeds. Valid until the next step or write."""
         w = self._world
         if self._version != w.version:
-            w.ops.gather(w.bodies_lanes, self.members, at.SPEED, w.array(self._speed))
+            rows.gather(w.bodies_lanes, self.members, at.SPEED, w.array(self._speed))
             self._version = w.version
         return self._speed
 
@@ -202,9 +202,9 @@ class Multirotors:
         w = self._world
         where = w.rows(ids)
         rows.expect(speed, (len(where), len(self.members), 4), "rotor speeds")
-        w.ops.scatter(w.bodies_lanes, self.members, at.SPEED, where, w.array(speed.double()))
-        w.ops.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
-        w.ops.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
+        rows.scatter(w.bodies_lanes, self.members, at.SPEED, where, w.array(speed.double()))
+        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
+        rows.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
         w.version += 1
 
     def vary(self, ids: Ids, **factors: Tensor) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import Any
 
 import mujoco
@@ -57,15 +56,12 @@ class RotorWorld(World):
     """
 
     engine = "rotor"
-    ops: ModuleType = rows
-    """What reads and writes lanes: `rows` where they are NumPy arrays, another module of such functions elsewhere."""
-    _home = torch.device("cpu")
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         self.model = scene.compile()
         self.num_envs = num_envs
         self.dt = float(self.model.opt.timestep)
-        self.device = self._home
+        self.device = torch.device("cpu")
         self.scene = scene
         self.effects = scene.extension(Aeronautics).effects
         self.parts = build.read(scene, self.model)
@@ -144,11 +140,11 @@ class RotorWorld(World):
         return [self.parts.bodies.index(n) for n in names]
 
     def array(self, values: Tensor) -> Any:
-        """A tensor as `ops` takes it; what is written there is written to the tensor, if that is on this world's device."""
+        """A tensor as compiled loops take it; what is written there is written to the tensor."""
         return values.numpy()
 
     def rows(self, ids: Ids) -> Any:
-        """World indices as an int64 array for `ops`."""
+        """World indices as an int64 array for compiled loops."""
         return np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
 
     def bodies(self, names: Sequence[str]) -> RotorBodies:
@@ -206,21 +202,21 @@ class RotorWorld(World):
             self.commands = self.array(more)
         values = self.array(setpoint.detach().contiguous())
         if level == MOTORS:
-            self.ops.command_thrusts(self.commands, members, values, self.types)
+            rows.command_thrusts(self.commands, members, values, self.types)
         else:
-            self.ops.command(self.commands, members, values)
+            rows.command(self.commands, members, values)
         self.levels[members] = level
         self.command_rows[members] = k
 
     def read_varied(self, members: Sequence[int], first: int, count: int) -> Tensor:
         """[N, len(members), count] float64."""
         out = torch.zeros(self.num_envs, len(members), count, dtype=torch.float64, device=self.device)
-        self.ops.gather(self.varied, np.array(members), first, self.array(out))
+        rows.gather(self.varied, np.array(members), first, self.array(out))
         return out
 
     def write_varied(self, members: Sequence[int], first: int, ids: Any, values: np.ndarray) -> None:
         """values [n, len(members), count]."""
-        self.ops.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
+        rows.scatter(self.varied, np.array(members), first, ids, np.ascontiguousarray(values))
 
     def set_ball_mass(self, b: int, ids: Any, mass: np.ndarray) -> None:
         """Let the air act on body b, if it is a ball, by its masses [n] kg in the worlds `ids`."""
@@ -242,7 +238,7 @@ class RotorWorld(World):
             one = np.array([m])
 
             def put(first: int, *columns: np.ndarray, one: np.ndarray = one) -> None:
-                self.ops.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
+                rows.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
 
             if "thrust" in factors:
                 put(at.THRUST_FACTOR, factors["thrust"])
@@ -272,7 +268,7 @@ class RotorWorld(World):
             self.commands[0, :, many] = self.commands[k - 1, :, many]
             self.command_rows[:] = 1
         self.version += 1
-        if self.ops.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
+        if rows.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
             self._put_back()
         elif len(self._failed):
             self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
@@ -320,10 +316,10 @@ class RotorWorld(World):
         fresh = np.zeros((n, len(everyone), at.BODY))
         fresh[..., : at.STATE] = self.parts.start
         fresh[..., at.CHARGE] = 1.0
-        self.ops.scatter(self.bodies_lanes, everyone, 0, where, fresh)
-        self.ops.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
+        rows.scatter(self.bodies_lanes, everyone, 0, where, fresh)
+        rows.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
         for commands in self.commands:
-            self.ops.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
+            rows.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))

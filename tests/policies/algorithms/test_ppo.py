@@ -297,3 +297,81 @@ def test_diverged_training_is_a_sentence(tmp_path):
     )
     with pytest.raises(RookeryError, match="diverged"):
         Runner(ppo, RunnerConfig(), tmp_path).iterate()
+
+
+@pytest.mark.parametrize("critic", ["own", "central"])
+def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(critic):
+    ppo = PPO(FakeEnv(10, agents=2, horizon=9, limit=1.5), dataclasses.replace(BASE, critic=critic))
+    learner = ppo.learners["point"]
+    env = ppo.env
+    wanted = torch.zeros_like(learner.rollout.reward)
+    step = env.step
+
+    def noting(actions):
+        result = step(actions)
+        truncated, info = result[3], result[4]
+        if truncated.any():  # the normalisers are at their start: they change nothing within their limits
+            state = info["final_state"] if critic == "central" else None
+            values = learner.values(info["final_observation"]["point"], state)[1].view(10, 2)
+            wanted[ppo._step] = torch.where(truncated[:, None], values, 0.0)
+        return result
+
+    env.step = noting
+    drive = Drive(ppo)
+    env.reset()
+    drive.collect()
+    truncated = learner.rollout.truncated
+    assert (truncated.sum(1) > 0).any() and not truncated[:, 0].all()
+    torch.testing.assert_close(learner._final_values(lambda x: x), wanted)
+    assert wanted.abs().max() > 0.05
+
+
+def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last():
+    config = dataclasses.replace(BASE, schedule="adaptive", epochs=3, minibatches=2)
+    ppo = PPO(FakeEnv(8), config)
+    divergence = iter([0.01, 0.03, 0.05, 0.07, 0.09, 0.11])
+
+    def learn(learner, batch, rows):
+        figures = torch.zeros(5, 1)
+        figures[2] = next(divergence)
+        return figures
+
+    calls = []
+    ppo.learn = learn
+    ppo._adapt_learning_rate = lambda learner, approx_kl, last: calls.append((approx_kl.item(), last))
+    Drive(ppo).iterate()
+    assert [last for _, last in calls] == [False, False, True]
+    assert [kl for kl, _ in calls] == pytest.approx([0.02, 0.06, 0.10])
+
+
+def test_a_group_named_in_separate_learns_a_policy_for_each_agent():
+    ppo = PPO(FakeEnv(8, agents=3), dataclasses.replace(BASE, separate=("point",)))
+    assert list(ppo.policies()) == ["point_0", "point_1", "point_2"]
+    assert list(PPO(FakeEnv(8, agents=3), BASE).policies()) == ["point"]
+
+
+def test_an_agent_that_drops_out_after_the_last_row_is_not_bootstrapped():
+    env = FakeEnv(4, agents=2, horizon=24, limit=100.0, drop_out=True)
+    ppo = PPO(env, dataclasses.replace(BASE, normalize_values=False, lam=1.0, gamma=1.0, normalize_advantages=False))
+    drive = Drive(ppo)
+    drive.obs, _ = env.reset()
+    drive.collect()  # 12 steps: the second agent takes part in all of them, and then drops out
+    samples = ppo.learners["point"].samples(drive.obs["point"], None, env.active["point"])
+    assert samples.active.all() and not env.active["point"][:, 1].any()
+    rewards = ppo.learners["point"].rollout.reward.sum(0)
+    returns = samples.value_target.view(12, 4, 2)[0]
+    torch.testing.assert_close(returns[:, 1], rewards[:, 1], rtol=1e-4, atol=1e-4)
+    assert (returns[:, 0] - rewards[:, 0]).abs().max() > 1e-3
+
+
+def test_the_normaliser_counts_active_agents_alone():
+    env = FakeEnv(6, agents=2, horizon=12, limit=100.0, drop_out=True)
+    drive = Drive(PPO(env, BASE))
+    drive.obs, _ = env.reset()
+    drive.collect()
+    learner = drive.algorithm.learners["point"]
+    roll = learner.rollout
+    assert roll.active is not None and not roll.active.all()
+    observed = roll.observation[roll.active]  # as given: the normaliser is at its start
+    drive.algorithm.update(0.0)
+    torch.testing.assert_close(learner.observations.mean, observed.mean(0), rtol=1e-4, atol=1e-5)

@@ -239,3 +239,35 @@ def test_it_learns() -> None:
     untrained = distance(sac.policies()["point"])
     train(sac, sac.env, sac.env.reset()[0], 200)
     assert distance(sac.policies()["point"]) < 0.15 < untrained
+
+
+@pytest.mark.parametrize("lower", [0, 1])
+def test_the_policy_climbs_the_lower_critic(lower: int) -> None:
+    config = SACConfig(rollout_steps=4, buffer_size=200, hidden=(2,), learning_rate=1e-9, normalize_observations=False)
+    sac = SAC(ToyEnv(), config)
+    learner = sac.learners["point"]
+    with torch.no_grad():
+        for parameter in learner.critics.parameters():
+            parameter.zero_()
+        learner.critics.biases[1][lower] = -3.0
+        learner.critics.biases[1][1 - lower] = 5.0
+    train(sac, sac.env, sac.env.reset()[0], 2)
+    batch = learner.replay.sample(32, sac._generator)
+    assert learner.learn(batch, sac._generator)[3].item() == pytest.approx(-3.0, abs=1e-3)
+
+
+def test_the_normaliser_counts_active_agents_alone() -> None:
+    env = ToyEnv(4, agents=2, horizon=8, limit=100.0, drop_out=True)
+    sac = SAC(env, SACConfig(rollout_steps=8, buffer_size=100, hidden=(2,)))
+    train(sac, env, env.reset()[0], 1)
+    learner = sac.learners["point"]
+    active = learner.replay.active[:8]
+    assert not active.all()
+    observed = learner.replay.observation[:8][active]
+    torch.testing.assert_close(learner.norm.mean, observed.mean(0), rtol=1e-5, atol=1e-5)
+
+
+def test_the_target_entropy_is_the_settings_or_minus_the_action_size() -> None:
+    given = SACConfig(rollout_steps=4, buffer_size=200, hidden=(2,), target_entropy=-0.3)
+    assert SAC(ToyEnv(), given).learners["point"].target_entropy == -0.3
+    assert SAC(ToyEnv(), SMALL).learners["point"].target_entropy == -1.0

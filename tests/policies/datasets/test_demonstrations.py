@@ -185,6 +185,27 @@ def test_behaviour_cloning_holds_validation_episodes_out(lawful):
     assert error == pytest.approx(mean_squared_error(policy, lawful, episodes=one.validation_episodes), rel=1e-5)
 
 
+def test_behaviour_cloning_shuffles_each_pass_anew(lawful):
+    one = cloning(lawful)
+    network = one.networks["drone"]
+    learn = network.learn
+    rows = []
+
+    def noting(observation, actions, progress):
+        rows.append(observation.clone())
+        return learn(observation, actions, progress)
+
+    network.learn = noting
+    passes = []
+    for _ in range(2):
+        rows.clear()
+        one.update(0.0)
+        passes.append(torch.cat(rows))
+    first, second = passes
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(first.sum(0), second.sum(0), rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("before", [0, 1, 4])
 def test_a_resumed_behaviour_cloning_is_bit_equal(lawful, before):
     one = cloning(lawful)

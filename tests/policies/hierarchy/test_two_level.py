@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from policies_fake import FakeEnv
 
 import rookery
 from rookery.cli.main import main
 from rookery.policies.hierarchy.two_level import TwoLevelEnv
+from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import evaluate
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
@@ -44,6 +47,27 @@ def test_the_skill_acts_on_its_own_terms_of_the_observation() -> None:
     assert torch.allclose(env.act(obs, command), wanted, atol=1e-6)
 
 
+def test_commands_are_limited() -> None:
+    env, other = (rookery.make("drone-track-hierarchical", 4, seed=1) for _ in range(2))
+    for e in (env, other):
+        e.reset()
+    command = 3.0 * torch.randn(4, 1, 6)
+    assert torch.equal(env.step(command)[0]["drone"], other.step(command.clamp(-1.0, 1.0))[0]["drone"])
+
+
+def test_the_skill_observes_within_the_limits_of_its_terms() -> None:
+    env = FakeEnv(2, obs=1)
+    group = env.groups["point"]
+    env.groups = {"point": replace(group, observation=(replace(group.observation[0], clip=1.0),))}
+    policy = Policy(1, 1, ())
+    with torch.no_grad():
+        policy.layers[0].weight.fill_(0.5)
+        policy.layers[0].bias.zero_()
+    two = TwoLevelEnv(env, policy, env.groups["point"], {"state": 0.5})
+    action = two.act(torch.tensor([[[0.8]], [[-0.2]]]), torch.ones(2, 1, 1))
+    assert torch.allclose(action, torch.tensor([[[0.5]], [[0.15]]]))
+
+
 def test_a_saved_state_continues_exactly() -> None:
     env, other = (rookery.make("drone-track-hierarchical", 3, seed=s, randomize="default") for s in (1, 2))
     command = torch.rand(3, 1, 6) - 0.5
@@ -74,6 +98,10 @@ def test_what_cannot_be_commanded_is_refused() -> None:
     policies, contract = open_run(Path("drone-hover"))
     with pytest.raises(RookeryError, match="the skill observes no 'height'"):
         TwoLevelEnv(rookery.make("drone-hover"), policies["drone"], contract.groups["drone"].spec, {"height": 1.0})
+    skill = contract.groups["drone"].spec
+    weaker = replace(skill, action=replace(skill.action, high=tuple(0.5 * h for h in skill.action.high)))
+    with pytest.raises(RookeryError, match=r"or other limits"):
+        TwoLevelEnv(rookery.make("drone-hover"), policies["drone"], weaker, {"position_error": 1.0})
 
 
 def test_it_is_trained_evaluated_filmed_and_exported(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:

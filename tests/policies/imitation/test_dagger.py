@@ -8,8 +8,10 @@ from policies_drift import Drift
 from policies_toy import ToyEnv, train
 
 from rookery.policies.imitation.dagger import DAgger, DAggerConfig
-from rookery.policies.imitation.teacher import ControllerTeacher, Teacher
+from rookery.policies.imitation.regression import ActionRegression
+from rookery.policies.imitation.teacher import ControllerTeacher, Teacher, _join
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Term
 
 CONFIG = DAggerConfig(rollout_steps=16, teacher_share=0.1, hidden=(32,), batch=512, epochs=4, learning_rate=3e-3)
 
@@ -147,6 +149,46 @@ def test_the_teachers_state_is_saved():
         other.load_state_dict({k: v for k, v in state.items() if k != "point.network.parameters"})
 
 
+def test_a_resume_keeps_the_share_of_the_teacher():
+    def make() -> DAgger:
+        env = ToyEnv(64)
+        config = DAggerConfig(rollout_steps=2, teacher_share=1.0, hidden=(8,))
+        return DAgger(env, config, seed=2, inputs={"teacher": ControllerTeacher(env.controller())})
+
+    dagger = make()
+    obs, _ = dagger.env.reset()
+    for _ in range(2):
+        dagger.observe(obs, actions := dagger.act(obs), dagger.env.step(actions))
+    dagger.update(0.75)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in dagger.state_dict().items()})
+    wanted = dagger.act(obs)["point"]
+    assert torch.equal(other.act(obs)["point"], wanted)
+    share = (wanted == dagger.teacher.act(obs)["point"]).float().mean().item()
+    assert 0.05 < share < 0.5  # a quarter of the worlds
+
+
+def test_the_latest_rollouts_are_kept():
+    env = Drift(4)
+    config = DAggerConfig(rollout_steps=2, keep_rollouts=3, hidden=(8,))
+    dagger = DAgger(env, config, inputs={"teacher": VelocityTeacher(env)})
+    obs, _ = env.reset()
+    rollouts = []
+    for i in range(5):
+        rows = []
+        for _ in range(2):
+            rows.append(obs["point"].clone())
+            actions = dagger.act(obs)
+            result = env.step(actions)
+            dagger.observe(obs, actions, result)
+            obs = result[0]
+        rollouts.append(torch.stack(rows))
+        dagger.update(i / 5)
+    kept = dagger.students["point"].observation
+    for rollout in rollouts[2:]:
+        assert sum(torch.equal(rollout, row) for row in kept) == 1
+
+
 def test_misfits_are_refused():
     env = Drift()
 
@@ -162,3 +204,21 @@ def test_misfits_are_refused():
     for name, value in (("keep_rollouts", 0), ("teacher_share", 1.5), ("batch", 0), ("learning_rate", 0.0)):
         with pytest.raises(RookeryError, match=f"{name} is {value}"):
             DAggerConfig(**{name: value})
+
+
+def test_a_teachers_terms_have_its_own_scales_and_limits():
+    """The environment gives 3 m/s at 2 a m/s; the teacher was trained at 0.5 a m/s, within 1."""
+    given = {"v": (torch.tensor([[[6.0, -1.0]]]), 2.0), "x": (torch.tensor([[[4.0]]]), 1.0)}
+    joined = _join(given, (Term("x", 1), Term("v", 2, "m/s", scale=0.5, clip=1.0)))
+    torch.testing.assert_close(joined, torch.tensor([[[4.0, 1.0, -0.25]]]))
+
+
+def test_the_learning_rate_falls_to_a_tenth():
+    group = Drift(4).groups["point"]
+    moves = []
+    for progress in (0.0, 0.5, 1.0):
+        network = ActionRegression(group, CONFIG, torch.Generator().manual_seed(0))
+        before = network.state_dict()["parameters"].clone()
+        network.learn(torch.ones(4, group.observation_size), torch.ones(4, 1), progress)
+        moves.append((network.state_dict()["parameters"] - before).norm().item())
+    assert [move / moves[0] for move in moves] == pytest.approx([1.0, 0.55, 0.1], rel=1e-3)

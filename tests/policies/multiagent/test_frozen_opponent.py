@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from policies_fake import FakeEnv
 
 import rookery
 from rookery.cli.main import main
@@ -51,6 +52,33 @@ def test_the_learner_gets_its_own_agents_and_the_opponent_acts_for_the_others(te
             total[ids] = 0.0
             ended += len(ids)
     assert ended > 3
+
+
+class Pair(FakeEnv):
+    """Two points that play against each other, of whom one takes part."""
+
+    teams = {"near": {"point": (0,)}, "far": {"point": (1,)}}  # noqa: RUF012
+
+    @property
+    def active(self):
+        return {"point": torch.tensor([[True, False]]).expand(self.num_envs, 2)}
+
+    @property
+    def privileged_targets(self):
+        return {"point": 2.0 * self.x}
+
+    def observation_set(self, name):
+        return {"point": 3.0 * self.x}
+
+
+@pytest.mark.parametrize(("team", "own"), [("near", 0), ("far", 1)])
+def test_everything_that_trainers_read_is_of_the_learners_agents(team: str, own: int) -> None:
+    env = FrozenOpponentEnv(Pair(agents=2), lambda obs: {"point": torch.zeros(8, 2, 1)}, team)
+    env.reset()
+    x = env.env.x[:, [own]]
+    assert torch.equal(env.privileged_targets["point"], 2.0 * x)
+    assert torch.equal(env.observation_set("critic")["point"], 3.0 * x)
+    assert env.active["point"].tolist() == [[own == 0]] * 8
 
 
 def test_the_controller_beats_a_drone_that_does_nothing() -> None:

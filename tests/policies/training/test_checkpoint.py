@@ -213,6 +213,7 @@ DAMAGE = {
     "truncated state": (lambda f: os.truncate(f / "state.json", 100), "state.json is cut short"),
     "edited state": (lambda f: edit_json(f / "state.json", steps=5), "state.json was edited"),
     "no state": (lambda f: (f / "state.json").unlink(), "state.json cannot be read"),
+    "nested state": (lambda f: (f / "state.json").write_text("[" * 100_000), "state.json is cut short"),
     "newer version": (lambda f: reseal(f / "state.json", version=99), "newer Rookery.*upgrade"),
     "another task": (lambda f: reseal(f / "state.json", task="drone-hover"), "task 'drone-hover', not 'fake'"),
 }
@@ -314,3 +315,13 @@ def test_a_second_ctrl_c_stops_at_once():
         assert interruption.wanted
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_hidden_files_beside_checkpoints_are_no_obstacle(tmp_path):
+    """Only what an interrupted write left is removed; .DS_Store and the like stay."""
+    folder = tmp_path / "checkpoints"
+    (folder / ".writing-000000000001").mkdir(parents=True)
+    (folder / ".old-000000000001").mkdir()
+    (folder / ".DS_Store").write_text("x")
+    trainer(tmp_path, total=2 * ITERATION).run(quiet)
+    assert sorted(f.name for f in folder.iterdir() if f.name.startswith(".")) == [".DS_Store"]

@@ -105,6 +105,18 @@ def test_rows_past_the_checkpoint_are_forgotten_and_columns_may_come_late(tmp_pa
     assert rows_of(tmp_path / "progress.csv") == [{"steps": "10", "c": "1"}]
 
 
+@pytest.mark.parametrize("content", [b"\xff\x00\n1,2\n", b"steps,a\nmany,1\n", b"a,b\n1,2\n"])
+def test_a_damaged_log_is_a_sentence_and_stays(tmp_path, content):
+    file = tmp_path / "progress.csv"
+    file.write_bytes(content)
+    with (
+        pytest.raises(RookeryError, match=r"progress\.csv is damaged: move it away"),
+        RunLog(tmp_path, 20, 100, lambda row: None) as log,
+    ):
+        log.resume(20)
+    assert file.read_bytes() == content
+
+
 def test_the_line_says_what_matters(capsys):
     terminal = Terminal(0, 5_000_000)
     terminal.start()

@@ -41,6 +41,20 @@ def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
     assert torch.equal(new.policies()["point"](obs["point"]), before)
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_term_of_another_scale_is_converted(normalize):
+    """Trained on a quarter of what the new task gives: the new policy acts as the old one on a quarter."""
+    old = trained(dataclasses.replace(BASE, normalize_observations=True))
+    (term,) = old.learners["point"].spec.observation
+    quarter = dataclasses.replace(old.learners["point"].spec, observation=(dataclasses.replace(term, scale=0.25),))
+    new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize), 5)
+    warm_start(new, old.policies(), {"point": quarter})
+    obs, _ = new.env.reset()
+    want = old.policies()["point"](0.25 * obs["point"])
+    assert (want - old.policies()["point"](obs["point"])).abs().max() > 1e-3
+    torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
+
+
 def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
     ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=2, entropy_coef=0.01, normalize_observations=False))
     a = ppo.learners["point"]
@@ -129,3 +143,13 @@ def test_exploration_does_not_change_a_frozen_policy_through_its_normaliser():
     again = PPO(Wider(8), dataclasses.replace(BASE, critic_warmup=100), 5)
     again.load_state_dict(new.state_dict())
     assert torch.equal(again.learners["point"].observations.state_dict()["fixed"], torch.ones(3, dtype=torch.bool))
+
+
+def test_after_the_warmup_the_optimiser_begins_afresh():
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_warmup=3))
+    drive = Drive(ppo)
+    drive.iterate(3)
+    adam = ppo.learners["point"].adam
+    assert adam.steps == 3 * BASE.epochs * BASE.minibatches
+    drive.iterate()
+    assert adam.steps == BASE.epochs * BASE.minibatches

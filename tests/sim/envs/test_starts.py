@@ -9,6 +9,7 @@ import torch
 
 import rookery
 from rookery.sim.env import Env
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
@@ -62,6 +63,21 @@ def test_noise_and_delays_leave_the_starts_alone(task: str, fixed: dict[str, flo
     plain = starts(rookery.make(task, 3, config=TASKS[task], seed=5))
     assert begin_alike(plain, starts(rookery.make(task, 3, config=TASKS[task], seed=5, fixed=fixed)))
     assert not begin_alike(plain, starts(rookery.make(task, 3, config=TASKS[task], seed=6, fixed=fixed)))
+
+
+@pytest.mark.parametrize("task", ["drone-hover", "go2-velocity"])
+def test_noise_draws_nothing_from_the_stream_of_the_task(task: str) -> None:
+    """Commands and gusts in the middle of an episode come from that stream too."""
+    counters = []
+    for fixed in ({}, NOISE):
+        env = rookery.make(task, 2, seed=5, fixed=fixed)
+        env.reset()
+        actions = {g: torch.tensor(s.action.neutral).expand(env.num_envs, s.count, -1) for g, s in env.groups.items()}
+        for _ in range(4):
+            env.step(actions)
+        assert isinstance(env, VecEnv)
+        counters.append(env.rng.counter.clone())
+    assert torch.equal(*counters)
 
 
 @pytest.mark.parametrize("task", ["table-reach", "volley-1v1", "drone-hover"])

@@ -1,4 +1,4 @@
-"""The writes that robots and tasks share: a factor on the scene's values, and sliding friction."""
+"""The writes that robots and tasks share: a factor on the scene's values, a difference from them, and sliding friction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.randomization.parameters import scaled, sliding
+from rookery.sim.randomization.parameters import scaled, shifted, sliding
 from rookery.sim.scene import Scene
 from rookery.sim.world import World
 
@@ -42,6 +42,26 @@ def test_a_factor_multiplies_all_its_fields_in_the_worlds_given_alone(world):
     factor = torch.tensor([1.0, 0.5, 3.0, 1.0])
     torch.testing.assert_close(p.get("mass", BODIES), before["mass"] * factor[:, None])
     torch.testing.assert_close(p.get("inertia", BODIES), before["inertia"] * factor[:, None, None])
+
+
+def test_a_difference_is_added_to_the_scenes_values_in_the_worlds_given_alone(world):
+    p = world.params
+    before = {field: p.get(field, BODIES) for field in ("mass", "inertia")}
+    write = shifted(p, BODIES, "mass")
+    write(IDS, torch.full((2,), 7.0))
+    write(IDS, VALUES)  # to the scene's values, not to those that were there
+    added = torch.tensor([0.0, 0.5, 3.0, 0.0])
+    torch.testing.assert_close(p.get("mass", BODIES), before["mass"] + added[:, None])
+    torch.testing.assert_close(p.get("inertia", BODIES), before["inertia"])
+
+
+def test_a_difference_along_one_axis_keeps_what_stands_on_the_others(world):
+    p = world.params
+    before = p.get("com", BODIES)
+    shifted(p, BODIES, "com", 0)(IDS, torch.tensor([0.01, -0.02]))
+    shifted(p, BODIES, "com", 1)(IDS, torch.tensor([0.03, 0.04]))
+    added = torch.tensor([[0.0, 0.0, 0.0], [0.01, 0.03, 0.0], [-0.02, 0.04, 0.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(p.get("com", BODIES), before + added[:, None])
 
 
 def test_sliding_friction_is_the_value_itself_and_the_others_stay(world):
