@@ -47,12 +47,12 @@ def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def _weights(name: str, values: Any, like: Weights) -> dict[str, float]:
     """Some of the weights, each of a known term and a finite number."""
     if not isinstance(values, Mapping):
-        raise RookeryError(f"config value {name} needs weights by term, such as {name}.{min(like)}=1, got {values!r}.")
+        raise RookeryError(f"config value {name} must be like {name}.{min(like)}=1.0, got {values!r}.")
     for term, weight in values.items():
         if term not in like:
             raise unknown("reward term", term, like)
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
-            raise RookeryError(f"config value {name}.{term} needs a number, got {weight!r}.")
+            raise RookeryError(f"config value {name} must be like {name}.{term}=1.0, got {weight!r}.")
     return dict(values)
 
 
