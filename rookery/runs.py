@@ -43,6 +43,8 @@ def find_run(run: Path) -> Path:
             f"or a policy of the zoo ({', '.join(zoo()) or 'which is empty'})."
         )
     if not (run / "contract.json").is_file():
+        if (run / LATEST / "contract.json").is_file():
+            raise RookeryError(f"{run} is the folder of all runs of a task: give one of them, such as {run / LATEST}.")
         raise RookeryError(
             f"{run} holds no policy yet: give a run folder with a checkpoint, or a folder of policies/zoo."
         )

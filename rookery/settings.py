@@ -112,12 +112,14 @@ class RunSettings:
         known = {} if base is None else base.to_values()
         merged = known | values
         own = merged.get("algorithm", cls.algorithm)
+        kind = find_algorithm(own).load_config()
+        if "algorithm_config" in values:
+            raise RookeryError(f"unknown setting 'algorithm_config': write the settings of {own} under [{own}].")
         for table in ("runner", own):
             given = values.get(table, {})
             if not isinstance(given, dict):
                 raise RookeryError(f"{table} needs values by name, got {given!r}.")
             merged[table] = known.get(table, {}) | given
-        kind = find_algorithm(own).load_config()
         config: Any = from_values(kind, merged.pop(own), f"setting of {own}")
         return from_values(cls, merged | {"algorithm_config": config})
 

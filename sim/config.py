@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from rookery.sim.errors import RookeryError, unknown
@@ -43,13 +44,22 @@ def merge(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return values | changes | nested
 
 
+def _weights(name: str, values: Any, like: Weights) -> dict[str, float]:
+    """Some of the weights, each of a known term and a finite number."""
+    if not isinstance(values, Mapping):
+        raise RookeryError(f"config value {name} must be like {name}.{min(like)}=1.0, got {values!r}.")
+    for term, weight in values.items():
+        if term not in like:
+            raise unknown("reward term", term, like)
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
+            raise RookeryError(f"config value {name} must be like {name}.{term}=1.0, got {weight!r}.")
+    return dict(values)
+
+
 def _convert(name: str, value: Any, like: Any) -> Any:
     try:
         if isinstance(like, Weights):
-            for term in value:
-                if term not in like:
-                    raise unknown("reward term", term, like)
-            return Weights(**{**like, **value})
+            return Weights(**{**like, **_weights(name, value, like)})
         if isinstance(like, bool):
             if str(value).lower() not in ("true", "false"):
                 raise ValueError

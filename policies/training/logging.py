@@ -239,7 +239,7 @@ class Terminal:
             parts.append(f"success {success:.1%}")
         if "return" in row:
             parts.append(f"return {row['return']:.4g}")
-        return ", ".join([*parts, f"ETA {int(max(left, 0.0)) // 60}:{int(max(left, 0.0)) % 60:02d}"])
+        return ", ".join([*parts, f"ETA {_clock(left)}"])
 
     def stop(self) -> None:
         """End the display, with the last figures left in view."""
@@ -247,6 +247,13 @@ class Terminal:
             self._bar.stop()
         elif self._pending:
             print(self._pending, file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    """3725 as 1:02:05."""
+    minutes, s = divmod(int(max(seconds, 0.0)), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02d}:{s:02d}" if hours else f"{m}:{s:02d}"
 
 
 def _short(x: float) -> str:

@@ -37,9 +37,21 @@ def run(args: Args) -> int:
         print_json([task.to_json() for task in tasks])
         return 2 if broken else 0
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("task", "goal", "agents", "observation", "action", "engines", box=None, pad_edge=False)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a file or a pipe has no width: no name is cut or broken
+    table = Table(
+        Column("task", no_wrap=True, min_width=max((len(task.id) for task in tasks), default=0)),
+        "goal",
+        "agents",
+        "observation",
+        "action",
+        "engines",
+        box=None,
+        pad_edge=False,
+    )
     for task in tasks:
         groups = task.groups.items()
         table.add_row(
@@ -50,5 +62,5 @@ def run(args: Args) -> int:
             "\n".join(str(g.action_size) for _, g in groups),
             ", ".join(task.engines),
         )
-    Console().print(table)
+    console.print(table)
     return 2 if broken else 0

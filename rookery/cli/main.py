@@ -86,7 +86,9 @@ def _run(words: list[str]) -> int:
         print(f"rookery {__version__}")
         return 0
     if words[0] not in COMMANDS:
-        raise unknown("option" if words[0].startswith("-") else "command", words[0], COMMANDS)
+        if words[0].startswith("-"):
+            raise unknown("option", words[0], ("--help", "--version"))
+        raise unknown("command", words[0], COMMANDS)
     command = importlib.import_module(f"rookery.cli.{words[0]}")
     if words[0] == "train":  # its options depend on the task and the algorithm
         return int(command.main(words[1:]))

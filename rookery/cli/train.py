@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rookery.cli.options import print_json
+from rookery.settings import RunSettings
+from rookery.tasks.registry import find
 
 EXAMPLES = """
   rookery train drone-hover
@@ -34,15 +37,29 @@ def main(words: Sequence[str]) -> int:
         training = resume(command.resume, parsed.changes, command.task)
     else:
         training = start(parsed.settings, command.out)
+    _announce(training.settings, training.folder)
     result = training.run()
     if command.json:
         print_json(result)
     elif not result["interrupted"]:
-        _print_next_steps(training.folder, result)
+        print_next_steps(training.settings, training.folder, result)
     return 130 if result["interrupted"] else 0
 
 
-def _print_next_steps(folder: Path, result: dict[str, object]) -> None:
+def _announce(settings: RunSettings, folder: Path) -> None:
+    """What is trained, and where to look for it: compiling may take a minute before the first figures."""
+    engine = settings.engine or find(settings.task).engines[0]
+    worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
+    print(
+        f"rookery: training {settings.task} with {settings.algorithm} on {engine}: {worlds}, "
+        f"{settings.runner.total_steps:,} steps, seed {settings.seed}, in {folder}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, object]) -> None:
+    """How the training ended, and the commands that use its policy."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -52,5 +69,7 @@ def _print_next_steps(folder: Path, result: dict[str, object]) -> None:
         f"[green]trained[/] {result['steps']:,} steps in {result['seconds']:.0f} s{reached}: [bold]{folder}[/]"
     )
     console.print(f"  rookery play {folder} --out video.mp4")
-    console.print(f"  rookery eval {folder} --episodes 256 --engine pybullet")
+    engines = find(settings.task).engines
+    other = engines[-1] if engines[-1] != (settings.engine or engines[0]) else ""  # a second engine, where there is one
+    console.print(f"  rookery eval {folder} --episodes 256" + (f" --engine {other}" if other else ""))
     console.print(f"  rookery export {folder} --out bundle")

@@ -13,7 +13,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from rookery.cli.main import COMMANDS, main
+from rookery.cli.train import print_next_steps
+from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
+from rookery.tasks.registry import TASKS
 
 SMALL = ["--num-envs", "8", "--rollout-steps", "16", "--minibatches", "1", "--epochs", "1"]
 
@@ -38,7 +41,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert main([str(w) for w in words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = [line for line in captured.err.splitlines() if not line.startswith("rookery: using ")]
+    lines = [
+        line for line in captured.err.splitlines() if not line.startswith(("rookery: using ", "rookery: training "))
+    ]
     assert len(lines) == 1
     assert lines[0].startswith("rookery: ")
     assert "Traceback" not in captured.err
@@ -94,7 +99,7 @@ def test_process_exit_codes():
     ("words", "way_out"),
     [
         ("trian", "did you mean 'train'?"),
-        ("--verison", "unknown option '--verison'"),
+        ("--verison", "unknown option '--verison': did you mean '--version'?"),
         ("train drone-hoover", "did you mean 'drone-hover'?"),
         ("train drone-hover --engine mujocoo", "did you mean 'mujoco'?"),
         ("train drone-hover --algorithm poo", "did you mean 'ppo'?"),
@@ -128,6 +133,13 @@ def test_process_exit_codes():
         ("train drone-hover --set mass=heavy", "--set mass needs a number, got 'heavy'"),
         ("train drone-hover --set mas=1.2", "did you mean 'mass'?"),
         ("train drone-hover --task-config num_drone=2", "did you mean 'num_drones'?"),
+        (
+            "train drone-hover --task-config reward=3",
+            "reward must be like reward.action_rate=1.0, got 3",
+        ),
+        ("train drone-hover --task-config reward.distance=much", "reward must be like reward.distance=1.0, got 'much'"),
+        ("train drone-hover --task-config reward.distance=NaN", "reward must be like reward.distance=1.0, got nan"),
+        ("train drone-hover --seed 99999999999999999999", "seed must be from"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
         ("train drone-hover --randomize nowhere.toml", "cannot read the randomisation file nowhere.toml"),
@@ -164,6 +176,11 @@ def test_train_refuses_a_folder_in_use_and_one_it_cannot_write(run_folder, capsy
 
 def test_near_miss_of_a_run(run_folder, capsys):
     assert "did you mean 'first'?" in refused(capsys, "eval", run_folder.with_name("frist"))
+
+
+def test_the_folder_of_a_tasks_runs_is_refused_with_one_of_them(run_folder, capsys, in_tmp):
+    (in_tmp / "latest").symlink_to(run_folder)
+    assert f"give one of them, such as {in_tmp / 'latest'}" in refused(capsys, "eval", in_tmp)
 
 
 def test_resume_refuses_what_does_not_fit(run_folder, capsys):
@@ -329,7 +346,21 @@ def test_doctor_json():
 def test_tables_for_people(run_folder, capsys):
     for words in (["list"], ["doctor"], ["eval", run_folder, "--episodes", "1", "--task-config", "episode_s=3"]):
         assert main([str(w) for w in words]) == 0
-        assert "{" not in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert "{" not in out
+        if words == ["list"]:
+            assert [name for name in TASKS if name not in out] == [], "no name is cut"
+
+
+def test_train_announces_its_settings_and_the_next_steps(capsys, in_tmp):
+    assert main(["train", "drone-hover", "--steps", "128", "--seed", "3", "--out", "run", *SMALL]) == 0
+    printed = capsys.readouterr()
+    announced = "rookery: training drone-hover with ppo on rotor: 8 worlds, 128 steps, seed 3, in run\n"
+    assert printed.err.startswith(announced)
+    assert "rookery eval run --episodes 256 --engine pybullet\n" in printed.out
+    result = {"steps": 128, "seconds": 1.0, "success": None}
+    print_next_steps(RunSettings("go2arm-loco-manipulation"), Path("run"), result)
+    assert "rookery eval run --episodes 256\n" in capsys.readouterr().out, "it runs on one engine alone"
 
 
 # Ctrl-C

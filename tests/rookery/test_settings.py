@@ -195,6 +195,7 @@ def test_a_randomization_file_beside_the_settings_is_found(tmp_path):
         ('task = "drone-hover"\nalgorithm = 3', "unknown algorithm '3'"),
         ('task = "drone-hover"\nalgorithm = ["ppo"]', "unknown algorithm"),
         ('task = "drone-hover"\nseed = 99999999999999999999', "seed must be from"),
+        ('task = "drone-hover"\n[algorithm_config]\nepochs = 3', r"write the settings of ppo under \[ppo\]"),
         ("num_envs = 3", "needs TASK"),
     ],
 )

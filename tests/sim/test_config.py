@@ -63,6 +63,7 @@ def test_values_from_the_command_line(name, given, wanted):
         ({"cuont": 1}, "unknown config value 'cuont': did you mean 'count'"),
         ({"reward": {"neer": 1.0}}, "unknown reward term 'neer': did you mean 'near'"),
         ({"reward": {"near": "much"}}, "reward must be like"),
+        ({"reward": {"near": float("nan")}}, "reward must be like reward.near=1.0, got nan"),
         ({"reward": 3.0}, "reward must be like"),
         ({"count": 1.5}, "count must be like 2, got 1.5"),
         ({"count": "two"}, "count must be like 2, got 'two'"),

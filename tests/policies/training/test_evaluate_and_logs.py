@@ -126,3 +126,13 @@ def test_the_line_says_what_matters(capsys):
     first, last = capsys.readouterr().err.splitlines()
     assert first.startswith("1.23M of 5M steps, 98.8k samples/s, success 87.6%, return 12.35, ETA ")
     assert last.startswith("2M of 5M steps") and "return 12.35" in last
+
+
+def test_hours_are_told_apart_from_minutes(monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    terminal = Terminal(0, 100)
+    for now, eta in ((59.0, "ETA 0:59"), (3725.0, "ETA 1:02:05")):
+        monkeypatch.setattr("time.monotonic", lambda now=now: now)
+        terminal._shown = now
+        terminal.show({"steps": 50, "samples_per_s": 1.0})
+        assert terminal.line().endswith(eta)
