@@ -8,6 +8,7 @@ import sys
 import tomllib
 
 import pytest
+import torch
 
 from rookery.cli.train_options import Parsed, read
 from rookery.policies.algorithms import ALGORITHMS, find_algorithm
@@ -17,7 +18,7 @@ from rookery.presets import PRESETS, preset
 from rookery.settings import RunSettings, read_settings, save_settings, to_toml
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
-from rookery.training import start
+from rookery.training import resume, start
 
 every_task = pytest.mark.parametrize("task", sorted(TASKS))
 
@@ -227,3 +228,53 @@ def test_the_help_of_a_task_imports_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--learning-rate" in done.stdout and "(default: 0.003)" in done.stdout
+
+
+def test_other_algorithms_take_what_they_share_from_the_preset():
+    ppo = preset("go2-velocity").algorithm_config
+    dagger = preset("go2-velocity", "dagger")
+    for name in ("hidden", "activation", "learning_rate", "rollout_steps"):
+        assert getattr(dagger.algorithm_config, name) == getattr(ppo, name), name
+    assert dagger.num_envs == preset("go2-velocity").num_envs
+    assert dagger.train_overrides == preset("go2-velocity").train_overrides
+    cloning = preset("go2-velocity", "bc")
+    assert (cloning.num_envs, cloning.randomize, cloning.runner.total_steps) == (1, "none", 2_000_000)
+    assert cloning.algorithm_config.hidden == ppo.hidden
+    assert preset("drone-hover", "sac").num_envs == 8
+    assert preset("MT10", "sac").num_envs == 10, "a world for each task"
+
+
+def small(**changes) -> RunSettings:
+    config = PPOConfig(rollout_steps=4, minibatches=1, epochs=1, hidden=(8,))
+    runner = RunnerConfig(total_steps=4 * 4 * 2)
+    return RunSettings("drone-hover", num_envs=4, runner=runner, algorithm_config=config, **changes)
+
+
+def test_overrides_of_training_hold_in_training_alone(tmp_path):
+    own = {"start_box_m": 0.5}
+    only = {"start_box_m": 0.7, "episode_s": 1.0}
+    training = start(small(task_config=own, train_overrides=only), tmp_path / "run")
+    config = training.runner.env.unwrapped.task.cfg
+    assert (config.episode_s, config.start_box_m) == (1.0, 0.5), "the task config goes first"
+    told = training.runner.contract["task_config"]
+    assert (told["episode_s"], told["start_box_m"]) == (type(config)().episode_s, 0.5)
+    training.runner.env.close()
+
+
+def test_the_seed_is_that_of_environment_and_algorithm(tmp_path):
+    first, second, again = (start(small(seed=s), tmp_path / str(i)) for i, s in enumerate((1, 2, 1)))
+    weights = [t.runner.algorithm.learners["drone"].parameters for t in (first, second, again)]
+    keys = [t.runner.env.unwrapped.rng.key for t in (first, second, again)]
+    for values in (weights, keys):
+        assert torch.equal(values[0], values[2]) and not torch.equal(values[0], values[1])
+
+
+def test_a_resume_takes_the_runs_own_copy_of_the_ranges(tmp_path):
+    ranges = tmp_path / "mine.toml"
+    ranges.write_text("[mass]\nlow = 1.0\nhigh = 1.1\n")
+    training = start(small(randomize=str(ranges)), tmp_path / "run")
+    training.runner.iterate()
+    training.runner.save()
+    wanted = training.runner.env.unwrapped.randomization.ranges
+    ranges.unlink()
+    assert resume(tmp_path / "run").runner.env.unwrapped.randomization.ranges == wanted
