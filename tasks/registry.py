@@ -58,7 +58,7 @@ class TaskEntry:
         return plugins.class_at(self.cls, self.id) if isinstance(self.cls, str) else self.cls
 
 
-# Meta-World's sets (facts 4)
+# Meta-World's sets (Yu et al. 2020, arXiv 1910.10897, appendix)
 _MT10 = tuple(
     f"table-{name}"
     for name in (

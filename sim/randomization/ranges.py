@@ -136,9 +136,11 @@ class Randomization(Buffers):
         new = ~self.drawn[ids]
         for column, (name, r) in enumerate(self.ranges.items()):
             if r.on == "reset":
-                chosen, share = ids, shares[:, column]
+                chosen = ids
+                share = shares[:, column]
             else:
-                chosen, share = ids[new], shares[new, column]
+                chosen = ids[new]
+                share = shares[new, column]
             if len(chosen):
                 values = r.low + (r.high - r.low) * share
                 self.values[chosen, column] = values

@@ -309,7 +309,8 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
 
     def noting(actions):
         result = step(actions)
-        truncated, info = result[3], result[4]
+        truncated = result[3]
+        info = result[4]
         if truncated.any():  # the normalisers are at their start: they change nothing within their limits
             state = info["final_state"] if critic == "central" else None
             values = learner.values(info["final_observation"]["point"], state)[1].view(10, 2)

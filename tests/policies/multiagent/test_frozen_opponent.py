@@ -28,7 +28,8 @@ def test_the_learner_gets_its_own_agents_and_the_opponent_acts_for_the_others(te
     env = FrozenOpponentEnv(rookery.make("volley-1v1", 6, seed=3), react, team)
     assert env.groups["drone"].count == 1
     assert env.teams == {}
-    obs, mine = match.reset()[0]["drone"], env.reset()[0]["drone"]
+    obs = match.reset()[0]["drone"]
+    mine = env.reset()[0]["drone"]
     total = torch.zeros(6)
     ended = 0
     for t in range(150):
@@ -39,7 +40,8 @@ def test_the_learner_gets_its_own_agents_and_the_opponent_acts_for_the_others(te
         both[:, [other]] = react({"drone": obs})["drone"][:, [other]]
         full, reward, terminated, truncated, info = match.step(both)
         part, r, te, tr, i = env.step(action)
-        obs, mine = full["drone"], part["drone"]
+        obs = full["drone"]
+        mine = part["drone"]
         assert torch.equal(r["drone"], reward["drone"][:, [own]])
         assert torch.equal(te, terminated) and torch.equal(tr, truncated)
         total += r["drone"][:, 0]

@@ -108,7 +108,8 @@ def test_sets_are_scaled_clipped_and_free_of_noise_and_delay() -> None:
 
 
 def test_a_saved_state_keeps_the_frames_of_sets() -> None:
-    env, other = cart(), cart(seed=8)
+    env = cart()
+    other = cart(seed=8)
     for e in (env, other):
         e.reset()
         e.step(torch.full((4, 1, 1), 0.3))

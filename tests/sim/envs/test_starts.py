@@ -138,7 +138,8 @@ def test_a_parameter_does_not_depend_on_which_others_are_drawn() -> None:
 
 
 def test_streams_of_other_names_and_episodes_are_unrelated() -> None:
-    plain, noise = Streams(2000, 3), Streams(2000, 3, name="noise")
+    plain = Streams(2000, 3)
+    noise = Streams(2000, 3, name="noise")
     ids = torch.arange(2000)
     draws = [plain(None).uniform(), noise(None).uniform()]
     for _ in range(2):

@@ -86,7 +86,8 @@ def test_errors_are_sorted_by_where_the_station_is():
     """Agents held at chosen distances from their stations, beneath and beside."""
     env = make(12, station="keep", upper="hover", episode_s=1.0, settle_s=0.1)
     t = env.task
-    near, far = (0.04, 0.13)
+    near = 0.04
+    far = 0.13
     t.target[:, 1] = t.places
     info: dict[str, Any] = {}
     for _ in range(100):
