@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LINKS = ROOT / ".site_links" / "rookery"
 
 
-def on_config(config: Any) -> Any:
-    """Lay links that show the packages under their installed names: mkdocstrings does not read setuptools' package-dir."""
+def _lay_links() -> None:
+    """Show the packages under their installed names: mkdocstrings does not read setuptools' package-dir."""
     LINKS.mkdir(parents=True, exist_ok=True)
     for link in LINKS.iterdir():
         link.unlink()
@@ -25,7 +25,9 @@ def on_config(config: Any) -> Any:
         (LINKS / source.name).symlink_to(source)
     for package in ("assets", "sim", "robots", "tasks", "policies", "sim2real"):
         (LINKS / package).symlink_to(ROOT / package)
-    return config
+
+
+_lay_links()  # now: mkdocstrings looks for the folder before any hook is called
 
 
 def on_files(files: Files, config: Any) -> Files:
