@@ -376,3 +376,10 @@ def test_the_normaliser_counts_active_agents_alone():
     observed = roll.observation[roll.active]  # as given: the normaliser is at its start
     drive.algorithm.update(0.0)
     torch.testing.assert_close(learner.observations.mean, observed.mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_the_critic_has_its_own_hidden_layers_or_the_policys():
+    for given, wanted in (((24,), (24,)), (None, (16, 8))):
+        learner = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_hidden=given)).learners["point"]
+        assert learner.critic.sizes == (3, *wanted, 1)
+        assert learner.actor.sizes == (3, 16, 8, 1)

@@ -182,3 +182,17 @@ def test_misfits_are_refused():
     ppo = trained(Drift(8), BASE, 1)
     with pytest.raises(RookeryError, match="cannot be taken over"):
         warm_start(ppo, ppo.policies(), {"point": ppo.learners["point"].spec})
+
+
+def test_the_statistics_of_targets_count_active_agents_alone():
+    env = Drift(16, agents=2)
+    env.taking_part = {"point": torch.tensor([[True, False]]).expand(16, 2)}
+    ppo = PPO(env, dataclasses.replace(BASE, estimator="predict", normalize_observations=True))
+    drive = Drive(ppo)
+    drive.collect()
+    learner = ppo.learners["point"]
+    active = learner.rollout.active
+    assert active is not None and not active.all()
+    targets = learner.rollout.privileged_targets[active]  # as given: the statistics are at their start
+    ppo.update(0.0)
+    torch.testing.assert_close(learner.estimator.scale.mean, targets.mean(0), rtol=1e-4, atol=1e-5)
