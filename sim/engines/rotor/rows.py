@@ -20,7 +20,8 @@ def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
-_speed_for_thrust = njit(nogil=True, error_model="numpy", forceinline=True)(speed_for_thrust.py_func)
+_source = getattr(speed_for_thrust, "py_func", speed_for_thrust)  # under NUMBA_DISABLE_JIT it is the function itself
+_speed_for_thrust = njit(nogil=True, error_model="numpy", forceinline=True)(_source)
 """`cascade.speed_for_thrust` in exact IEEE arithmetic. Here the length of loops depends on the number of worlds, so that vector
 code or its scalar remainder may reach a world. Under `FAST` these round differently; in exact arithmetic they agree on every
 processor. The physics steps (see step) always run whole blocks, and may be `FAST`."""
