@@ -40,17 +40,20 @@ def register_name(task: str) -> None:
         )
 
 
-def make_single(task: str, render_mode: str | None = None, **kwargs: Any) -> SingleEnv:
-    """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`."""
+def make_single(task: str, render_mode: str | None = None, joint: bool = False, **kwargs: Any) -> SingleEnv:
+    """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`, and `joint` of `SingleEnv`."""
     from rookery.making import make
     from rookery.sim.adapters.gymnasium_env import SingleEnv
 
-    return SingleEnv(make(task, 1, **kwargs), render_mode=render_mode)
+    return SingleEnv(make(task, 1, **kwargs), joint=joint, render_mode=render_mode)
 
 
-def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **kwargs: Any) -> VectorEnv:
-    """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`."""
+def make_vector(
+    task: str, num_envs: int = 1, render_mode: str | None = None, joint: bool = False, **kwargs: Any
+) -> VectorEnv:
+    """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`, and `joint` of
+    `VectorEnv`."""
     from rookery.making import make
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
-    return VectorEnv(make(task, num_envs, **kwargs), render_mode=render_mode)
+    return VectorEnv(make(task, num_envs, **kwargs), joint=joint, render_mode=render_mode)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rookery.gym_registration import register_name
+from rookery.sim.engines import ENGINES
+from rookery.sim.errors import unknown
 from rookery.tasks.plugins import check_class
 from rookery.tasks.registry import TaskEntry, register
 
@@ -29,9 +31,12 @@ def register_task(
         engines: engines it runs on, the default first; None takes ``cls.engines``.
 
     Raises:
-        RookeryError: the name is taken or cannot be one, or `cls` is no Task.
+        RookeryError: the name is taken or cannot be one, `cls` is no Task, or there is no such engine.
     """
     check_class(cls, task_id)
+    for engine in engines or ():
+        if engine not in ENGINES:
+            raise unknown("engine", engine, ENGINES)
     line = (cls.__doc__ or "").strip().split("\n")[0] if summary is None else summary
     register(TaskEntry(task_id, cls, line, engines=tuple(cls.engines if engines is None else engines)))
     register_name(task_id)

@@ -256,7 +256,9 @@ def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Te
         want = (env.num_envs, env.groups[g].count, env.groups[g].action.size)
         if not isinstance(a, Tensor) or not a.is_floating_point():
             kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
-            raise RookeryError(f"actions of {g!r} must be a float tensor, got {kind}: use .float().")
+            raise RookeryError(
+                f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
+            )
         if tuple(a.shape) != want:
             raise RookeryError(
                 f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import signal
 import threading
 import time
@@ -34,9 +36,10 @@ class Interrupted(Exception):
 
 
 class Interruption:
-    """While active, the first SIGINT or SIGTERM only sets `wanted`; a second one raises KeyboardInterrupt."""
+    """While active, the first SIGINT or SIGTERM only sets `wanted` and says so; a second one raises KeyboardInterrupt."""
 
     wanted = False
+    NOTICE = b"rookery: stopping after this iteration and saving; Ctrl-C again stops at once without saving.\n"
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __enter__(self) -> Interruption:
@@ -53,6 +56,8 @@ class Interruption:
         if self.wanted:
             raise KeyboardInterrupt
         self.wanted = True
+        with contextlib.suppress(OSError):
+            os.write(2, self.NOTICE)  # not print: a signal may come amid another one
 
 
 class Runner:

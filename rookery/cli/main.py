@@ -67,6 +67,12 @@ def guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("rookery: interrupted.", file=sys.stderr)
         return 130
+    except (MemoryError, RuntimeError) as error:
+        # NumPy raises a MemoryError, PyTorch's allocator a RuntimeError.
+        if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+            raise
+        print("rookery: not enough memory: give a smaller --num-envs, or fewer agents or pixels.", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # The reader (head, less) went away: nothing more is to be written, not even by the interpreter at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

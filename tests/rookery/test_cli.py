@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from rookery.cli.main import COMMANDS, main
+from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
 from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
@@ -197,6 +197,26 @@ def test_policy_and_contract_that_disagree_are_refused(run_folder, capsys, in_tm
     contract["groups"]["drone"]["network"]["hidden"] = [16]
     (broken / "contract.json").write_text(json.dumps(contract))
     assert "disagree" in refused(capsys, "eval", broken)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 128 bytes.")],
+)
+def test_too_little_memory_is_a_sentence(error, capsys):
+    def work():
+        raise error
+
+    assert guarded(work) == 2
+    assert capsys.readouterr().err.startswith("rookery: not enough memory: give a smaller --num-envs")
+
+
+def test_other_runtime_errors_keep_their_traceback():
+    def work():
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        guarded(work)
 
 
 # What the commands tell programs

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.errors import RookeryError
 
 
 def test_names():
@@ -45,6 +46,17 @@ def test_gymnasium_makes_one_world():
     ends = [env.step(env.action_space.sample())[2:4] for _ in range(5)]
     assert ends[-1] == (False, True)
     env.close()
+
+
+def test_gymnasium_makes_one_agent_of_several():
+    """The way out that the refusal of two agents names."""
+    two = {"num_drones": 2}
+    with pytest.raises(RookeryError, match="joint=True"):
+        gymnasium.make("rookery/drone-hover-v0", config=two)
+    single = gymnasium.make("rookery/drone-hover-v0", config=two, joint=True)
+    assert single.action_space.shape == (8,)
+    envs = gymnasium.make_vec("rookery/drone-hover-v0", num_envs=3, config=two, joint=True)
+    assert envs.action_space.shape == (3, 8)
 
 
 def test_gymnasium_makes_many_worlds():

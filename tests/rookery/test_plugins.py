@@ -54,6 +54,8 @@ def test_a_registered_task_is_made_by_name(project):
         rookery.register_task("no spaces", cls)
     with pytest.raises(RookeryError, match="derives from"):
         rookery.register_task("other", dict)  # type: ignore[arg-type]
+    with pytest.raises(RookeryError, match="did you mean 'mujoco'"):
+        rookery.register_task("other", cls, engines=["mujocoo"])
 
 
 def test_what_is_wrong_with_a_file_is_said(in_tmp, capfd):

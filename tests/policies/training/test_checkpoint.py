@@ -309,10 +309,11 @@ def test_ctrl_c_saves_and_says_where(tmp_path, uninterrupted):
     assert_same(uninterrupted, resumed)
 
 
-def test_a_second_ctrl_c_stops_at_once():
+def test_a_second_ctrl_c_stops_at_once(capfd):
     with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGINT)
         assert interruption.wanted
+        assert "stopping after this iteration" in capfd.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
