@@ -23,11 +23,9 @@ import numpy as np
 import stable_baselines3
 import torch
 from machine import commit, machine
-from torch import Tensor
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
-from rookery.sim.env import Env, StepResult
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.adapters.gymnasium_source import make_gymnasium
 
 TASK = "Pendulum-v1"
 EPISODES = 20
@@ -39,59 +37,6 @@ SETTINGS: dict[str, Any] = {
     "gamma": 0.99,
     "tau": 0.005,
 }
-
-
-class GymnasiumEnv(Env):
-    """One gymnasium environment with a Box of actions as an Env of one world."""
-
-    teams: dict[str, Any]
-    state_size = 0
-    objectives = ()
-    causes = ("terminated",)
-    headline = ""
-    engine = ""
-
-    def __init__(self, name: str, seed: int) -> None:
-        self.task_id = name
-        self.teams = {}
-        self.num_envs = 1
-        self.device = torch.device("cpu")
-        self.control_dt = 0.05
-        self.env = gymnasium.make(name)
-        self.max_episode_steps = int(self.env.spec.max_episode_steps)
-        self.seed = seed
-        low = self.env.action_space.low
-        high = self.env.action_space.high
-        self.middle = (high + low) / 2.0
-        self.half = (high - low) / 2.0
-        d = len(low)
-        action = ActionSpec("torque", tuple(map(str, range(d))), tuple(low), tuple(high), ("1",) * d, (0.0,) * d)
-        self.groups = {"agent": Group(1, (Term("observation", self.env.observation_space.shape[0]),), action)}
-
-    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return self._obs(self.env.reset(seed=self.seed if seed is None else seed)[0]), {}
-
-    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
-        action = actions["agent"][0, 0].clamp(-1.0, 1.0).numpy()
-        obs, reward, terminated, truncated, _ = self.env.step(self.middle + self.half * action)
-        info = {}
-        if terminated or truncated:
-            info["final_observation"] = self._obs(obs)
-            obs = self.env.reset()[0]
-        rewards = {"agent": torch.tensor([[float(reward)]])}
-        return self._obs(obs), rewards, torch.tensor([bool(terminated)]), torch.tensor([bool(truncated)]), info
-
-    def _obs(self, obs: np.ndarray) -> dict[str, Tensor]:
-        return {"agent": torch.from_numpy(obs.astype(np.float32))[None, None]}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        raise NotImplementedError("a gymnasium environment cannot be saved")
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        raise NotImplementedError("a gymnasium environment cannot be saved")
-
-    def close(self) -> None:
-        self.env.close()
 
 
 def evaluate(act: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -111,7 +56,10 @@ def evaluate(act: Callable[[np.ndarray], np.ndarray]) -> float:
 
 def ours(seed: int, steps: int, every: int) -> dict[str, Any]:
     """Train our SAC; evaluations and seconds of training."""
-    env = GymnasiumEnv(TASK, seed)
+    env = make_gymnasium(TASK, 1, seed)
+    space = gymnasium.make(TASK).action_space
+    middle = (space.high + space.low) / 2.0
+    half = (space.high - space.low) / 2.0
     config = SACConfig(rollout_steps=1, updates_per_step=1.0, batch=256, normalize_observations=False, **SETTINGS)
     sac = SAC(env, config, seed)
     returns = []
@@ -130,7 +78,7 @@ def ours(seed: int, steps: int, every: int) -> dict[str, Any]:
 
             @torch.no_grad()
             def act(x: np.ndarray, policy: Any = policy) -> np.ndarray:
-                return env.middle + env.half * policy(torch.from_numpy(x.astype(np.float32))).numpy()
+                return middle + half * policy(torch.from_numpy(x.astype(np.float32))).numpy()
 
             returns.append(evaluate(act))
     return {"returns": returns, "seconds": seconds}

@@ -92,8 +92,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     try:
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
-            if not isinstance(algorithm, PPO):
-                raise RookeryError(f"--init RUN is for --algorithm ppo, not {settings.algorithm}: leave it out.")
+            assert isinstance(algorithm, PPO)  # RunSettings.check refuses --init with others
             policies, learned = open_run(Path(settings.init))
             warm_start(algorithm, policies, {name: group.spec for name, group in learned.groups.items()})
         folder = new_run(settings.task, out)
