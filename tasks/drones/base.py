@@ -28,6 +28,7 @@ from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 _UP = torch.tensor([0.0, 0.0, 1.0])
 GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
+MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
 TOUCHING_M = 1e-4  # m: engines push overlapping bodies apart to where they just touch, up to rounding
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
 
@@ -70,8 +71,8 @@ class DroneTask(Task):
         super().__init__(cfg)
         self.drone: DroneParameters = find_drone(self.cfg.drone)
         check_flies(self.drone)
-        if self.cfg.num_drones < 1:
-            raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
+        if not 1 <= self.cfg.num_drones <= MOST_DRONES:
+            raise RookeryError(f"num_drones must be from 1 to {MOST_DRONES}, got {self.cfg.num_drones}.")
         effects(self.cfg.effects)
         image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
 
