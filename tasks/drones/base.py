@@ -29,7 +29,10 @@ _UP = torch.tensor([0.0, 0.0, 1.0])
 GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
 MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
-TOUCHING_M = 1e-4  # m: engines push overlapping bodies apart to where they just touch, up to rounding
+# m between drones that count as colliding. Engines stop bodies where they touch, and by the end of the control step they may
+# have parted again: in 512 episodes of drone-formation with the engine's contacts recorded, drones came closer than this in
+# all 65 with a contact and in one without; with 1e-4 m, 27 of them went unnoticed.
+TOUCHING_M = 1e-3
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
 
 
