@@ -108,6 +108,8 @@ class Drones(Buffers):
         high = torch.tensor(self.spec.high)
         self._half = (high - low) / 2
         self._mid = low + self._half
+        self._scale = self._mid.numpy(), self._half.numpy()
+        self._hover = torch.full((1, len(names), 4), drone.hover_speed)
         self.native = multirotors_of(world, names)
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)
@@ -148,10 +150,11 @@ class Drones(Buffers):
         Args:
             action: [N, A, 4] in [-1, 1], held; or [N, K, A, 4], one row a physics step.
         """
-        command = self.physical(action)
         if self.native is not None:
-            self.native.command(self.level, command)
-        elif self.level == MOTORS:
+            self.native.command(self.level, action, *self._scale)
+            return
+        command = self.physical(action)
+        if self.level == MOTORS:
             self._schedule_rotors(command if command.dim() == 4 else command[:, None])
         elif command.dim() == 4:
             self._rows = command
@@ -188,7 +191,7 @@ class Drones(Buffers):
         """Put drones at `state` [n, A, 13] (see Bodies.state) with rotors at hover speed and an empty controller."""
         self.bodies.set_state(ids, state)
         if self.native is not None:
-            self.native.start(ids, torch.full((len(ids), len(self.names), 4), self.drone.hover_speed))
+            self.native.start(ids, self._hover)
             return
         self.speeds[ids] = self.drone.hover_speed
         self.memory[ids] = 0.0
