@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
@@ -212,5 +212,9 @@ class Multirotors:
         w.version += 1
 
     def vary(self, ids: Ids, **factors: Tensor) -> None:
-        """Factors [n] on thrust, torque, lag and drag of all these drones in the worlds `ids`."""
-        self._world.vary(self.members, self._world.rows(ids), {k: v.double().cpu().numpy() for k, v in factors.items()})
+        """Factors [n] on values of all these drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        self.write_batch(self._world.rows(ids), {k: v.cpu().numpy() for k, v in factors.items()})
+
+    def write_batch(self, ids: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+        """See randomization's BatchWriter; the parameters are `factors.FACTORS`."""
+        self._world.vary(self.members, ids, values)

@@ -8,7 +8,7 @@ divided among threads, with the same bits at any number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor import build, rows, wind
+from rookery.sim.engines.rotor import build, factors, rows, wind
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.engines.rotor.colliders import colliders
@@ -33,8 +33,6 @@ from rookery.sim.world import Ids, Joints, World
 
 LIMIT = 1e7
 """m, m/s, rad/s: a state beyond it has diverged."""
-
-_FACTORS = ("thrust", "torque", "lag", "drag")
 
 _NOTHING = np.zeros(5, np.float32)
 _WHOLE = np.ones(5, np.float32)
@@ -94,6 +92,10 @@ class RotorWorld(World):
         self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
         self.version = 0
         self._params = RotorParams(self)
+        self._own = factors.own_values(
+            self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
+        )
+        self._drawn = np.ones((len(factors.FACTORS), num_envs))
         self._nominal()
         self.reset()
 
@@ -118,8 +120,9 @@ class RotorWorld(World):
             lanes[:, b, at.INV_INERTIA : at.INV_INERTIA + 6] = inverse[six][:, None]
             lanes[:, b, at.RESTITUTION] = parts.bounce[b]
             lanes[:, b, at.FRICTION] = parts.grip[b]
-        for a in range(len(parts.drones)):
-            self.vary(np.array([a]), everyone, dict.fromkeys(_FACTORS, np.ones(self.num_envs)))
+        drones = np.arange(len(parts.drones))
+        self.vary(drones, everyone, dict.fromkeys(("thrust", "torque", "lag", "drag"), np.ones(self.num_envs)))
+        for a in drones:
             d = parts.drones[a]
             lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
             lanes[:, a, at.SPIN] = d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic
@@ -235,32 +238,14 @@ class RotorWorld(World):
             constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
-    def vary(self, members: np.ndarray, ids: Any, factors: dict[str, np.ndarray]) -> None:
-        """Factors [n] on the rotors ("thrust", "torque", "lag") and the "drag" of some drones in the worlds `ids`."""
-        fx = self.effects
-        for name, values in factors.items():
-            if name not in _FACTORS:
-                raise unknown("factor of a multirotor", name, _FACTORS)
-            if values.shape != (len(ids),):
-                raise RookeryError(f"factors on {name} must be [{len(ids)}], got {list(values.shape)}.")
-        for m in members:
-            d = self.parts.drones[m]
-            one = np.array([m])
-
-            def put(first: int, *columns: np.ndarray, one: np.ndarray = one) -> None:
-                rows.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
-
-            if "thrust" in factors:
-                put(at.THRUST_FACTOR, factors["thrust"])
-            if "torque" in factors:
-                put(at.TORQUE_FACTOR, factors["torque"])
-            if "lag" in factors:
-                lag = factors["lag"] * fx.rotor_lag
-                with np.errstate(divide="ignore"):
-                    put(at.RISE, *(np.exp(-self.dt / (tau * lag)) for tau in (d.tau_up, d.tau_down)))
-            if "drag" in factors:
-                put(at.BODY_DRAG, *(factors["drag"] * b * fx.body_drag for b in d.body_drag))
-                put(at.ROTOR_DRAG, *(factors["drag"] * r * fx.rotor_drag for r in d.rotor_drag))
+    def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
+        """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        factors.check(values, len(ids))
+        which = np.array([name in values for name in factors.FACTORS])
+        for row, name in enumerate(factors.FACTORS):
+            if name in values:
+                self._drawn[row, : len(ids)] = values[name]
+        factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
 
