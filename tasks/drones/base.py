@@ -29,6 +29,7 @@ from rookery.tasks.drones import kernels
 from rookery.tasks.drones.body_frame import BodyFrame
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 
+MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
 TOUCHING_M = 1e-4  # m: engines push overlapping bodies apart to where they just touch, up to rounding
 CAMERA_HEADING = 0.3  # rad, half-width of the headings of starts where the policy sees pictures
 _NOBODY = np.zeros((0, 0), bool)
@@ -72,8 +73,8 @@ class DroneTask(Task):
         super().__init__(cfg)
         self.drone: DroneParameters = find_drone(self.cfg.drone)
         check_flies(self.drone)
-        if self.cfg.num_drones < 1:
-            raise RookeryError(f"num_drones must be at least 1, got {self.cfg.num_drones}.")
+        if not 1 <= self.cfg.num_drones <= MOST_DRONES:
+            raise RookeryError(f"num_drones must be from 1 to {MOST_DRONES}, got {self.cfg.num_drones}.")
         effects(self.cfg.effects)
         image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
 

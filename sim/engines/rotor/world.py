@@ -80,7 +80,7 @@ class RotorWorld(World):
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
         self._gust = np.zeros((blocks * LANES, wind.STATE))
-        self._streams = Streams(blocks * LANES, 0, self.device, "wind")
+        self._streams = Streams(blocks * LANES, 0, "wind")
         self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}

@@ -259,7 +259,7 @@ def test_fewer_drones_make_the_same_episode_as_a_swarm_of_that_number() -> None:
     ("config", "message"),
     [
         ({"num_drones": 1}, "at least 2 drones"),
-        ({"num_drones": 0}, "num_drones must be at least 1"),
+        ({"num_drones": 0}, "num_drones must be from 1 to 200"),
         ({"num_drones": 200}, "200 drones do not fit into the arena"),
         ({"spacing_m": 0.7}, "start in collision.*raise spacing_m"),
         ({"drone": "iris", "start_box_m": 0.3}, "start in collision"),
