@@ -2,8 +2,8 @@
 
 Each world's numbers come from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
 2014) in counter form: the i-th 64-bit output of a world is ``mix(key + i * GAMMA)``, with the key hashed from the seed
-and the world's index. Only a counter a world is state. All arithmetic is on int64 tensors, whose overflow wraps, so the
-numbers are the same on every device.
+and the world's index. Only a counter a world is state. The arithmetic is that of 64-bit integers modulo 2**64, compiled (see
+`random_kernels`, whose functions other kernels use for numbers of their own).
 
 The counter's high 32 bits count the world's episodes (`begin_episode`), its low 32 bits the draws of the episode: an
 episode's numbers depend on the seed, the world and the episode's number, whatever was drawn before it. Uses that must not
@@ -16,21 +16,17 @@ import hashlib
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim import random_kernels as kernels
 from rookery.sim.buffers import Buffers
 
-
-def _signed(x: int) -> int:
-    return x - (1 << 64) if x >= 1 << 63 else x
-
-
-_LAST_DRAW = (1 << 32) - 1
-"""Largest number of a draw within an episode, in the low 32 bits of a counter."""
-_GAMMA = _signed(0x9E3779B97F4A7C15)
-_M1 = _signed(0xBF58476D1CE4E5B9)
-_M2 = _signed(0x94D049BB133111EB)
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
 
 
 def _hash(name: str) -> int:
@@ -38,16 +34,16 @@ def _hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def _xorshift(z: Tensor, s: int) -> Tensor:
-    # torch shifts int64 arithmetically: the mask makes it the logical shift that the algorithm means
-    return z.bitwise_xor_((z >> s).bitwise_and_((1 << (64 - s)) - 1))
+def place_of(name: str) -> int:
+    """Number of the draw within an episode that `Streams.named` keeps for a name."""
+    return _hash(name) & ((1 << 32) - 1)
 
 
-def _mix(z: Tensor) -> Tensor:
-    """SplitMix64's output function, in place."""
-    _xorshift(z, 30).mul_(_M1)
-    _xorshift(z, 27).mul_(_M2)
-    return _xorshift(z, 31)
+def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's output function; of arrays, whose arithmetic wraps."""
+    z = (z ^ (z >> np.uint64(30))) * _M1
+    z = (z ^ (z >> np.uint64(27))) * _M2
+    return z ^ (z >> np.uint64(31))
 
 
 class Streams(Buffers):
@@ -59,18 +55,21 @@ class Streams(Buffers):
     Args:
         num_envs: N.
         seed: any integer; different seeds give unrelated streams.
-        device: where the numbers are made.
         name: of the use; streams of the same seed and different names are unrelated.
+        first: index of the first world. Streams of 3 worlds from 5 on are those of worlds 5, 6 and 7 of a larger set.
     """
 
-    def __init__(self, num_envs: int, seed: int, device: torch.device | str = "cpu", name: str = "") -> None:
+    def __init__(self, num_envs: int, seed: int, name: str = "", first: int = 0) -> None:
         super().__init__()
-        self._name = _signed(_hash(name)) if name else 0
+        self._name = np.uint64(_hash(name)) if name else None
         self.num_envs = num_envs
-        self.device = torch.device(device)
-        self.buffer("key", num_envs, dtype=torch.int64, device=str(device))
-        self.buffer("counter", num_envs, dtype=torch.int64, device=str(device))
-        self._steps: dict[int, Tensor] = {}
+        self.first = first
+        self.buffer("key", num_envs, dtype=torch.int64)
+        self.buffer("counter", num_envs, dtype=torch.int64)
+        self.keys = self.key.numpy()
+        self.counters = self.counter.numpy()
+        self.all = np.arange(num_envs)
+        self._places: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self.seed(seed)
 
     key: Tensor
@@ -78,82 +77,77 @@ class Streams(Buffers):
 
     def seed(self, seed: int) -> None:
         """Start all streams anew from a seed."""
-        world = torch.arange(self.num_envs, dtype=torch.int64, device=self.device)
-        base = _mix(torch.tensor([_signed(seed % (1 << 64))], dtype=torch.int64, device=self.device))
-        if self._name:
+        base = _mix(np.array([seed % (1 << 64)], dtype=np.uint64))
+        if self._name is not None:
             base = _mix(base + self._name)
-        self.key.copy_(_mix(base + (world + 1) * _GAMMA))
-        self.counter.zero_()
+        number = np.arange(self.first + 1, self.first + self.num_envs + 1, dtype=np.uint64)
+        self.keys[:] = _mix(base + number * _GAMMA).view(np.int64)
+        self.counters[:] = 0
 
     def begin_episode(self, ids: Tensor) -> None:
         """Worlds `ids` [n] begin an episode: their counters go to its first draw."""
-        counter = self.counter[ids]
-        self.counter[ids] = counter.bitwise_or_(_LAST_DRAW).add_(1)
+        kernels.begin_episode(self.counters, ids.numpy())
 
     def named(self, ids: Tensor, names: Sequence[str]) -> Tensor:
         """[n, P] float32, uniform in [0, 1): one number for each name in this episode, whatever else is drawn."""
-        places = torch.tensor([_hash(name) & _LAST_DRAW for name in names], dtype=torch.int64, device=self.device)
-        episode = self.counter[ids].bitwise_and_(~_LAST_DRAW)
-        return _unit(_mix(self.key[ids, None] + (episode[:, None] + places) * _GAMMA))
+        names = tuple(names)
+        if names not in self._places:
+            self._places[names] = np.array([place_of(name) for name in names], dtype=np.int64)
+        out = torch.empty(len(ids), len(names))
+        kernels.named(self.keys, self.counters, ids.numpy(), self._places[names], out.numpy())
+        return out
 
     def __call__(self, ids: Tensor | None = None) -> Draw:
-        """Draws for the worlds `ids` (int64 [n], None for all)."""
-        return Draw(self, ids)
+        """Draws for the worlds `ids` (int64 [n], None for all).
+
+        Raises:
+            TypeError: `ids` is not int64, such as a mask.
+        """
+        if ids is None:
+            return Draw(self, self.all)
+        if ids.dtype is not torch.int64:
+            raise TypeError(f"random streams take the indices of worlds as int64, got {ids.dtype}")
+        return Draw(self, ids.numpy())
 
     def bits(self, ids: Tensor | None, count: int) -> Tensor:
         """[n, count] int64 with 64 random bits each."""
-        steps = self._steps.get(count)
-        if steps is None:
-            steps = torch.arange(1, count + 1, dtype=torch.int64, device=self.device) * _GAMMA
-            self._steps[count] = steps
-        if ids is None:
-            start = self.key + self.counter * _GAMMA
-            self.counter += count
-        else:
-            counter = self.counter[ids]
-            start = self.key[ids] + counter * _GAMMA
-            self.counter[ids] = counter + count
-        return _mix(start[:, None] + steps)
+        where = self.all if ids is None else ids.numpy()
+        out = torch.empty(len(where), count, dtype=torch.int64)
+        kernels.bits(self.keys, self.counters, where, out.numpy())
+        return out
 
 
 class Draw:
     """Draws from some worlds' streams; every method gives float32 [n, *shape] unless it says otherwise."""
 
-    def __init__(self, streams: Streams, ids: Tensor | None) -> None:
+    def __init__(self, streams: Streams, ids: NDArray[np.int64]) -> None:
         self._streams = streams
         self._ids = ids
-        self.n = streams.num_envs if ids is None else len(ids)
+        self.n = len(ids)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:
         """Uniform in [low, high)."""
-        count = math.prod(shape)
-        u = _unit(self._streams.bits(self._ids, count))
-        return u.mul_(high - low).add_(low).view(self.n, *shape)
+        s = self._streams
+        out = torch.empty(self.n, math.prod(shape))
+        kernels.uniform(s.keys, s.counters, self._ids, float(low), float(high), out.numpy())
+        return out.view(self.n, *shape)
 
     def normal(self, shape: tuple[int, ...] = ()) -> Tensor:
         """Standard normal, by Box and Muller (Annals of Mathematical Statistics 29, 1958)."""
-        count = math.prod(shape)
-        pairs = (count + 1) // 2
-        bits = self._streams.bits(self._ids, pairs)
-        # one word gives both uniforms of a pair: 32 bits each, the first kept away from 0 for the logarithm
-        hi = (bits >> 32).bitwise_and_(0xFFFFFFFF).to(torch.float32).add_(1.0).mul_(2.0**-32)
-        lo = bits.bitwise_and_(0xFFFFFFFF).to(torch.float32).mul_(2.0**-32 * 2.0 * math.pi)
-        radius = hi.clamp_(max=1.0).log_().mul_(-2.0).sqrt_()
-        out = torch.cat((radius * lo.cos(), radius.mul_(lo.sin_())), dim=1)
-        return out[:, :count].reshape(self.n, *shape)
+        s = self._streams
+        out = torch.empty(self.n, math.prod(shape))
+        kernels.normal(s.keys, s.counters, self._ids, out.numpy())
+        return out.view(self.n, *shape)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...] = ()) -> Tensor:
         """int64, uniform in [low, high)."""
-        count = math.prod(shape)
-        bits = self._streams.bits(self._ids, count)
-        return ((bits >> 1).bitwise_and_((1 << 62) - 1) % (high - low) + low).view(self.n, *shape)
+        s = self._streams
+        out = torch.empty(self.n, math.prod(shape), dtype=torch.int64)
+        kernels.integers(s.keys, s.counters, self._ids, low, high, out.numpy())
+        return out.view(self.n, *shape)
 
     def unit_vectors(self, shape: tuple[int, ...] = ()) -> Tensor:
         """[n, *shape, 3], uniform on the sphere."""
         v = self.normal((*shape, 3))
-        return v / v.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-
-
-def _unit(bits: Tensor) -> Tensor:
-    """float32 in [0, 1) from the top 24 bits, which float32 holds exactly."""
-    return (bits >> 40).bitwise_and_((1 << 24) - 1).to(torch.float32).mul_(2.0**-24)
+        kernels.to_unit_length(v.view(-1, 3).numpy())
+        return v

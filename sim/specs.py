@@ -1,4 +1,4 @@
-"""What agents see and do: the declarations every other room reads.
+"""What agents observe and do: the declarations that all other packages read.
 
 A `Term` is written once, in the task. From it come the observation tensor, the randomised noise and delay, the generated
 docs and the contract that travels with a trained policy.
@@ -41,6 +41,11 @@ class Term:
     bias: float = 0.0
     delay: float = 0.0
     hidden: bool = False
+
+    @property
+    def effective_scale(self) -> float:
+        """Factor from the raw value to what the network gets: 0 for a hidden term."""
+        return 0.0 if self.hidden else self.scale
 
 
 @dataclass(frozen=True)

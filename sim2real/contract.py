@@ -282,7 +282,7 @@ def group_json(group: Group) -> dict[str, Any]:
     out: dict[str, Any] = {
         "count": group.count,
         "observation": [
-            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history}
+            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _hidden(t)
             for t, line in zip(group.observation, _places(group.observation), strict=True)
         ],
         "action": plain(group.action),
@@ -292,6 +292,11 @@ def group_json(group: Group) -> dict[str, Any]:
     if group.targets:
         out |= {"targets": _places(group.targets), "future": list(group.future)}
     return out
+
+
+def _hidden(term: Term) -> dict[str, bool]:
+    """Written where it holds alone, so that contracts of tasks that hide nothing do not speak of it."""
+    return {"hidden": True} if term.hidden else {}
 
 
 def plain(value: Any) -> Any:

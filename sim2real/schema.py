@@ -96,6 +96,12 @@ def constant(wanted: object) -> Check:
     return check
 
 
+def true(value: Any, line: str) -> None:
+    """true; where it does not hold, the line is left out."""
+    if value is not True:
+        raise fault(line, value, "true, or left out")
+
+
 def one_of(allowed: tuple[str, ...]) -> Check:
     """One of these words."""
 
@@ -182,7 +188,9 @@ TERM = record(
         "bias": number(low=0.0),
         "delay": number(low=0.0),
         "history": integer(1),
-    }
+    },
+    # The network gets zeros in place of a hidden term.
+    {"hidden": true},
 )
 ACTION = record(
     {

@@ -67,9 +67,9 @@ class VecEnv(Buffers, Env):
         self.device = world.device
         self.engine = world.engine
         self._set_clock()
-        self.rng = Streams(self.num_envs, seed, self.device)
-        self._noise_rng = Streams(self.num_envs, seed, self.device, "noise")
-        self._randomization_rng = Streams(self.num_envs, seed, self.device, "randomization")
+        self.rng = Streams(self.num_envs, seed)
+        self._noise_rng = Streams(self.num_envs, seed, "noise")
+        self._randomization_rng = Streams(self.num_envs, seed, "randomization")
         self._streams = (self.rng, self._noise_rng, self._randomization_rng)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         task.world = world

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.world import Params
 
 Write = Callable[[Tensor, Tensor], None]
 """``write(ids [n] int64, values [n] float32)`` puts one value for each of these worlds into the simulation."""
+
+
+class BatchWriter(Protocol):
+    """Puts several parameters of a set of worlds into the simulation in one call."""
+
+    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+        """Write the values [n] of parameters, by name, in the worlds `ids` [n]. Arrays are contiguous, and not to be kept."""
+
+
+@dataclass(frozen=True)
+class BatchWrite:
+    """The write of a parameter that is written together with the others of the same writer.
+
+    Randomization calls `BatchWriter.write_batch` once for all parameters of a writer that it draws, at the place of the first
+    of them. Called alone it is a `Write`.
+
+    Args:
+        writer: of this parameter and others.
+        name: what the writer calls it.
+    """
+
+    writer: BatchWriter
+    name: str
+
+    def __call__(self, ids: Tensor, values: Tensor) -> None:
+        self.writer.write_batch(ids.numpy(), {self.name: values.float().contiguous().numpy()})
 
 
 @dataclass(frozen=True)
@@ -22,7 +51,7 @@ class Parameter:
         unit: unit of the value; "1" for a factor on the nominal value.
         nominal: the value that leaves the simulation as the scene describes it.
         low, high: what is accepted, inclusive.
-        write: how it gets there.
+        write: how it gets there; a `BatchWrite` where one call can write several parameters.
     """
 
     summary: str

@@ -17,13 +17,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
-from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.parameters import BatchWrite, BatchWriter, Parameter
 
 
 @dataclass(frozen=True)
@@ -134,15 +136,29 @@ class Randomization(Buffers):
         self.rng.begin_episode(ids)
         shares = self.rng.named(ids, self.names)
         new = ~self.drawn[ids]
-        for column, (name, r) in enumerate(self.ranges.items()):
-            if r.on == "reset":
-                chosen = ids
-                share = shares[:, column]
-            else:
-                chosen = ids[new]
-                share = shares[new, column]
+        for on, chosen, share in (("reset", ids, shares), ("startup", ids[new], shares[new])):
             if len(chosen):
-                values = r.low + (r.high - r.low) * share
-                self.values[chosen, column] = values
-                self.parameters[name].write(chosen, values)
+                self._write(on, chosen, share)
         self.drawn[ids] = True
+
+    def _write(self, on: str, ids: Tensor, shares: Tensor) -> None:
+        columns = [(i, name, r) for i, (name, r) in enumerate(self.ranges.items()) if r.on == on]
+        drawn = {name: r.low + (r.high - r.low) * shares[:, i] for i, name, r in columns}
+        for i, name, _ in columns:
+            self.values[ids, i] = drawn[name]
+        written = set[int]()
+        for name, values in drawn.items():
+            write = self.parameters[name].write
+            if not isinstance(write, BatchWrite):
+                write(ids, values)
+            elif id(write.writer) not in written:
+                written.add(id(write.writer))
+                write.writer.write_batch(ids.numpy(), self._of_writer(write.writer, drawn))
+
+    def _of_writer(self, writer: BatchWriter, drawn: dict[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+        writes = {name: self.parameters[name].write for name in drawn}
+        return {
+            w.name: drawn[name].numpy()
+            for name, w in writes.items()
+            if isinstance(w, BatchWrite) and w.writer is writer
+        }

@@ -160,7 +160,7 @@ def _observation_table(terms: Sequence[Term]) -> str:
     for t in terms:
         index = f"{start}" if t.size == 1 else f"{start}..{start + t.size - 1}"
         clip = "none" if math.isinf(t.clip) else f"{t.clip:.9g}"
-        rows.append((index, t.name, t.unit, t.frame or "-", f"{t.scale:.9g}", clip))
+        rows.append((index, t.name, t.unit, t.frame or "-", f"{t.effective_scale:.9g}", clip))
         start += t.size
     return _table(rows)
 
@@ -191,7 +191,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
     action = group.spec.action
     stages = Stages(group)
     sizes = [t.size for t in terms]
-    scale = np.repeat([t.scale for t in terms], sizes)
+    scale = np.repeat([t.effective_scale for t in terms], sizes)
     clip = np.repeat([min(t.clip, LIMIT) for t in terms], sizes)
     half = [(high - low) / 2.0 for low, high in zip(action.low, action.high, strict=True)]
     tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]

@@ -234,7 +234,7 @@ def _check_scaling(native: NativePolicy, group: ContractGroup, source: Path) -> 
     rng = np.random.default_rng(0)
     terms = group.spec.observation
     sizes = [t.size for t in terms]
-    scale = np.repeat([t.scale for t in terms], sizes)
+    scale = np.repeat([t.effective_scale for t in terms], sizes)
     clip = np.repeat([t.clip for t in terms], sizes)
     raw = (rng.standard_normal((100, scale.size)) * 10.0).astype(np.float32)
     seen = np.clip(raw * scale, -clip, clip)

@@ -79,7 +79,7 @@ def test_unknown_kinds_and_drones():
         hover(1, "iris", "ctrb")
     with pytest.raises(RookeryError, match="unknown drone 'irsi': did you mean 'iris'"):
         hover(1, "irsi", "ctbr")
-    with pytest.raises(RookeryError, match="num_drones must be at least 1"):
+    with pytest.raises(RookeryError, match="num_drones must be from 1 to 200"):
         hover(1, "iris", "ctbr", num_drones=0)
 
 

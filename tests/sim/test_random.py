@@ -8,8 +8,105 @@ import torch
 from scipy import stats
 
 from rookery.sim.random import Streams
+from rookery.sim.random_kernels import kernel, normals_of
+
+
+@kernel
+def pairs_of(bits, cosines, sines):
+    normals_of(bits, cosines, sines, len(bits))
+
 
 MANY = 200_000
+
+
+def _signed(x: int) -> int:
+    return x - (1 << 64) if x >= 1 << 63 else x
+
+
+def words(key: torch.Tensor, counter: torch.Tensor, count: int) -> torch.Tensor:
+    """SplitMix64 on int64 tensors, whose products wrap; torch shifts arithmetically, the mask makes shifts logical."""
+
+    def xorshift(z: torch.Tensor, s: int) -> torch.Tensor:
+        return z ^ ((z >> s) & ((1 << (64 - s)) - 1))
+
+    z = key[:, None] + (counter[:, None] + torch.arange(1, count + 1)) * _signed(0x9E3779B97F4A7C15)
+    z = xorshift(z, 30) * _signed(0xBF58476D1CE4E5B9)
+    z = xorshift(z, 27) * _signed(0x94D049BB133111EB)
+    return xorshift(z, 31)
+
+
+def test_the_generator_is_splitmix64():
+    """Published outputs: seed 1234567 of the reference implementation (S. Vigna, prng.di.unimi.it/splitmix64.c), as
+    listed at rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64."""
+    streams = Streams(1, 0)
+    streams.key.fill_(1234567)
+    wanted = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
+    assert [x % 2**64 for x in streams.bits(None, 5)[0].tolist()] == wanted
+
+
+@pytest.mark.parametrize("ids", [None, [5, 0, 3]])
+def test_bits_uniforms_and_integers_are_exact(ids):
+    streams = Streams(6, 3)
+    where = torch.arange(6) if ids is None else torch.tensor(ids)
+    some = None if ids is None else where
+    streams.begin_episode(torch.tensor([1, 3, 5]))
+    at = streams.counter[where]
+    w = words(streams.key[where], at, 40)
+    assert torch.equal(streams.bits(some, 10), w[:, :10])
+    unit = ((w[:, 10:20] >> 40) & 0xFFFFFF).float() * 2.0**-24
+    assert torch.equal(streams(some).uniform(-0.3, 1.1, (5, 2)).flatten(1), unit.mul(1.1 + 0.3).add(-0.3))
+    whole = (w[:, 20:30] >> 1) & ((1 << 62) - 1)
+    assert torch.equal(streams(some).integers(-3, 1000, (10,)), whole % 1003 - 3)
+    assert torch.equal(streams.counter[where], at + 30)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_normals_are_those_of_box_and_muller(count):
+    """Against the definition in double precision: the logarithm and the sines are polynomials in single precision."""
+    streams = Streams(9, 4)
+    pairs = (count + 1) // 2
+    w = words(streams.key, streams.counter, pairs)
+    radius = ((((w >> 32) & 0xFFFFFFFF).double() + 1.0) * 2.0**-32).log().mul(-2.0).sqrt()
+    angle = (w & 0xFFFFFFFF).double() * (2.0 * np.pi * 2.0**-32)
+    wanted = torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :count]
+    got = streams().normal((count,)).double()
+    assert (got - wanted).abs().max() < 5e-7 * max(1.0, float(wanted.abs().max()))
+    assert torch.equal(streams.counter, torch.full((9,), pairs))
+
+
+def test_normals_at_the_ends_of_the_words():
+    """Radii from 0 to the largest one, angles at and next to the eighths of a turn."""
+    high = np.array([0, 1, 2, 2**31, 2**32 - 2, 2**32 - 1], dtype=np.uint64)
+    eighths = [(k * 2**29 + d) % 2**32 for k in range(8) for d in (-1, 0, 1)]
+    low = np.array([0, 2**32 - 1, *eighths], dtype=np.uint64)
+    bits = ((high[:, None] << np.uint64(32)) | low).ravel()
+    cosines, sines = np.empty((2, bits.size), np.float32)
+    pairs_of(bits, cosines, sines)
+    single = (bits >> np.uint64(32)).astype(np.float32) + np.float32(1.0)  # the uniform number is rounded to float32
+    radius = np.sqrt(-2.0 * np.log(single.astype(float) * 2.0**-32))
+    angle = (bits & np.uint64(0xFFFFFFFF)).astype(float) * (2.0 * np.pi * 2.0**-32)
+    assert np.abs(cosines - radius * np.cos(angle)).max() < 3e-6
+    assert np.abs(sines - radius * np.sin(angle)).max() < 3e-6
+    at_middle = radius < 1e-4
+    assert at_middle.any() and np.abs(cosines[at_middle]).max() < 1e-4
+
+
+def test_a_part_of_the_worlds_has_the_same_numbers():
+    whole = Streams(10, 8, "noise")
+    part = Streams(4, 8, "noise", first=5)
+    for streams in (whole, part):
+        streams.begin_episode(torch.arange(streams.num_envs))
+    assert torch.equal(part.key, whole.key[5:9])
+    assert torch.equal(part().normal((7,)), whole().normal((7,))[5:9])
+
+
+def test_worlds_that_do_not_exist_and_masks_are_refused():
+    streams = Streams(3, 0)
+    for wrong in (3, -1):
+        with pytest.raises(IndexError, match="does not exist"):
+            streams(torch.tensor([0, wrong])).uniform()
+    with pytest.raises(TypeError, match="indices of worlds"):
+        streams(torch.tensor([True, False, True]))
 
 
 def draw(kind: str, streams: Streams, ids: torch.Tensor | None = None, shape: tuple[int, ...] = (3,)) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -89,6 +90,17 @@ def test_scaling_functions(tmp_path: Path) -> None:
     np.testing.assert_allclose(compiled.observe(raw)[0], [2.0] * 12 + [-0.6, 4.0, -4.0], rtol=1e-6)
     np.testing.assert_allclose(compiled.command(np.float32([[-1.0, 1.0, 0.0]])), [[0.0, 6.0, 0.0]], atol=1e-6)
     np.testing.assert_allclose(compiled.command(np.float32([[9.0, -9.0, 0.5]])), [[0.6, -6.0, 3.0]], atol=1e-6)
+
+
+def test_a_hidden_term_reaches_the_network_as_zeros(tmp_path: Path) -> None:
+    group = make_group()
+    terms = (group.observation[0], replace(group.observation[1], hidden=True), group.observation[2])
+    first, last = group.observation[0].size, group.observation[0].size + group.observation[1].size
+    compiled = native(make_policy(), tmp_path, replace(group, observation=terms))
+    raw = np.random.default_rng(1).standard_normal((5, group.frame_size)).astype(np.float32)
+    got = compiled.observe(raw)
+    assert (got[:, first:last] == 0.0).all()
+    assert (got[:, :first] != 0.0).all() and (got[:, last:] != 0.0).all()
 
 
 @pytest.mark.parametrize("activation", ["tanh", "elu", "relu"])

@@ -237,6 +237,18 @@ def test_what_the_network_does_not_see_may_differ(contract: Contract) -> None:
     check_groups(contract, {"drone": with_action(neutral=(0.3, 0.0, 0.0), high=(0.6 * (1 + 1e-12), 6.0, 6.0))})
 
 
+def test_a_hidden_term_is_recorded_and_no_other_line_changes(contract: Contract, values: Values) -> None:
+    hidden = replace(contract.groups["drone"], spec=with_term(1, hidden=True))
+    written = replace(contract, groups={"drone": hidden}).to_json()
+    assert written == edited(
+        values, "groups.drone.observation[1]", values["groups"]["drone"]["observation"][1] | {"hidden": True}
+    )
+    assert [t.hidden for t in Contract.from_json(written).groups["drone"].spec.observation] == [False, True, False]
+    check_groups(contract, {"drone": hidden.spec})  # the network's interface is the same
+    with pytest.raises(RookeryError, match=r"observation\[1\]\.hidden is 1, but it must be true, or left out"):
+        Contract.from_json(edited(written, "groups.drone.observation[1].hidden", 1))
+
+
 def test_policies_must_fit_the_contract(contract: Contract) -> None:
     with pytest.raises(RookeryError, match=r"groups.*\['drone'\].*\['keeper'\]"):
         with_networks(contract, {"keeper": make_policy()})

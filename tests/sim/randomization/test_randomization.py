@@ -12,7 +12,7 @@ from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE
 from rookery.sim.engines.rotor import layout
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
-from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.parameters import BatchWrite, Parameter
 from rookery.sim.randomization.ranges import DEFAULT, Randomization, Range, load
 
 N = 64
@@ -59,6 +59,50 @@ def test_startup_is_drawn_once_and_reset_at_every_episode():
     assert torch.equal(log["lag"][:5], lag[:5])
     assert (log["lag"][5:] != lag[5:]).all()
     assert torch.equal(r.values[:, 1], log["lag"])
+
+
+class Together:
+    """A writer of two parameters that counts its calls."""
+
+    def __init__(self) -> None:
+        self.kept = {name: torch.full((N,), math.nan) for name in ("up", "down")}
+        self.calls: list[list[str]] = []
+
+    def write_batch(self, ids, values) -> None:
+        self.calls.append(list(values))
+        for name, v in values.items():
+            self.kept[name][torch.from_numpy(ids)] = torch.from_numpy(v)
+
+
+def test_parameters_of_one_writer_are_written_by_one_call():
+    log: dict[str, torch.Tensor] = {}
+    writer = Together()
+    own = {
+        name: Parameter("", "1", 1.0, 0.0, 9.0, BatchWrite(writer, key)) for name, key in (("a", "up"), ("b", "down"))
+    }
+    ranges = {"a": Range(1.0, 2.0), "mass": Range(0.5, 2.0), "b": Range(3.0, 4.0)}
+    r = Randomization(parameters(log) | own, ranges, N, Streams(N, 0))
+    r.draw(ALL[::2])
+    assert writer.calls == [["up", "down"]]
+    for name, kept in (("a", writer.kept["up"]), ("b", writer.kept["down"]), ("mass", log["mass"])):
+        assert torch.equal(kept[::2], r.values[::2, list(ranges).index(name)])
+        assert kept[1::2].isnan().all()
+    assert writer.kept["down"][::2].min() >= 3.0
+    own["a"].write(ALL[:2], torch.tensor([5.0, 6.0]))
+    assert writer.kept["up"][:2].tolist() == [5.0, 6.0]
+
+
+def test_a_writer_gets_startup_parameters_of_new_worlds_only():
+    writer = Together()
+    own = {name: Parameter("", "1", 1.0, 0.0, 9.0, BatchWrite(writer, name)) for name in ("up", "down")}
+    r = Randomization(own, {"up": Range(1.0, 2.0, "startup"), "down": Range(1.0, 2.0)}, N, Streams(N, 0))
+    r.draw(ALL[:5])
+    first = writer.kept["up"].clone()
+    r.draw(ALL)
+    assert torch.equal(writer.kept["up"][:5], first[:5])
+    assert not writer.kept["up"].isnan().any()
+    r.draw(ALL)
+    assert writer.calls == [["down"], ["up"], ["down"], ["up"], ["down"]]
 
 
 @every_engine

@@ -20,7 +20,7 @@ HOME = (0.5, 0.06, 0.0)
 
 
 def goals() -> MovingGoals:
-    out = MovingGoals(N, SHOULDER, HOME, Streams(N, 0, torch.device("cpu")), 0.02)
+    out = MovingGoals(N, SHOULDER, HOME, Streams(N, 0), 0.02)
     out.reset(torch.arange(N))
     return out
 

@@ -254,7 +254,7 @@ def test_the_baseline_covers(engine: str) -> None:
     ("config", "message"),
     [
         ({"action": "ctbr"}, "flown by velocities, got action='ctbr'"),
-        ({"num_drones": 0}, "num_drones must be at least 1"),
+        ({"num_drones": 0}, "num_drones must be from 1 to 200"),
         ({"num_drones": 100}, "100 stations do not fit on"),
         ({"spacing_m": 40.0}, "start in collision"),
         ({"height_m": 160.0}, "start at height_m"),

@@ -179,7 +179,7 @@ def test_proximity_is_charged_from_safe_m_on():
 @pytest.mark.parametrize(
     ("task", "config", "message"),
     [
-        ("drone-swap", {"num_drones": 0}, "num_drones must be at least 1"),
+        ("drone-swap", {"num_drones": 0}, "num_drones must be from 1 to 200"),
         ("drone-swap", {"num_drones": 1}, "needs at least 2 drones"),
         ("drone-swap", {"neighbours": 0}, "at least 1 neighbour"),
         ("drone-swap", {"safe_m": 0.1}, "safe_m must lie between"),
