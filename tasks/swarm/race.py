@@ -15,7 +15,7 @@ from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import GATE
+from rookery.tasks.drones.kernels import GATE
 from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
