@@ -195,7 +195,7 @@ def test_flocks_that_cannot_be(task, config, message):
 
 def test_every_contact_of_the_engine_is_a_collision(monkeypatch):
     """Two drones fly at each other, squarely and grazing: wherever the engine has a contact, the episode ends by a collision in
-    that control step. (Spheres of the engine `rotor`: on mujoco drones are cylinders, whose edges reach farther when tilted.)"""
+    that control step. (On `rotor`, whose drones are spheres: on mujoco they are cylinders, whose edges reach farther.)"""
     kind = find("drone-swap").load()
     plain = kind.scene
 
