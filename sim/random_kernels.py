@@ -237,12 +237,17 @@ def to_unit_length(v):
             v[r, k] /= length
 
 
+@inlined
+def at_place(key, counter, place):
+    """float32 in [0, 1): the number that an episode keeps for a place, wherever in it the counter is."""
+    return uniform01(key, (counter & ~_LAST_DRAW) + place)
+
+
 @kernel
 def named(key, counter, ids, places, out):
-    """Uniform numbers in [0, 1) into out [n, P]: word `places[p]` [P] of each world's episode."""
+    """Uniform numbers in [0, 1) into out [n, P]: those of the places [P] in each world's episode."""
     _check(ids, len(key))
     for r in range(len(ids)):
         i = ids[r]
-        episode = counter[i] & ~_LAST_DRAW
         for p in range(len(places)):
-            out[r, p] = uniform01(key[i], episode + places[p])
+            out[r, p] = at_place(key[i], counter[i], places[p])
