@@ -47,6 +47,8 @@ README_ROWS: tuple[tuple[str, str, dict[str, Any], str, str], ...] = (
     ("`go2arm-reach`, walking at 0.3 m/s, position error", "legged",
      {"task": "go2arm-reach, 0.3 m/s", "figure": "position error, cm"}, "value", "cm"),
     ("`go2arm-loco-manipulation`, nine tasks, success rate", "locomanip", {"policy": "b, all of it smoothed"}, "success", ""),
+    ("the same under the default randomization", "zoo", {"policy": "go2arm-loco-manipulation", "randomize": "default"},
+     "success", ""),
     ("`table-pick-place`, success rate", "tabletop-learning", {"task": "table-pick-place"}, "success", ""),
     ("`table-reach`, 256 worlds on two cores", "tabletop-speed", {"task": "reach"}, "two", "steps/s"),
     ("engine `rotor`, 50 steps per call, two threads", "rotor-engine", {"case": "rotor_thrust", "steps": 50}, "two",

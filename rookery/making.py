@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rookery.runs import open_run
 from rookery.sim.config import from_dict, merge, to_dict
-from rookery.sim.engines import make_world
+from rookery.sim.engines import check_seed, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
@@ -56,6 +57,8 @@ def make(
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
     """
+    seed = check_seed(seed)
+    _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
@@ -73,6 +76,22 @@ def make(
     if entry.wrapper:
         env = _wrap(entry, env, frozen)
     return env if weights is None else LinearScalarization(env, weights)
+
+
+def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:
+    """Refuse values of a wrong type, which would fail deep inside.
+
+    Raises:
+        RookeryError: naming the argument.
+    """
+    if config is not None and not isinstance(config, dict):
+        raise RookeryError(f'config must be a dict such as {{"episode_s": 5.0}}, got {config!r}.')
+    for argument, values in (("fixed", fixed), ("weights", weights)):
+        if values is not None and not isinstance(values, dict):
+            raise RookeryError(f'{argument} must be a dict of numbers such as {{"mass": 1.2}}, got {values!r}.')
+        for name, value in (values or {}).items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise RookeryError(f"{argument}[{name!r}] must be a finite number, got {value!r}.")
 
 
 def _wrap(entry: TaskEntry, env: Env, frozen: str) -> Env:

@@ -11,15 +11,11 @@ from typing import Any
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import NONE, from_values, to_values
-from rookery.sim.engines import check_num_envs
+from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
 
 FILE = "settings.toml"
 """Settings in a run folder."""
-
-MIN_SEED = -(2**63)
-MAX_SEED = 2**64 - 1
-"""Limits of torch.Generator.manual_seed."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,7 @@ class RunSettings:
                 f"the config of {self.algorithm} is a {kind.__name__}, got a {type(self.algorithm_config).__name__}."
             )
         check_num_envs(self.num_envs)
-        if not MIN_SEED <= self.seed <= MAX_SEED:
-            raise RookeryError(f"seed must be from {MIN_SEED} to {MAX_SEED}, got {self.seed}.")
+        check_seed(self.seed)
 
     def check(self) -> None:
         """Refuse settings that do not go together.

@@ -383,6 +383,9 @@ TASKS: dict[str, TaskEntry] = {
     )
 }
 
+OWN_TASKS = frozenset(TASKS)
+"""Names of the tasks of this package."""
+
 
 def register(entry: TaskEntry) -> None:
     """Add a task.

@@ -98,10 +98,11 @@ def test_wheel_imports_every_module_and_has_the_command(wheel, installed, tmp_pa
     version = SETUP["project"]["version"]
     assert run(installed.parent / "rookery", "--version", cwd=tmp_path) == f"rookery {version}\n"
     assert run(installed, "-m", "rookery", "--version", cwd=tmp_path) == f"rookery {version}\n"
+    listed = json.loads(run(installed.parent / "rookery", "list", "--json", cwd=tmp_path))
+    assert "drone-hover" in [task["id"] for task in listed]
     # builds every task from the wheel's files; to compile the same code again in another place would take twenty seconds
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    listed = json.loads(run(installed.parent / "rookery", "list", "--json", cwd=tmp_path, env=env))
-    assert "drone-hover" in [task["id"] for task in listed]
+    run(installed, "-c", "from rookery.listing import built_sizes; built_sizes()", cwd=tmp_path, env=env)
 
 
 def test_editable_install_maps_rooms_to_this_checkout(tmp_path):

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering.renderer import Camera, Renderer
+from rookery.sim.rendering.camera import Camera
+from rookery.sim.rendering.renderer import Renderer
 
 if TYPE_CHECKING:
     from rookery.sim.env import Env

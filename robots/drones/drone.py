@@ -14,11 +14,12 @@ from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITIO
 from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
 from rookery.sim.engines.rotor.extension import Aeronautics
+from rookery.sim.engines.rotor.factors import FACTORS
 from rookery.sim.engines.rotor.layout import type_row
 from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
-from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write, scaled
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
@@ -108,6 +109,8 @@ class Drones(Buffers):
         high = torch.tensor(self.spec.high)
         self._half = (high - low) / 2
         self._mid = low + self._half
+        self._scale = self._mid.numpy(), self._half.numpy()
+        self._hover = torch.full((1, len(names), 4), drone.hover_speed)
         self.native = multirotors_of(world, names)
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)
@@ -148,10 +151,11 @@ class Drones(Buffers):
         Args:
             action: [N, A, 4] in [-1, 1], held; or [N, K, A, 4], one row a physics step.
         """
-        command = self.physical(action)
         if self.native is not None:
-            self.native.command(self.level, command)
-        elif self.level == MOTORS:
+            self.native.command(self.level, action, *self._scale)
+            return
+        command = self.physical(action)
+        if self.level == MOTORS:
             self._schedule_rotors(command if command.dim() == 4 else command[:, None])
         elif command.dim() == 4:
             self._rows = command
@@ -188,7 +192,7 @@ class Drones(Buffers):
         """Put drones at `state` [n, A, 13] (see Bodies.state) with rotors at hover speed and an empty controller."""
         self.bodies.set_state(ids, state)
         if self.native is not None:
-            self.native.start(ids, torch.full((len(ids), len(self.names), 4), self.drone.hover_speed))
+            self.native.start(ids, self._hover)
             return
         self.speeds[ids] = self.drone.hover_speed
         self.memory[ids] = 0.0
@@ -200,37 +204,37 @@ class Drones(Buffers):
         bases = [f"{n}/base" for n in self.names]
         heaviest = min(3.0, math.floor(100.0 * self.drone.thrust_to_weight) / 100.0)
 
-        def rotor(name: str, *columns: int):  # type: ignore[no-untyped-def]
-            def write(ids: Tensor, v: Tensor) -> None:
-                if self.native is not None:
-                    self.native.vary(ids, **{name: v})
-                    return
-                for c in columns:
-                    self.rotor_params[ids, :, c] = v[:, None] * self._nominal_rotor[c]
-
-            return write
-
-        thrust = rotor("thrust", kernels.THRUST_SCALE)
-        torque = rotor("torque", kernels.TORQUE_SCALE)
-        lag = rotor("lag", kernels.TAU_UP, kernels.TAU_DOWN)
-        out = {
-            "mass": Parameter(
-                "mass of each drone, up to what its rotors can carry",
-                "1",
-                1.0,
-                0.1,
-                heaviest,
-                scaled(w.params, bases, "mass"),
-            ),
-            "inertia": Parameter(
-                "principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, scaled(w.params, bases, "inertia")
-            ),
-            "thrust_coefficient": Parameter("thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, thrust),
-            "torque_coefficient": Parameter(
-                "reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, torque
-            ),
-            "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, lag),
+        write: dict[str, Write] = {
+            "mass": scaled(w.params, bases, "mass"),
+            "inertia": scaled(w.params, bases, "inertia"),
+            "thrust": self._write_rotor(kernels.THRUST_SCALE),
+            "torque": self._write_rotor(kernels.TORQUE_SCALE),
+            "lag": self._write_rotor(kernels.TAU_UP, kernels.TAU_DOWN),
         }
         if self.native is not None:
-            out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, rotor("drag"))
+            write = {name: BatchWrite(self.native, name) for name in FACTORS}
+        out = {
+            "mass": Parameter(
+                "mass of each drone, up to what its rotors can carry", "1", 1.0, 0.1, heaviest, write["mass"]
+            ),
+            "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write["inertia"]),
+            "thrust_coefficient": Parameter(
+                "thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, write["thrust"]
+            ),
+            "torque_coefficient": Parameter(
+                "reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, write["torque"]
+            ),
+            "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, write["lag"]),
+        }
+        if self.native is not None:
+            out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, write["drag"])
         return out
+
+    def _write_rotor(self, *columns: int) -> Write:
+        """The write of a factor on columns of `rotor_params`."""
+
+        def write(ids: Tensor, v: Tensor) -> None:
+            for c in columns:
+                self.rotor_params[ids, :, c] = v[:, None] * self._nominal_rotor[c]
+
+        return write

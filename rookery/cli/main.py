@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from rookery.cli.options import parse
 from rookery.sim.errors import RookeryError, unknown
 
 COMMANDS = {
@@ -98,5 +97,7 @@ def _run(words: list[str]) -> int:
     command = importlib.import_module(f"rookery.cli.{words[0]}")
     if words[0] == "train":  # its options depend on the task and the algorithm
         return int(command.main(words[1:]))
+    from rookery.cli.options import parse
+
     args = parse(command.Args, words[1:], words[0], command.EXAMPLES)
     return 0 if args is None else int(command.run(args) or 0)

@@ -52,8 +52,8 @@ class Args:
         ),
     ] = None
     size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (
-        640,
-        480,
+        960,
+        540,
     )
     sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the video as well, .png.")] = (
         None

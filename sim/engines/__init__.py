@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
 
@@ -33,6 +34,22 @@ def check_num_envs(num_envs: int) -> None:
         raise RookeryError(f"num_envs must be at least 1, got {num_envs}.")
     if num_envs > MOST_WORLDS:
         raise RookeryError(f"num_envs must be at most {MOST_WORLDS}, got {num_envs}.")
+
+
+MIN_SEED = -(2**63)
+MAX_SEED = 2**64 - 1
+"""Limits of torch.Generator.manual_seed."""
+
+
+def check_seed(seed: Any) -> int:
+    """A seed as an int; NumPy's whole numbers count.
+
+    Raises:
+        RookeryError: not a whole number of at most 64 bits.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not MIN_SEED <= seed <= MAX_SEED:
+        raise RookeryError(f"seed must be from {MIN_SEED} to {MAX_SEED}, a whole number, got {seed!r}.")
+    return int(seed)
 
 
 def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") -> World:

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.sim.errors import RookeryError
-
 if TYPE_CHECKING:
     import mujoco
 
-    from rookery.sim.rendering.renderer import Shape, View
+    from rookery.sim.rendering.frame import Shape, View
 
 _OFF = ("disable", "disabled", "off", "false", "0")
 _PROBE_TIMEOUT = 60.0  # s
@@ -48,6 +46,11 @@ class Backend:
 
     name: str
     device: str
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether its driver draws on the CPU."""
+        return any(driver in self.device.lower() for driver in _SOFTWARE_DRIVERS)
 
 
 @functools.cache
@@ -128,18 +131,14 @@ class OpenGLPainter:
 
     max_shapes = 4000
 
-    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+    def __init__(self, model: mujoco.MjModel, width: int, height: int, backend: Backend) -> None:
         import mujoco
 
         self._mj = mujoco
-        name = find_backend()
-        backend = probe()
-        if name is None or backend is None:
-            raise RookeryError(describe())
-        self.name = name
-        if any(driver in backend.device.lower() for driver in _SOFTWARE_DRIVERS):
+        self.name = backend.name
+        if backend.on_cpu:
             model.vis.quality.offsamples = 0
-        self._context = _make_context(name, width, height)
+        self._context = _make_context(backend.name, width, height)
         self._draw = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         mujoco.mjr_resizeOffscreen(width, height, self._draw)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._draw)

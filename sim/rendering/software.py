@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim.rendering.renderer import Shape, View
+    from rookery.sim.rendering.frame import Shape, View
 
 Floats = NDArray[np.float64]
 _SKY_TOP = np.array([105.0, 150.0, 200.0])

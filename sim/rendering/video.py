@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering.renderer import Camera, Renderer, driven_bodies
+from rookery.sim.rendering.camera import Camera, driven_bodies
+from rookery.sim.rendering.frame import Frame
+from rookery.sim.rendering.painters import FramePainter
+from rookery.sim.rendering.renderer import Composer
 
 Picture = NDArray[np.uint8]
 Writer = Callable[[Picture], None]
@@ -43,8 +47,8 @@ def record_video(
     *,
     seconds: float = 10.0,
     fps: int = 30,
-    width: int = 640,
-    height: int = 480,
+    width: int = 960,
+    height: int = 540,
     camera: Camera | None = None,
     world: int = 0,
     trail: bool = True,
@@ -54,6 +58,8 @@ def record_video(
     progress: Callable[[int, float], None] = lambda frame, share: None,
 ) -> Video:
     """Record one world of `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
+
+    Without a GPU, pictures are drawn in as many processes as there are cores, see `FramePainter`.
 
     Args:
         env: the environment; it is reset with `seed`.
@@ -74,27 +80,37 @@ def record_video(
         RookeryError: unknown suffix or camera, impossible sizes, a path that cannot be written, no renderer.
     """
     path = _check(path, seconds, fps, width, height)
+    total = max(1, round(seconds * fps))
     model = env.visual_model(_checked_world(world, env))
-    view = env.camera if camera is None else camera
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
-    renderer = Renderer(model, width=width, height=height, camera=view, trails=trails, backend=backend)
-    with renderer, _writer(path, fps, width, height) as write:
-        text = _Overlay(env.task_id, world)
-        total = max(1, round(seconds * fps))
-        observation, _ = env.reset(seed)
-        steps = 0
-        for k in range(total):
+    composer = Composer(model, height, camera=env.camera if camera is None else camera, trails=trails)
+    text = _Overlay(env.task_id, world)
+    painter = FramePainter(model, width, height, backend, total)
+    with painter, _writer(path, fps, width, height) as write:
+        frames = _frames(env, act, composer, text, total, fps, seed)
+        for k, (picture, lines) in enumerate(painter.paint(frames)):
             progress(k, k / total)
-            # Half a step of grace: 1 / fps and control_dt are not exact in binary.
-            while (steps + 0.5) * env.control_dt < k / fps:
-                steps += 1
-                observation, _, _, _, info = env.step(act(observation))
-                if text.note(info):
-                    renderer.cut()
-            picture = renderer.render(env.mj_data(world), env.markers(world))
-            lines = text.lines(steps * env.control_dt, env.metrics() if steps else {}) if overlay else []
-            write(_annotate(picture, lines))
-        return Video(path, total, total / fps, renderer.backend, text.episodes)
+            write(_annotate(picture, lines) if overlay else picture)
+    return Video(path, total, total / fps, painter.name, text.episodes)
+
+
+def _frames(
+    env: Env, act: Act, composer: Composer, text: _Overlay, total: int, fps: int, seed: int | None
+) -> Iterator[tuple[Frame, list[str]]]:
+    """`total` frames of a world from a reset on, each with the lines over its picture."""
+    observation, _ = env.reset(seed)
+    data = None
+    steps = 0
+    for k in range(total):
+        # Half a step of grace: 1 / fps and control_dt are not exact in binary.
+        while (steps + 0.5) * env.control_dt < k / fps:
+            steps += 1
+            observation, _, _, _, info = env.step(act(observation))
+            if text.note(info):
+                composer.cut()
+        data = env.mj_data(text.world, data)
+        frame = composer.compose(data, env.markers(text.world))
+        yield frame, text.lines(steps * env.control_dt, env.metrics() if steps else {})
 
 
 class _Overlay:
@@ -175,24 +191,38 @@ def _annotate(picture: Picture, lines: Sequence[str], corner: str = "top") -> Pi
     """Write lines on a translucent panel in the left corner, as large as leaves the panel inside the picture."""
     if not lines:
         return picture
-    base = Image.fromarray(picture).convert("RGBA")
-    layer = Image.new("RGBA", base.size)
-    draw = ImageDraw.Draw(layer)
+    height, width, _ = picture.shape
+    draw = ImageDraw.Draw(Image.new("L", (1, 1)))
     text = "\n".join(lines)
-    size = max(10.0, base.height / 26)
+    size = max(10.0, height / 26)
     while True:
-        font = ImageFont.load_default(size)
+        font = _font(size)
         left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font, spacing=0.35 * size)
-        if right - left < base.width - 2.6 * size or size <= 7:
+        if right - left < width - 2.6 * size or size <= 7:
             break
         size *= 0.9
     pad = 0.5 * size
     x = pad
-    y = pad if corner == "top" else base.height - (bottom - top) - 3 * pad
+    y = pad if corner == "top" else height - (bottom - top) - 3 * pad
     panel = (x, y, x + right - left + 2 * pad, y + bottom - top + 2 * pad)
-    draw.rounded_rectangle(panel, radius=0.5 * pad, fill=_PANEL)
-    draw.multiline_text((x + pad - left, y + pad - top), text, font=font, fill=_INK, spacing=0.35 * size)
-    return np.asarray(Image.alpha_composite(base, layer).convert("RGB"))
+    # Only the part of the picture that the panel covers is blended.
+    x0, y0 = max(int(panel[0]) - 1, 0), max(int(panel[1]) - 1, 0)
+    part = picture[y0 : int(panel[3]) + 2, x0 : int(panel[2]) + 2]
+    layer = Image.new("RGBA", (part.shape[1], part.shape[0]))
+    draw = ImageDraw.Draw(layer)
+    box = (panel[0] - x0, panel[1] - y0, panel[2] - x0, panel[3] - y0)
+    draw.rounded_rectangle(box, radius=0.5 * pad, fill=_PANEL)
+    place = (x + pad - left - x0, y + pad - top - y0)
+    draw.multiline_text(place, text, font=font, spacing=0.35 * size, fill=_INK)
+    out = picture.copy()
+    blended = Image.alpha_composite(Image.fromarray(part).convert("RGBA"), layer).convert("RGB")
+    out[y0 : y0 + part.shape[0], x0 : x0 + part.shape[1]] = np.asarray(blended)
+    return out
+
+
+@functools.cache
+def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
 
 
 def _checked_world(world: int, env: Env) -> int:

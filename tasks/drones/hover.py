@@ -59,10 +59,10 @@ class Hover(Pursuit):
         if self.vision.on:
             seen = self.vision.observe(beacon(self.target), BEACON_RADIUS)
             return {"drone": {**self.observe_body(), **seen}}
-        return {"drone": self.observe_body(position_error=self.target - self.drones.bodies.pos)}
+        return {"drone": self.observe_body({"position_error": self.target})}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.closeness(), "speed": self.drones.bodies.lin_vel.norm(dim=-1)}}
+        return {"drone": {**self.closeness(), "speed": self.speeds()}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneTask
+
+_TERMS = ("near", "on_target", "ang_vel", "yaw_rate", "action_rate", "crash")  # of `closeness`, in the kernel's order
 
 
 class Pursuit(DroneTask):
@@ -22,49 +25,50 @@ class Pursuit(DroneTask):
 
     def setup(self) -> None:
         super().setup()
-        n = self.world.num_envs
-        self.buffer("distance", n, self.cfg.num_drones)
-        self.buffer("error_sum", n, self.cfg.num_drones)
+        n, a = self.world.num_envs, self.cfg.num_drones
+        self.buffer("distance", n, a)
+        self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
+        self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
+        self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
+        self._out = self._out_of_bounds.numpy()
+        self._actions = self.last_action.numpy(), self.previous_action.numpy()
+        self._closeness = {name: torch.zeros(n, a) for name in _TERMS}
+        self._closeness_arrays = [t.numpy() for t in self._closeness.values()]
+        self._alive = torch.ones(n, a)
+        self._speed = torch.zeros(n, a)
+        self._at_rest = torch.zeros(n, a, 3)
 
     def place(self, ids: Tensor) -> None:
         super().place(ids)
-        self.error_sum[ids] = 0.0
-        self.error_count[ids] = 0.0
-        self.distance[ids] = (self.target[ids] - self.drones.bodies.pos[ids]).norm(dim=-1)
+        kernels.begin_pursuit(ids.numpy(), self.drones.bodies.state.numpy(), self._target, *self._errors)
 
     def advance(self) -> None:
-        self.distance.copy_(self.distances())
-        self.detect_crashes(self.distance > self.cfg.bounds_m)
-        counts = (self.steps > self.counted_from).float()
-        self.error_sum.addcmul_(self.distance, counts[:, None])
-        self.error_count += counts
+        state = self.drones.bodies.state.numpy()
+        steps = self.steps.numpy()
+        kernels.pursue(state, self._target, steps, self.counted_from, self.cfg.bounds_m, *self._errors, self._out)
+        self.detect_crashes(self._out_of_bounds)
 
     def closeness(self) -> dict[str, Tensor]:
         """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
-        `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `turning` is linear, so that a
+        `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `yaw_rate` is linear, so that a
         slow drift of the heading, which nothing else opposes, does not pay."""
-        d = self.distance
-        spin = self.drones.bodies.ang_vel
-        return {
-            "alive": torch.ones_like(d),
-            "distance": d,
-            "near": (-5.0 * d).exp(),
-            "on_target": (-20.0 * d).exp(),
-            "ang_vel": spin.square().sum(-1),
-            "yaw_rate": spin[..., 2].abs(),
-            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
-            "crash": self.crashed.float(),
-        }
+        state = self.drones.bodies.state.numpy()
+        kernels.closeness(state, self._errors[0], *self._actions, self._crash[0], *self._closeness_arrays)
+        return {"alive": self._alive, "distance": self.distance, **self._closeness}
+
+    def speeds(self, reference: Tensor | None = None) -> Tensor:
+        """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
+        reference = self._at_rest if reference is None else reference
+        kernels.speeds(self.drones.bodies.state.numpy(), reference.numpy(), self._speed.numpy())
+        return self._speed
 
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean distance while it counted (the present one before), and whether the episode ended in a
         crash."""
-        error = self.error_sum / self.error_count.clamp_min(1.0)[:, None]
-        crashed = self.crashed.any(1)
-        flown = (self.steps >= self.max_steps) & ~crashed
-        return {
-            "success": ((error < self.cfg.success_m).all(1) & flown).float(),
-            "error_m": torch.where(self.error_count > 0, error.mean(1), self.distance.mean(1)),
-            "crash": crashed.float(),
-        }
+        out = {name: torch.empty(self.world.num_envs) for name in ("success", "error_m", "crash")}
+        kernels.pursuit_metrics(
+            self.steps.numpy(), self.max_steps, self.cfg.success_m, *self._errors, self._crash[0],
+            *(t.numpy() for t in out.values()),
+        )  # fmt: skip
+        return out

@@ -144,16 +144,14 @@ class Track(Pursuit):
         super().advance()
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        error = self.target - self.drones.bodies.pos
-        return {"drone": self.observe_body(position_error=error, reference_ahead=self._future)}
+        return {"drone": self.observe_body({"position_error": self.target}, reference_ahead=self._future)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self._refresh()
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        velocity = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
-        return {"drone": {**self.closeness(), "velocity_error": velocity}}
+        return {"drone": {**self.closeness(), "velocity_error": self.speeds(self.velocity)}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()

@@ -15,7 +15,7 @@ from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import GATE
+from rookery.tasks.drones.kernels import GATE
 from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -235,7 +235,7 @@ class Race(Flock):
             "lap_s": torch.where(flown.any(1), laps, self.cfg.episode_s),
             "gates": self.passed.float().mean(1),
             "gap_m": self.closest.clone(),
-            "collision": (self.closest < self.diameter).float(),
+            "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -77,3 +80,26 @@ def test_every_task_is_registered_whatever_is_imported_first(code):
 def test_gymnasium_finds_the_module_by_itself():
     script = "import gymnasium; gymnasium.make('rookery:rookery/drone-hover-v0').reset(seed=0)"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning:gymnasium", "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"seed": "a"}, "seed must be from -9223372036854775808 to 18446744073709551615, a whole number, got 'a'"),
+        ({"seed": 2**64}, "seed must be from .* got 18446744073709551616"),
+        ({"seed": 1.5}, "seed must be from .* got 1.5"),
+        ({"config": 3}, 'config must be a dict such as {"episode_s": 5.0}, got 3'),
+        ({"fixed": 3}, 'fixed must be a dict of numbers such as {"mass": 1.2}, got 3'),
+        ({"fixed": {"mass": "1"}}, r"fixed\['mass'\] must be a finite number, got '1'"),
+        ({"fixed": {"mass": math.nan}}, r"fixed\['mass'\] must be a finite number, got nan"),
+        ({"weights": {"near": True}}, r"weights\['near'\] must be a finite number, got True"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_sentences(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(rookery.RookeryError, match=sentence):
+        rookery.make("drone-hover", **arguments)
+
+
+def test_seeds_of_numpy_count() -> None:
+    ours, theirs = (rookery.make("drone-hover", seed=s).reset()[0]["drone"] for s in (7, np.int64(7)))
+    assert torch.equal(ours, theirs)

@@ -228,7 +228,7 @@ def test_rewards_against_own_formulas():
     assert torch.allclose(terms["action_rate"], torch.full((6, 1), 4 * 0.09), atol=1e-4)
     assert terms["crash"].abs().max() == 0
     assert torch.allclose(reward["drone"], sum(w[k] * v for k, v in terms.items()), atol=1e-5)
-    near = [env.task.rewards()["drone"][k] for k in ("near", "on_target")]
+    near = [env.task.rewards()["drone"][k].clone() for k in ("near", "on_target")]
     put(env, env.task.target)
     step(env)
     for before, after in zip(near, (env.task.rewards()["drone"][k] for k in ("near", "on_target")), strict=True):

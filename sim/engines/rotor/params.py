@@ -23,7 +23,12 @@ _ELSEWHERE = ("damping", "armature", "gain", "bias")
 
 
 class RotorParams(Params):
-    """See Params. Inertia is given as principal moments, about the axes that the scene's own inertia has."""
+    """See Params. Inertia is given as principal moments, about the axes that the scene's own inertia has.
+
+    Attributes:
+        moments: [bodies, 3] kg m^2, the scene's own.
+        axes: [bodies, 3, 3], their axes as columns, body frame.
+    """
 
     def __init__(self, world: RotorWorld) -> None:
         self._world = world
@@ -34,8 +39,8 @@ class RotorParams(Params):
             if np.abs(inertia - np.diag(np.diag(inertia))).max() <= 1e-9 * np.abs(inertia).max():
                 moments[b] = np.diag(inertia)
                 axes[b] = np.eye(3)
-        self._moments = moments
-        self._axes = axes
+        self.moments = moments
+        self.axes = axes
 
     def _check(self, field: str) -> None:
         if field in _ELSEWHERE:
@@ -63,7 +68,7 @@ class RotorParams(Params):
         if field == "mass":
             return torch.tensor(parts.mass[m], dtype=torch.float32)
         if field == "inertia":
-            return torch.tensor(self._moments[m], dtype=torch.float32)
+            return torch.tensor(self.moments[m], dtype=torch.float32)
         return torch.tensor([[parts.grip[b], 0.005, 0.0001] for b in m], dtype=torch.float32)
 
     def get(self, field: str, names: Sequence[str] = ()) -> Tensor:
@@ -78,7 +83,7 @@ class RotorParams(Params):
         if field == "inertia":
             xx, yy, zz, xy, xz, yz = w.read_varied(m, at.INERTIA, 6).cpu().numpy().transpose(2, 0, 1)
             full = np.stack((xx, xy, xz, xy, yy, yz, xz, yz, zz), axis=-1).reshape(*xx.shape, 3, 3)
-            axes = self._axes[m]
+            axes = self.axes[m]
             moments = np.einsum("bji,nbjk,bki->nbi", axes, full, axes).astype(np.float32)
             return torch.from_numpy(moments).to(w.device)
         grip = w.read_varied(m, at.FRICTION, 1).float()
@@ -104,7 +109,7 @@ class RotorParams(Params):
         elif field == "inertia":
             if not (new > 0).all():
                 raise RookeryError(f"moments of inertia must be positive, got {new.min():.4g} kg m^2.")
-            axes = self._axes[m]
+            axes = self.axes[m]
             full = np.einsum("bij,nbj,bkj->nbik", axes, new, axes)
             inverse = np.einsum("bij,nbj,bkj->nbik", axes, 1.0 / new, axes)
             w.write_varied(m, at.INERTIA, rows, np.concatenate((_six(full), _six(inverse)), axis=-1))

@@ -7,8 +7,8 @@ from __future__ import annotations
 from numba import njit
 from torch import Tensor
 
-from rookery.sim.engines.rotor.cascade import speed_for_thrust
-from rookery.sim.engines.rotor.layout import LANES, MOTOR, POS, QUAT, RATE, STATE, THRUST_CURVE, VEL
+from rookery.sim.engines.rotor.cascade import MOTORS, speed_for_thrust
+from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, STATE, THRUST_CURVE, VEL
 from rookery.sim.errors import RookeryError
 
 
@@ -19,9 +19,10 @@ def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:
 
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
+_inside = njit(nogil=True, error_model="numpy", forceinline=True)
 
 _source = getattr(speed_for_thrust, "py_func", speed_for_thrust)  # under NUMBA_DISABLE_JIT it is the function itself
-_speed_for_thrust = njit(nogil=True, error_model="numpy", forceinline=True)(_source)
+_speed_for_thrust = _inside(_source)
 """`cascade.speed_for_thrust` in exact IEEE arithmetic. Here the length of loops depends on the number of worlds, so that vector
 code or its scalar remainder may reach a world. Under `FAST` these round differently; in exact arithmetic they agree on every
 processor. The physics steps (see step) always run whole blocks, and may be `FAST`."""
@@ -53,33 +54,45 @@ def scatter(lanes, members, first, ids, values):
 
 
 @_loop
-def command(lanes, members, values):
-    """Commands [N, rows, len(members), C] into lanes [rows, blocks, drones, C' * LANES] with C' >= C."""
-    n, rows, _, size = values.shape
-    for r in range(rows):
+def command(lanes, levels, rows, members, values, mid, half, level, types):
+    """Commands ``mid + half * values`` at a level of the cascade into lanes [rows, blocks, drones, C' * LANES] with C' >= C.
+
+    At the level of motors they are thrusts in N, kept as the rotor speeds that give them.
+
+    Args:
+        levels, rows: [drones] of each drone, written.
+        values: [N, rows, len(members), C].
+        mid, half: [C], of the type of `values`.
+        types: see layout.
+    """
+    n, count, _, size = values.shape
+    for j in range(len(members)):
+        levels[members[j]] = level
+        rows[members[j]] = count
+    for r in range(count):
         for block in range((n + LANES - 1) // LANES):
             here = min(LANES, n - block * LANES)
             for j in range(len(members)):
                 row = lanes[r, block, members[j]]
                 for f in range(size):
                     for i in range(here):
-                        row[f * LANES + i] = values[block * LANES + i, r, j, f]
+                        row[f * LANES + i] = mid[f] + half[f] * values[block * LANES + i, r, j, f]
+                if level == MOTORS:
+                    k = types[members[j]]
+                    c0, c1, c2 = k[THRUST_CURVE], k[THRUST_CURVE + 1], k[THRUST_CURVE + 2]
+                    for f in range(size):
+                        for i in range(f * LANES, f * LANES + here):
+                            row[i] = _speed_for_thrust(row[i], c0, c1, c2)
 
 
 @_loop
-def command_thrusts(lanes, members, values, types):
-    """Thrust commands [N, rows, len(members), 4] in N, as the rotor speeds that give them, into lanes as `command`."""
-    n, rows, _, _ = values.shape
-    for r in range(rows):
-        for block in range((n + LANES - 1) // LANES):
-            here = min(LANES, n - block * LANES)
-            for j in range(len(members)):
-                row = lanes[r, block, members[j]]
-                k = types[members[j]]
-                c0, c1, c2 = k[THRUST_CURVE], k[THRUST_CURVE + 1], k[THRUST_CURVE + 2]
-                for f in range(4):
-                    for i in range(here):
-                        row[f * LANES + i] = _speed_for_thrust(values[block * LANES + i, r, j, f], c0, c1, c2)
+def hold_last(lanes, rows):
+    """Commands of several rows (see `command`) give way to their last one."""
+    for a in range(len(rows)):
+        last = rows[a] - 1
+        rows[a] = 1
+        if last > 0:
+            lanes[0, :, a] = lanes[last, :, a]
 
 
 @_loop
@@ -97,11 +110,12 @@ def _look(rows, drones, limit, out):
 
 @_loop
 def diverged(lanes, drones, limit, out):
-    """Whether any world diverged; out [N] bool says which.
+    """Whether any world diverged; out [N] bool says which, and is left as it is where none did.
 
     A world has diverged when a number of a body's state is not finite or larger than `limit`, or a drone's motor command is
     NaN.
     """
+    found = False
     for block in range(lanes.shape[0]):
         wrong = 0
         for b in range(lanes.shape[1]):
@@ -112,8 +126,10 @@ def diverged(lanes, drones, limit, out):
                 for f in range(MOTOR * LANES, (MOTOR + 4) * LANES):
                     wrong += row[f] != row[f]
         if wrong:
-            _look(lanes[block], drones, limit, out[block * LANES : (block + 1) * LANES])
-    return out.any()
+            here = out[block * LANES : (block + 1) * LANES]
+            _look(lanes[block], drones, limit, here)
+            found = found or here.any()
+    return found
 
 
 @_loop
@@ -125,10 +141,53 @@ def put_state(lanes, members, ids, values):
         for j in range(len(members)):
             row = lanes[block, members[j]]
             v = values[r, j]
-            norm = (v[3] * v[3] + v[4] * v[4] + v[5] * v[5] + v[6] * v[6]) ** 0.5
+            w, x, y, z = float(v[3]), float(v[4]), float(v[5]), float(v[6])
+            norm = (w * w + x * x + y * y + z * z) ** 0.5
             for f in range(3):
                 row[(POS + f) * LANES + i] = v[f]
                 row[(VEL + f) * LANES + i] = v[7 + f]
                 row[(RATE + f) * LANES + i] = v[10 + f]
-            for f in range(4):
-                row[(QUAT + f) * LANES + i] = v[3 + f] / norm
+            row[QUAT * LANES + i] = w / norm
+            row[(QUAT + 1) * LANES + i] = x / norm
+            row[(QUAT + 2) * LANES + i] = y / norm
+            row[(QUAT + 3) * LANES + i] = z / norm
+
+
+@_loop
+def start(lanes, memory, members, ids, speed):
+    """New flights: rotor speeds [n, len(members), 4], or [1, ...] for all, an empty controller and a full battery."""
+    for r in range(len(ids)):
+        block = ids[r] // LANES
+        i = ids[r] % LANES
+        u = speed[min(r, len(speed) - 1)]
+        for j in range(len(members)):
+            row = lanes[block, members[j]]
+            for m in range(4):
+                row[(SPEED + m) * LANES + i] = u[j, m]
+            row[CHARGE * LANES + i] = 1.0
+            _clear(memory[block, members[j]], i)
+
+
+@_loop
+def reset(lanes, memory, commands, at_start, ids):
+    """Put worlds back to the start: bodies at rest at at_start [bodies, 13], empty controllers, no commands."""
+    for r in range(len(ids)):
+        block = ids[r] // LANES
+        i = ids[r] % LANES
+        for b in range(lanes.shape[1]):
+            row = lanes[block, b]
+            _clear(row, i)
+            for f in range(STATE):
+                row[f * LANES + i] = at_start[b, f]
+            row[CHARGE * LANES + i] = 1.0
+        for a in range(memory.shape[1]):
+            _clear(memory[block, a], i)
+            for k in range(commands.shape[0]):
+                _clear(commands[k, block, a], i)
+
+
+@_inside
+def _clear(row, i):
+    """All fields of lane i to zero."""
+    for f in range(len(row) // LANES):
+        row[f * LANES + i] = 0.0

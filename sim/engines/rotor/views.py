@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor import rows
-from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.engines.rotor.cascade import DIRECT
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
 
@@ -42,7 +42,7 @@ class RotorBodies(Bodies):
         w = self._world
         where = w.rows(ids)
         rows.expect(state, (len(where), len(self.names), at.STATE), "states")
-        rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().double().contiguous()))
+        rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().contiguous()))
         w.version += 1
 
     def set_wrench(self, wrench: Tensor) -> None:
@@ -178,11 +178,17 @@ class Multirotors:
         self._speed = torch.zeros(world.num_envs, len(names), 4, device=world.device)
         self._version = -1
 
-    def command(self, level: int, setpoint: Tensor) -> None:
+    def command(self, level: int, setpoint: Tensor, *scale: np.ndarray) -> None:
         """Setpoints [N, A, 4] (held) or [N, K, A, 4] (one row a physics step) at a level of the cascade; at MOTORS they are
-        thrusts in N."""
+        thrusts in N.
+
+        Args:
+            level: of the cascade.
+            setpoint: in SI units, or normalised where a scale is given.
+            scale: (mid, half), each [4] float32: setpoints are mid + half * setpoint.
+        """
         rows_ = setpoint if setpoint.dim() == 4 else setpoint[:, None]
-        self._world.command(level, self.members, rows_)
+        self._world.command(level, self.members, rows_, *scale)
 
     def integrate_yaw(self, on: bool) -> None:
         """Whether yaw rate setpoints move a yaw angle that is tracked, as in the Crazyflie firmware."""
@@ -198,15 +204,17 @@ class Multirotors:
         return self._speed
 
     def start(self, ids: Ids, speed: Tensor) -> None:
-        """New flights: rotors at normalised speeds [n, A, 4], an empty controller and a full battery."""
+        """New flights: rotors at normalised speeds [n, A, 4], or [1, A, 4] for all, an empty controller and a full battery."""
         w = self._world
         where = w.rows(ids)
-        rows.expect(speed, (len(where), len(self.members), 4), "rotor speeds")
-        rows.scatter(w.bodies_lanes, self.members, at.SPEED, where, w.array(speed.double()))
-        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, where, np.ones((len(where), len(self.members), 1)))
-        rows.scatter(w.memory, self.members, 0, where, np.zeros((len(where), len(self.members), MEMORY)))
+        rows.expect(speed, (1 if len(speed) == 1 else len(where), len(self.members), 4), "rotor speeds")
+        rows.start(w.bodies_lanes, w.memory, self.members, where, w.array(speed.contiguous()))
         w.version += 1
 
     def vary(self, ids: Ids, **factors: Tensor) -> None:
-        """Factors [n] on thrust, torque, lag and drag of all these drones in the worlds `ids`."""
-        self._world.vary(self.members, self._world.rows(ids), {k: v.double().cpu().numpy() for k, v in factors.items()})
+        """Factors [n] on values of all these drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        self.write_batch(self._world.rows(ids), {k: v.cpu().numpy() for k, v in factors.items()})
+
+    def write_batch(self, ids: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+        """See randomization's BatchWriter; the parameters are `factors.FACTORS`."""
+        self._world.vary(self.members, ids, values)

@@ -8,7 +8,7 @@ divided among threads, with the same bits at any number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor import build, rows, wind
+from rookery.sim.engines.rotor import build, factors, rows, wind
 from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY, MOTORS
+from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.engines.rotor.colliders import colliders
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
@@ -34,7 +34,8 @@ from rookery.sim.world import Ids, Joints, World
 LIMIT = 1e7
 """m, m/s, rad/s: a state beyond it has diverged."""
 
-_FACTORS = ("thrust", "torque", "lag", "drag")
+_NOTHING = np.zeros(5, np.float32)
+_WHOLE = np.ones(5, np.float32)
 
 WORK = 5_000
 """Physics steps of bodies that are worth a thread: fewer are done before it has woken up."""
@@ -86,9 +87,15 @@ class RotorWorld(World):
         self.impulse, self.when = (torch.zeros(num_envs, 0, device=self.device) for _ in range(2))
         self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
         self._bad = np.zeros(num_envs, bool)
+        self._bound: tuple[Any, ...] | None = None
+        self._planned = False  # whether some drone has commands of several physics steps
         self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
         self.version = 0
         self._params = RotorParams(self)
+        self._own = factors.own_values(
+            self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
+        )
+        self._drawn = np.ones((len(factors.FACTORS), num_envs))
         self._nominal()
         self.reset()
 
@@ -113,8 +120,9 @@ class RotorWorld(World):
             lanes[:, b, at.INV_INERTIA : at.INV_INERTIA + 6] = inverse[six][:, None]
             lanes[:, b, at.RESTITUTION] = parts.bounce[b]
             lanes[:, b, at.FRICTION] = parts.grip[b]
-        for a in range(len(parts.drones)):
-            self.vary(np.array([a]), everyone, dict.fromkeys(_FACTORS, np.ones(self.num_envs)))
+        drones = np.arange(len(parts.drones))
+        self.vary(drones, everyone, dict.fromkeys(("thrust", "torque", "lag", "drag"), np.ones(self.num_envs)))
+        for a in drones:
             d = parts.drones[a]
             lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
             lanes[:, a, at.SPIN] = d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic
@@ -186,27 +194,32 @@ class RotorWorld(World):
                 self._lookup[pair] = self._lookup[pair[::-1]] = column
                 self.impulse = torch.zeros(self.num_envs, column + 1, device=self.device)
                 self.when = torch.full_like(self.impulse, torch.inf)
+                self._bound = None
             out.append(self._columns[pair])
         return out
 
     # Commands
 
-    def command(self, level: int, members: np.ndarray, setpoint: Tensor) -> None:
-        """Setpoints [N, 1 or K, len(members), 4 or 5] for some drones; at MOTORS thrusts in N."""
-        k = setpoint.shape[1]
+    def command(self, level: int, members: np.ndarray, values: Tensor, mid: Any = _NOTHING, half: Any = _WHOLE) -> None:
+        """Setpoints ``mid + half * values`` for some drones; at MOTORS thrusts in N.
+
+        Args:
+            level: of the cascade.
+            members: indices of the drones.
+            values: [N, 1 or K, len(members), 4 or 5].
+            mid, half: [5] float32 arrays.
+        """
+        k = values.shape[1]
         size = 4 if level != DIRECT else 5
-        rows.expect(setpoint, (self.num_envs, k, len(members), size), "commands")
+        rows.expect(values, (self.num_envs, k, len(members), size), "commands")
         if self.commands.shape[0] < k:
             more = torch.zeros(k, *self.commands.shape[1:], dtype=torch.float64)
             more[: len(self.commands)] = torch.as_tensor(self.commands)
             self.commands = self.array(more)
-        values = self.array(setpoint.detach().contiguous())
-        if level == MOTORS:
-            rows.command_thrusts(self.commands, members, values, self.types)
-        else:
-            rows.command(self.commands, members, values)
-        self.levels[members] = level
-        self.command_rows[members] = k
+            self._bound = None
+        given = self.array(values.detach().contiguous())
+        rows.command(self.commands, self.levels, self.command_rows, members, given, mid, half, level, self.types)
+        self._planned = self._planned or k > 1
 
     def read_varied(self, members: Sequence[int], first: int, count: int) -> Tensor:
         """[N, len(members), count] float64."""
@@ -225,48 +238,31 @@ class RotorWorld(World):
             constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
-    def vary(self, members: np.ndarray, ids: Any, factors: dict[str, np.ndarray]) -> None:
-        """Factors [n] on the rotors ("thrust", "torque", "lag") and the "drag" of some drones in the worlds `ids`."""
-        fx = self.effects
-        for name, values in factors.items():
-            if name not in _FACTORS:
-                raise unknown("factor of a multirotor", name, _FACTORS)
-            if values.shape != (len(ids),):
-                raise RookeryError(f"factors on {name} must be [{len(ids)}], got {list(values.shape)}.")
-        for m in members:
-            d = self.parts.drones[m]
-            one = np.array([m])
-
-            def put(first: int, *columns: np.ndarray, one: np.ndarray = one) -> None:
-                rows.scatter(self.varied, one, first, ids, np.stack(columns, axis=-1)[:, None])
-
-            if "thrust" in factors:
-                put(at.THRUST_FACTOR, factors["thrust"])
-            if "torque" in factors:
-                put(at.TORQUE_FACTOR, factors["torque"])
-            if "lag" in factors:
-                lag = factors["lag"] * fx.rotor_lag
-                with np.errstate(divide="ignore"):
-                    put(at.RISE, *(np.exp(-self.dt / (tau * lag)) for tau in (d.tau_up, d.tau_down)))
-            if "drag" in factors:
-                put(at.BODY_DRAG, *(factors["drag"] * b * fx.body_drag for b in d.body_drag))
-                put(at.ROTOR_DRAG, *(factors["drag"] * r * fx.rotor_drag for r in d.rotor_drag))
+    def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
+        """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        factors.check(values, len(ids))
+        which = np.array([name in values for name in factors.FACTORS])
+        for row, name in enumerate(factors.FACTORS):
+            if name in values:
+                self._drawn[row, : len(ids)] = values[name]
+        factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
 
     def step(self, k: int = 1) -> None:
-        for r in self.command_rows:
-            if r not in (1, k):
-                raise RookeryError(
-                    f"controls were given for {r} physics steps, but step({k}) was called: give one row each."
-                )
-        self.impulse.zero_()
-        self.when.fill_(torch.inf)
+        if self._planned:
+            for r in self.command_rows.tolist():
+                if r not in (1, k):
+                    raise RookeryError(
+                        f"controls were given for {r} physics steps, but step({k}) was called: give one row each."
+                    )
+        if self._columns:
+            self.impulse.zero_()
+            self.when.fill_(torch.inf)
         self._advance(k)
-        if k > 1 and (self.command_rows > 1).any():  # the last row is held
-            many = self.command_rows > 1
-            self.commands[0, :, many] = self.commands[k - 1, :, many]
-            self.command_rows[:] = 1
+        if self._planned:
+            rows.hold_last(self.commands, self.command_rows)
+            self._planned = False
         self.version += 1
         if rows.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
             self._put_back()
@@ -275,6 +271,22 @@ class RotorWorld(World):
 
     def _advance(self, k: int) -> None:
         """Let the compiled code take all worlds k physics steps further."""
+        if self._bound is None:
+            self._bound = self._arguments()
+        blocks, count = self.bodies_lanes.shape[:2]
+        parts = max(1, min(self.threads, blocks, blocks * LANES * count * k // WORK))
+        if parts == 1:
+            advance(0, blocks, k, *self._bound)
+            return
+        cuts = [blocks * i // parts for i in range(parts + 1)]
+        pairs = zip(cuts[1:], cuts[2:], strict=False)
+        others = [self._pool.submit(advance, a, b, k, *self._bound) for a, b in pairs]
+        advance(cuts[0], cuts[1], k, *self._bound)
+        for other in others:
+            other.result()
+
+    def _arguments(self) -> tuple[Any, ...]:
+        """What `advance` takes after the number of steps: arrays that stay until `_bound` is forgotten."""
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = (
@@ -282,16 +294,8 @@ class RotorWorld(World):
             self._streams.key.numpy(), self._streams.counter.numpy(),
         )  # fmt: skip
         touching = *self._shapes, self._lookup, self.impulse.numpy(), self.when.numpy()
-        fixed = (
-            k, self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, len(self.parts.drones), pilot, air, touching,
-        )  # fmt: skip
-        blocks, count = self.bodies_lanes.shape[:2]
-        parts = max(1, min(self.threads, blocks, blocks * LANES * count * k // WORK))
-        cuts = [blocks * i // parts for i in range(parts + 1)]
-        others = [self._pool.submit(advance, a, b, *fixed) for a, b in zip(cuts[1:], cuts[2:], strict=False)]
-        advance(cuts[0], cuts[1], *fixed)
-        for other in others:
-            other.result()
+        drones = len(self.parts.drones)
+        return self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, drones, pilot, air, touching
 
     def _put_back(self) -> None:
         self._failed = torch.as_tensor(self._bad).nonzero()[:, 0]
@@ -309,22 +313,14 @@ class RotorWorld(World):
 
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
-        where = self.rows(torch.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else ids)
-        everyone = np.arange(len(self.parts.bodies))
-        drones = np.arange(len(self.parts.drones))
-        n = len(where)
-        fresh = np.zeros((n, len(everyone), at.BODY))
-        fresh[..., : at.STATE] = self.parts.start
-        fresh[..., at.CHARGE] = 1.0
-        rows.scatter(self.bodies_lanes, everyone, 0, where, fresh)
-        rows.scatter(self.memory, drones, 0, where, np.zeros((n, len(drones), MEMORY)))
-        for commands in self.commands:
-            rows.scatter(commands, drones, 0, where, np.zeros((n, len(drones), 5)))
+        where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
+        rows.reset(self.bodies_lanes, self.memory, self.commands, self.parts.start, where)
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
-        self.impulse[self.rows(ids)] = 0.0
-        self.when[self.rows(ids)] = torch.inf
+        if self._columns:
+            self.impulse[self.rows(ids)] = 0.0
+            self.when[self.rows(ids)] = torch.inf
         self.version += 1
 
     def forward(self, ids: Ids = None) -> None:
@@ -357,6 +353,8 @@ class RotorWorld(World):
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())
+        self._bound = None
+        self._planned = True
         self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
         self.impulse[:] = 0.0
         self.when[:] = torch.inf

@@ -141,6 +141,32 @@ def test_factors_hold_through_a_reset_and_effects_that_are_off_stay_off():
     np.testing.assert_allclose(force, 0.1, rtol=1e-6)  # at once, and twice
 
 
+@pytest.mark.parametrize("inertia", [None, FULL])
+def test_all_factors_at_once_are_those_written_one_by_one(inertia):
+    """Mass and inertia as `params.set` writes them; lags and drag by their formulas."""
+    n, ids = 20, torch.tensor([2, 3, 17])
+    w, other = (world(n, drones=((0, 0, 1), (1, 0, 1)), inertia=inertia, fx=REALISTIC) for _ in range(2))
+    bases = ["drone_0/base", "drone_1/base"]
+    draw = 0.5 + torch.rand(6, 3, generator=torch.Generator().manual_seed(0))
+    before = w.varied.copy()
+    w.multirotors(["drone_0", "drone_1"]).write_batch(
+        ids.numpy(), dict(zip(("mass", "inertia", "thrust", "torque", "lag", "drag"), draw.numpy(), strict=True))
+    )
+    other.params.set("mass", bases, draw[0][:, None] * other.params.nominal("mass", bases), ids)
+    other.params.set("inertia", bases, draw[1][:, None, None] * other.params.nominal("inertia", bases), ids)
+    fields = slice(at.MASS, at.INV_INERTIA + 6)
+    got, want = (x.varied.reshape(2, 2, at.VARIED, at.LANES)[:, :, fields] for x in (w, other))
+    np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-6 if inertia else 0)
+    wide = draw.double().numpy()[:, :, None]
+    lag = np.exp(-w.dt / (np.array([C.tau_up, C.tau_down]) * wide[4]))
+    drag = np.array([*C.body_drag, *C.rotor_drag]) * wide[5]
+    rest = np.concatenate((wide[2], wide[3], lag, drag), axis=1)
+    got = w.read_varied([0, 1], at.THRUST_FACTOR, 10).numpy()
+    np.testing.assert_allclose(got[ids], np.repeat(rest[:, None], 2, axis=1), rtol=1e-14)
+    changed = (w.varied != before).reshape(2, 2, at.VARIED, at.LANES).any(axis=(1, 2)).ravel()
+    assert np.flatnonzero(changed).tolist() == ids.tolist()
+
+
 def test_changed_inertia_keeps_conserving():
     w = world(1, fx=NONE)
     w.params.set("inertia", BASE, torch.tensor([[[3e-5, 2e-5, 4e-5]]], dtype=torch.float64))

@@ -1,0 +1,70 @@
+"""Wall time of a video: 10 s of drone-hover at 30 frames a second under its classical controller.
+
+    python benchmarks/video.py --out benchmarks/results/video.json
+
+Every size is recorded twice and the faster one counts; the processor time includes the processes that draw and encode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from machine import machine
+
+import rookery
+from rookery.sim.rendering import opengl
+from rookery.sim.rendering.video import record_video
+
+SIZES = ((640, 480), (960, 540), (1280, 720))
+FPS = 30
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of the video")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    backend = opengl.probe()
+    device = "PyBullet's software renderer" if backend is None else f"{backend.name} on {backend.device}"
+    report = {"machine": machine(), "renderer": device, "cores": len(os.sched_getaffinity(0)), "videos": []}
+    print(f"{report['machine']}\n{device}\n")
+    print("| size | wall s | processor s | ms a frame |\n|---|---|---|---|", flush=True)
+    for width, height in SIZES:
+        wall, worked = min(record(width, height, args.seconds) for _ in range(args.repeats))
+        row = {"width": width, "height": height, "seconds": args.seconds, "fps": FPS, "wall_s": wall, "cpu_s": worked}
+        report["videos"].append(row)
+        per_frame = 1e3 * wall / (args.seconds * FPS)
+        print(f"| {width} x {height} | {wall:.1f} | {worked:.1f} | {per_frame:.1f} |", flush=True)
+    if args.out:
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def record(width: int, height: int, seconds: float) -> tuple[float, float]:
+    """Wall and processor time of one video, s."""
+    env = rookery.make("drone-hover", 1, seed=0)
+    act = env.controller()
+    assert act is not None
+    with tempfile.TemporaryDirectory() as folder:
+        worked = processor_time()
+        begin = time.perf_counter()
+        record_video(env, act, Path(folder) / "v.mp4", seconds=seconds, fps=FPS, width=width, height=height, seed=0)
+        wall = time.perf_counter() - begin
+    env.close()
+    return wall, processor_time() - worked
+
+
+def processor_time() -> float:
+    """Of this process and those that it started, s."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+if __name__ == "__main__":
+    main()

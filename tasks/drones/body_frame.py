@@ -1,0 +1,51 @@
+"""Vectors as drones see them, in body axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.tasks.drones import kernels
+
+
+class BodyFrame:
+    """Observation terms in the body frames of A drones in N worlds.
+
+    Args:
+        num_envs: N.
+        num_drones: A.
+    """
+
+    def __init__(self, num_envs: int, num_drones: int) -> None:
+        self._shape = num_envs, num_drones
+        self._own = {name: torch.zeros(*self._shape, 3) for name in ("up", "linear_velocity", "angular_velocity")}
+        self._own_arrays = tuple(t.numpy() for t in self._own.values())
+        self._terms: dict[str, Tensor] = {}
+        self._layout: tuple[tuple[str, int, bool], ...] | None = None
+
+    def observe(self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The terms "up", "linear_velocity" and "angular_velocity" and the given ones, valid until the next call.
+
+        Args:
+            state: [N, A, 13], see Bodies.state.
+            points: [N, A, 3 k] m, world: k points in a row, seen from the drone.
+            vectors: [N, A, 3 k], world axes.
+        """
+        given = {**points, **vectors}
+        layout = tuple((name, v.shape[-1], name in points) for name, v in given.items())
+        if layout != self._layout:
+            self._bind(layout)
+        arrays = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
+        kernels.to_body(state.numpy(), arrays, self._are_points, *self._own_arrays, self._turned)
+        return self._terms.copy()
+
+    def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:
+        turned = {name: torch.zeros(*self._shape, size) for name, size, _ in layout}
+        self._terms = {**self._own, **turned}
+        # compiled loops take no empty tuple: an array of no vectors stands for it
+        self._turned = tuple(t.numpy() for t in turned.values()) or (np.zeros((*self._shape, 0), np.float32),)
+        self._are_points = np.array([is_point for *_, is_point in layout] or [False])
+        self._layout = layout

@@ -1,0 +1,247 @@
+"""What all drone tasks do for every drone, compiled: starts, crashes, vectors in body axes, and the figures of a pursuit.
+
+Loops over worlds are in exact IEEE arithmetic, so that a world's numbers do not depend on how many there are.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from the arrays that they are given; annotations would say less.
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_loop = njit(cache=True, nogil=True, error_model="numpy")
+
+GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
+CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
+_RANK = np.array([1 + CAUSE_RANKS.index(c) if c in CAUSE_RANKS else 0 for c in range(len(CAUSE_RANKS) + 1)])
+
+NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a metre
+ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimetre
+
+
+@_loop
+def starts(ids, draws, target, box, speed, spin, heading, tilt, state):
+    """Random starts around the targets of the worlds `ids` [n].
+
+    Args:
+        draws: [n, A, 12] in [-1, 1]: position, velocity, rates; heading, direction of the tilt, tilt.
+        target: [N, A, 3] m, world.
+        box, speed, spin, heading: half-widths in m, m/s, rad/s and rad.
+        tilt: rad, at most.
+        state: [n, A, 13], see Bodies.state, written.
+    """
+    for r in range(len(ids)):
+        for a in range(target.shape[1]):
+            u = draws[r, a]
+            s = state[r, a]
+            for i in range(3):
+                s[i] = target[ids[r], a, i] + box * u[i]
+                s[7 + i] = speed * u[3 + i]
+                s[10 + i] = spin * u[6 + i]
+            turn = 0.5 * heading * u[9]
+            around = math.pi * u[10]
+            lean = 0.5 * tilt * abs(u[11])
+            hw, hz = math.cos(turn), math.sin(turn)
+            tw, tx, ty = math.cos(lean), math.sin(lean) * math.cos(around), math.sin(lean) * math.sin(around)
+            # first the turn about z, then the tilt about a level axis
+            s[3] = tw * hw
+            s[4] = tx * hw + ty * hz
+            s[5] = ty * hw - tx * hz
+            s[6] = tw * hz
+
+
+@_loop
+def begin(ids, neutral, last_action, previous_action, crashed, cause):
+    """New episodes in the worlds `ids`: nobody has crashed, and all have commanded the action `neutral` [4] before."""
+    for w in ids:
+        for a in range(crashed.shape[1]):
+            for i in range(neutral.shape[0]):
+                last_action[w, a, i] = neutral[i]
+                previous_action[w, a, i] = neutral[i]
+            crashed[w, a] = False
+            cause[w, a] = 0
+
+
+@_loop
+def detect_crashes(state, ground, reach, astray, collided, crashed, cause):
+    """Which drones have crashed, and how; of several causes at once the one that ranks highest.
+
+    Args:
+        state: [N, A, 13], see Bodies.state.
+        ground: m, a drone lower than this has crashed.
+        reach: m, two drones nearer than this have collided.
+        astray: [N, A] bool, drones out of bounds.
+        collided: [N, A] bool in place of `reach`; [0, 0] for none.
+        crashed: [N, A] bool, written.
+        cause: [N, A] int64, written: GROUND, COLLISION, OUT_OF_BOUNDS, or 0.
+    """
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            cause[w, a] = OUT_OF_BOUNDS if astray[w, a] else 0
+            if state[w, a, 2] < ground:
+                cause[w, a] = GROUND
+        for a in range(state.shape[1]):
+            if collided.shape[0] > 0:
+                if collided[w, a]:
+                    cause[w, a] = COLLISION
+                continue
+            for b in range(a):
+                x = float(state[w, a, 0]) - float(state[w, b, 0])
+                y = float(state[w, a, 1]) - float(state[w, b, 1])
+                z = float(state[w, a, 2]) - float(state[w, b, 2])
+                if x * x + y * y + z * z < reach * reach:
+                    cause[w, a] = COLLISION
+                    cause[w, b] = COLLISION
+        for a in range(state.shape[1]):
+            crashed[w, a] = cause[w, a] > 0
+
+
+@_loop
+def first_cause(cause, out):
+    """out [N] int64: of the causes [N, A] in each world the one that ranks highest."""
+    for w in range(cause.shape[0]):
+        worst = 0
+        for a in range(cause.shape[1]):
+            if _RANK[cause[w, a]] > _RANK[worst]:
+                worst = cause[w, a]
+        out[w] = worst
+
+
+@_loop
+def to_body(state, vectors, are_points, up, velocity, rates, turned):
+    """What drones feel of their motion, and given vectors, in body axes.
+
+    Args:
+        state: [N, A, 13], see Bodies.state.
+        vectors: arrays [N, A, 3 k] of k vectors each, world axes.
+        are_points: for each of these whether they are points (m, world), seen from the drone.
+        up, velocity, rates: [N, A, 3], written: the world's z axis (1), m/s, rad/s.
+        turned: like `vectors`, written.
+    """
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            s = state[w, a]
+            qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])
+            xx, xy, xz = qw * qw + qx * qx - qy * qy - qz * qz, 2.0 * (qx * qy - qw * qz), 2.0 * (qx * qz + qw * qy)
+            yx, yy, yz = 2.0 * (qx * qy + qw * qz), qw * qw - qx * qx + qy * qy - qz * qz, 2.0 * (qy * qz - qw * qx)
+            zx, zy, zz = 2.0 * (qx * qz - qw * qy), 2.0 * (qy * qz + qw * qx), qw * qw - qx * qx - qy * qy + qz * qz
+            up[w, a, 0], up[w, a, 1], up[w, a, 2] = zx, zy, zz
+            x, y, z = float(s[7]), float(s[8]), float(s[9])
+            velocity[w, a, 0] = xx * x + yx * y + zx * z
+            velocity[w, a, 1] = xy * x + yy * y + zy * z
+            velocity[w, a, 2] = xz * x + yz * y + zz * z
+            for i in range(3):
+                rates[w, a, i] = s[10 + i]
+            for j in range(len(vectors)):
+                v, out = vectors[j][w, a], turned[j][w, a]
+                ox, oy, oz = (float(s[0]), float(s[1]), float(s[2])) if are_points[j] else (0.0, 0.0, 0.0)
+                for i in range(0, v.shape[0], 3):
+                    x, y, z = v[i] - ox, v[i + 1] - oy, v[i + 2] - oz
+                    out[i] = xx * x + yx * y + zx * z
+                    out[i + 1] = xy * x + yy * y + zy * z
+                    out[i + 2] = xz * x + yz * y + zz * z
+
+
+@_loop
+def distances(state, target, out):
+    """out [N, A] m: from each drone to its target [N, A, 3]."""
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            out[w, a] = _distance(state[w, a], 0, target[w, a])
+
+
+@_loop
+def speeds(state, reference, out):
+    """out [N, A] m/s: of the drones against reference velocities [N, A, 3]."""
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            out[w, a] = _distance(state[w, a], 7, reference[w, a])
+
+
+@_loop
+def pursue(state, target, steps, counted_from, bounds, distance, error_sum, error_count, astray):
+    """Distances to the targets after a control step, their sums where they count, and who is out of bounds.
+
+    Args:
+        state: [N, A, 13], see Bodies.state.
+        target: [N, A, 3] m, world.
+        steps: [N] control steps into the episode; beyond `counted_from` the distance counts.
+        bounds: m, from the target.
+        distance, error_sum: [N, A] m, the first written and added to the second.
+        error_count: [N], counted up.
+        astray: [N, A] bool, written.
+    """
+    for w in range(state.shape[0]):
+        counts = steps[w] > counted_from
+        if counts:
+            error_count[w] += 1.0
+        for a in range(state.shape[1]):
+            d = np.float32(_distance(state[w, a], 0, target[w, a]))
+            distance[w, a] = d
+            astray[w, a] = d > bounds
+            if counts:
+                error_sum[w, a] += d
+
+
+@_loop
+def begin_pursuit(ids, state, target, distance, error_sum, error_count):
+    """New episodes in the worlds `ids`; arrays as in `pursue`."""
+    for w in ids:
+        error_count[w] = 0.0
+        for a in range(state.shape[1]):
+            error_sum[w, a] = 0.0
+            distance[w, a] = _distance(state[w, a], 0, target[w, a])
+
+
+@_loop
+def closeness(
+    state, distance, last_action, previous_action, crashed, near, on_target, ang_vel, yaw_rate, action_rate, crash
+):
+    """Reward terms [N, A] of a pursuit, written: the last six; see `Pursuit.closeness`."""
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            d = distance[w, a]
+            near[w, a] = math.exp(NEAR * d)
+            on_target[w, a] = math.exp(ON_TARGET * d)
+            x, y, z = state[w, a, 10], state[w, a, 11], state[w, a, 12]
+            ang_vel[w, a] = x * x + y * y + z * z
+            yaw_rate[w, a] = abs(z)
+            change = np.float32(0.0)
+            for i in range(last_action.shape[2]):
+                step = last_action[w, a, i] - previous_action[w, a, i]
+                change += step * step
+            action_rate[w, a] = change
+            crash[w, a] = crashed[w, a]
+
+
+@_loop
+def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, crashed, success, error, crash):
+    """Figures of a pursuit, the last three arrays [N], written; see `Pursuit.metrics`.
+
+    Args:
+        most: m, mean distance of a success.
+    """
+    drones = distance.shape[1]
+    for w in range(len(steps)):
+        count = max(error_count[w], np.float32(1.0))
+        total = 0.0
+        close = True
+        hit = False
+        for a in range(drones):
+            e = error_sum[w, a] / count
+            close = close and e < most
+            total += e if error_count[w] > 0.0 else distance[w, a]
+            hit = hit or crashed[w, a]
+        success[w] = close and not hit and steps[w] >= max_steps
+        error[w] = total / drones
+        crash[w] = hit
+
+
+@_loop
+def _distance(s, first, p):
+    """Distance of three numbers of a row from a point [3]."""
+    x, y, z = float(s[first]) - p[0], float(s[first + 1]) - p[1], float(s[first + 2]) - p[2]
+    return math.sqrt(x * x + y * y + z * z)
