@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +22,15 @@ from torch import Tensor
 from rookery.sim.errors import RookeryError
 from rookery.sim.random_kernels import inlined
 
+_intrinsic: Any = intrinsic  # its stubs count the typing context as an argument of the call
+
 ADDRESS = 0
 STRIDES = 1
 COLUMNS = 4
 """Row of a table: address, then the strides of up to three axes, in elements."""
 
 
-@intrinsic
+@_intrinsic
 def _pointer(context, address):
     """An address as a pointer."""
 
@@ -37,7 +40,7 @@ def _pointer(context, address):
     return types.voidptr(types.int64), code
 
 
-@intrinsic
+@_intrinsic
 def load(context, address, index):
     """The float32 number `index` of the memory at an address."""
 
@@ -85,7 +88,7 @@ class TensorTable:
         self._shapes = tuple(torch.Size(s) for s in shapes)
         self._what = what
         self.rows = np.zeros((len(self.names), COLUMNS), np.int64)
-        self._memory = memoryview(self.rows).cast("B") if self.names else memoryview(b"")
+        self._memory = self.rows.data.cast("B") if self.names else memoryview(b"")
         self._rows = [Struct(f"{1 + len(s)}q") for s in self._shapes]
         self._places = [i * COLUMNS * 8 for i in range(len(self.names))]
         self._last: list[Tensor | None] = [None] * len(self.names)

@@ -12,7 +12,7 @@ the first of the new episode and the last of the old one is in ``info["final_obs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +24,13 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.config import to_dict
 from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
 from rookery.sim.envs import episode_kernels
-from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
+from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
+from rookery.sim.envs.parameters import env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
-from rookery.sim.randomization.parameters import BatchWrite, Parameter
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
@@ -37,8 +38,6 @@ from rookery.sim.world import World
 
 if TYPE_CHECKING:
     import mujoco
-
-GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
 
 class VecEnv(Buffers, Env):
@@ -159,35 +158,8 @@ class VecEnv(Buffers, Env):
             self.state_size = state.shape[1]
 
     def _parameters(self) -> dict[str, Parameter]:
-        down = self.world.params.nominal("gravity").norm()
-        around = self._all.float() * GOLDEN_ANGLE
-        cosine = around.cos()
-        sine = around.sin()
-
-        def tilt(ids: Tensor, v: Tensor) -> None:
-            g = torch.stack((v.sin() * cosine[ids], v.sin() * sine[ids], -v.cos()), dim=1) * down
-            self.world.params.set("gravity", (), g, ids)
-
-        lag = BatchWrite(self, "observation_delay"), BatchWrite(self, "action_delay")
-        noise = BatchWrite(self, "observation_noise")
-        bias = BatchWrite(self, "observation_bias")
-        return self.task.parameters() | {
-            "gravity_tilt": Parameter(
-                "angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt
-            ),
-            "observation_noise": Parameter("factor on the declared noise of every term", "1", 0, 0, 100, noise),
-            "observation_bias": Parameter("factor on the declared bias of every term", "1", 0, 0, 100, bias),
-            "observation_delay": Parameter("age of observations", "s", 0, 0, MAX_DELAY, lag[0]),
-            "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, lag[1]),
-        }
-
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        """See BatchWriter: noise, bias and delays of worlds that begin an episode."""
-        for p in self._pipelines.values():
-            p.configure(ids, values)
-        if "action_delay" in values:
-            for d in self._delays.values():
-                d.set(ids, values["action_delay"])
+        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()))
+        return self.task.parameters() | own
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -237,7 +209,7 @@ class VecEnv(Buffers, Env):
         terms = self.task.rewards()
         reward = self._log.add(terms)
         cause = self.task.terminated()
-        if len(self.world.failed):
+        if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
         terminated, truncated, ended = self._ends(cause)
         self._terms = self.task.observe()
