@@ -11,7 +11,7 @@ import torch
 import rookery
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, multiply
-from rookery.tasks.drones.base import COLLISION
+from rookery.tasks.drones.kernels import COLLISION
 from rookery.tasks.registry import find
 from rookery.tasks.swarm import kernels
 
