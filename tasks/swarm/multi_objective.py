@@ -21,7 +21,7 @@ from torch.nn.functional import normalize
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
 
@@ -89,7 +89,7 @@ class Swarm(DroneTask):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
-        self.near = max(c.collision_m, 2 * self.drone.body_radius)  # m
+        self.near = max(c.collision_m, 2 * self.drone.body_radius + TOUCHING_M)  # m
         if c.num_drones < 2:
             raise RookeryError(f"a swarm has at least 2 drones, got num_drones={c.num_drones}.")
         if c.starts not in STARTS:
@@ -147,18 +147,35 @@ class Swarm(DroneTask):
         self.buffer("held", n, dtype=torch.int64)
         self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
         self.number.fill_(a)
-        self._in_body = c.action not in _WORLD_AXES
-        self._observed = torch.zeros(n, a, 18 + 7 * c.neighbours)
         self._all = torch.arange(n)
         self._stale: Tensor | None = None  # worlds whose observation is out of date; None: all of them
         self._observed_since_reset = False
-        self._near = np.array((self.near, c.touch_m))
-        self._middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
         self._places = self._grid()
         low, high = torch.tensor(_TARGET_PLACES).T
         self._target_low = low
         self._target_size = high - low
+        self._bind()
+
+    def _bind(self) -> None:
+        """What the kernels take in every step, as arrays, and their results as tensors."""
+        c, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
+        self._taking_part = self.number.numpy()
+        goal, velocity, goal_before = self.goal.numpy(), self.goal_velocity.numpy(), self.goal_before.numpy()
+        before, figures = self.before.numpy(), self.figures.numpy()
+        self._begun = goal, goal_before, velocity, self._target, before, figures, self.held.numpy()
+        self._motion = before, goal, goal_before
+        near = np.array((self.near, c.touch_m))
+        self._limits = c.shell_m, near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m
+        self._judged = self.terms.numpy(), self.cause.numpy(), figures
+        self._rewards = dict(zip(TERMS, self.terms.unbind(0), strict=True))
+        middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))
+        observed = torch.zeros(n, a, 18 + 7 * c.neighbours)
+        in_body = c.action not in _WORLD_AXES
+        self._seen = goal, velocity, middle, c.sight_m, c.neighbours, in_body, observed.numpy()
+        own = self.groups()["drone"].observation[:-1]
+        parts = observed.split([t.size for t in own], dim=-1)
+        self._views = dict(zip((t.name for t in own), parts, strict=True)) | {"last_action": self.last_action}
 
     def groups(self) -> dict[str, Group]:
         k = self.cfg.neighbours
@@ -174,8 +191,6 @@ class Swarm(DroneTask):
             Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02),
             Term("neighbour_seen", k, "1"),
         )
-        self._widths = [t.size for t in terms]
-        self._term_names = [t.name for t in terms]
         return {"drone": Group(self.cfg.num_drones, (*terms, Term("last_action", 4, "1")), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -184,16 +199,14 @@ class Swarm(DroneTask):
             goal = torch.tensor(PUBLISHED_TARGET).repeat(len(ids), 1)
             self.target[ids] = torch.tensor(PUBLISHED_STARTS)
         else:
-            draw = self.rng(ids).uniform(0.0, 1.0, (3 + len(self._places),))
-            goal = self._target_low + self._target_size * draw[:, :3]
-            lot = draw[:, 3:]
-            lot += ((self._places - goal[:, None]).abs() < 1.5 * self.cfg.spacing_m).all(-1)  # not beside the target
-            self.target[ids] = self._places[lot.topk(self.cfg.num_drones, dim=1, largest=False).indices]
+            draws = self.rng(ids).uniform(0.0, 1.0, (3 + len(self._places),))
+            goal = torch.empty(len(ids), 3)
+            kernels.choose_places(
+                ids.numpy(), draws.numpy(), self._places.numpy(), self._target_low.numpy(), self._target_size.numpy(),
+                1.5 * self.cfg.spacing_m, goal.numpy(), self._target,
+            )  # fmt: skip
         self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
-        kernels.begin(
-            ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_before.numpy(),
-            self.goal_velocity.numpy(), self.target.numpy(), self.before.numpy(), self.figures.numpy(), self.held.numpy(),
-        )  # fmt: skip
+        kernels.begin(ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), *self._begun)
         self._evaluate(ids)
         self._stale = ids if self._observed_since_reset else None
         self._observed_since_reset = False
@@ -219,31 +232,28 @@ class Swarm(DroneTask):
         self._observed_since_reset = False
 
     def _evaluate(self, ids: Tensor) -> None:
-        c = self.cfg
         kernels.evaluate(
-            ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.before.numpy(), self.goal.numpy(),
-            self.goal_before.numpy(), c.shell_m, self._near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m,
-            self.terms.numpy(), self.cause.numpy(), self.figures.numpy(),
-        )  # fmt: skip
+            ids.numpy(),
+            self._taking_part,
+            self.drones.bodies.state.numpy(),
+            *self._motion,
+            *self._limits,
+            *self._judged,
+        )
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        c = self.cfg
         ids = self._all if self._stale is None else self._stale
-        kernels.observe(
-            ids.numpy(), self.number.numpy(), self.drones.bodies.state.numpy(), self.goal.numpy(), self.goal_velocity.numpy(),
-            self._middle, c.sight_m, c.neighbours, self._in_body, self._observed.numpy(),
-        )  # fmt: skip
+        kernels.observe(ids.numpy(), self._taking_part, self.drones.bodies.state.numpy(), *self._seen)
         self._stale = None
         self._observed_since_reset = True
-        parts = dict(zip(self._term_names, self._observed.split(self._widths, dim=-1), strict=True))
-        return {"drone": {**parts, "last_action": self.last_action}}
+        return {"drone": self._views.copy()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self._stale = None
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": dict(zip(TERMS, self.terms.unbind(0), strict=True))}
+        return {"drone": self._rewards.copy()}
 
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world."""

@@ -20,6 +20,35 @@ FIGURES = ("mean_distance_m", "least_distance_m", "shell_error_m", "around", "im
 
 
 @_loop
+def choose_places(worlds, draws, places, low, size, beside, goal, target):
+    """Random targets for some worlds, and places for their drones that are not beside them.
+
+    Args:
+        worlds: [m] int64 which.
+        draws: [m, 3 + P] in [0, 1]: for the target and as lots of the places; the lowest win.
+        places: [P, 3] m, world.
+        low, size: [3] m, of the box of targets.
+        beside: m, half-width of the box around a target that stays free.
+        goal: [m, 3] m, world, written: the targets.
+        target: [N, A, 3] m, world, written: the drones' places.
+    """
+    lots = np.empty(len(places), np.float32)
+    for n in range(len(worlds)):
+        for i in range(3):
+            goal[n, i] = low[i] + size[i] * draws[n, i]
+        for j in range(len(places)):
+            near = True
+            for i in range(3):
+                near = near and abs(places[j, i] - goal[n, i]) < beside
+            lots[j] = draws[n, 3 + j] + (1.0 if near else 0.0)
+        for a in range(target.shape[1]):
+            j = np.argmin(lots)
+            lots[j] = np.inf
+            for i in range(3):
+                target[worlds[n], a, i] = places[j, i]
+
+
+@_loop
 def begin(worlds, start, state, goal, goal_before, goal_velocity, target, before, figures, held):
     """Begin episodes in some worlds: everything but the drones' own state, which is there.
 

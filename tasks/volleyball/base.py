@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.world import Bodies
+from rookery.tasks.volleyball import kernels
 from rookery.tasks.volleyball.landing import landing
 from rookery.tasks.volleyball.rally import BALL_FAULTS, BALL_LANDED, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
@@ -219,13 +221,15 @@ class VolleyTask(Task):
         self.places = torch.tensor(self.anchors)  # [A, 3] m, world
         self._numbers = torch.arange(self.num_drones)
         self._no_fault = torch.zeros(n, self.num_drones)
-        self._fault_kinds = torch.zeros(len(FAULTS) + 1, 3)
+        self._fault_kinds = np.zeros((len(FAULTS) + 1, 3), np.float32)
         for column, kind in enumerate((HIT_FAULTS, DRONE_FAULTS, BALL_FAULTS)):
             self._fault_kinds[list(kind), column] = 1.0
+        self._faults = {name: torch.zeros(n, self.num_drones) for name in ("wrong_hit", "drone_fault", "ball_fault")}
         self._turned = torch.tensor([self.turned and side == 1 for side in self.sides])
         self.mirror = torch.where(self._turned[:, None], torch.tensor([-1.0, -1.0, 1.0]), torch.ones(3))
         """[A, 3] what a world vector is multiplied by for each drone to see it; -1 where the court is turned."""
-        self._heading = math.pi * torch.tensor(self.sides)
+        heading = math.pi * torch.tensor(self.sides)
+        self._start = self.places.numpy(), heading.numpy()
         self.ball = None
         if not self.has_ball:
             self.log = RallyLog(n)
@@ -252,19 +256,14 @@ class VolleyTask(Task):
     def reset(self, ids: Tensor) -> None:
         """Drones near their places at rest, the ball at rest above the server, a new rally."""
         c, a = self.cfg, self.num_drones
-        u = self.rng(ids).uniform(-1.0, 1.0, (a, 6))
-        state = torch.zeros(len(ids), a, 13)
-        state[..., 0:3] = self.places + u[..., 0:3] * torch.tensor(c.start_box_m)
-        roll = c.start_tilt * u[..., 3]
-        pitch = c.start_tilt * u[..., 4]
-        state[..., 3:7] = from_euler(roll, pitch, self._heading + c.start_yaw * u[..., 5])
+        draws = self.rng(ids).uniform(-1.0, 1.0, (a, 6))
+        state = torch.empty(len(ids), a, 13)
+        kernels.starts(draws.numpy(), *self._start, tuple(c.start_box_m), c.start_tilt, c.start_yaw, state.numpy())
         self.drones.reset(ids, state)
         if self.ball is not None:
             servers = self.servers(ids)
-            ball = torch.zeros(len(ids), 1, 13)
-            ball[:, 0, 0:3] = state[torch.arange(len(ids)), servers, 0:3]
-            ball[:, 0, 2] += c.ball_above_m
-            ball[..., 3] = 1.0
+            ball = torch.empty(len(ids), 1, 13)
+            kernels.balls_above(state.numpy(), servers.numpy(), c.ball_above_m, ball.numpy())
             self.ball.set_state(ids, ball)
             self.referee.start(ids, ball[:, 0], servers)
 
@@ -333,18 +332,9 @@ class VolleyTask(Task):
     def faults(self) -> dict[str, Tensor]:
         """Reward terms of what went wrong in this step, each [N, A] of 0 and 1: `wrong_hit` and `drone_fault` for the drone
         that did it, `ball_fault` for all."""
-        fault = self.referee.fault
-        zero = self._no_fault
-        if not fault.any():
-            return {"wrong_hit": zero, "drone_fault": zero, "ball_fault": zero}
-        hit, drone, ball = self._fault_kinds[fault.long()].unbind(-1)
-        culprit = self.referee.culprit[:, None] == self._numbers
-        partner = self.referee.partner[:, None] == self._numbers
-        return {
-            "wrong_hit": hit[:, None] * culprit,
-            "drone_fault": drone[:, None] * (culprit | partner),
-            "ball_fault": ball[:, None].expand_as(zero),
-        }
+        r = self.referee.sheet
+        kernels.blame(r.fault, r.culprit, r.partner, self._fault_kinds, *(t.numpy() for t in self._faults.values()))
+        return self._faults.copy()
 
     def terminated(self) -> Tensor:
         return self.referee.fault.long()
@@ -366,18 +356,3 @@ class VolleyTask(Task):
         """The rally of a world as readable lines; see RallyLog.play_by_play. A finished rally is the one before (back=1),
         since a new one begins in the same step."""
         return self.log.play_by_play(world, back, names)
-
-
-def from_euler(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
-    """Quaternions [..., 4] wxyz: yaw about z, then pitch about the new y, then roll about the new x (rad, each [...])."""
-    r, p, y = 0.5 * roll, 0.5 * pitch, 0.5 * yaw
-    cr, sr, cp, sp, cy, sy = r.cos(), r.sin(), p.cos(), p.sin(), y.cos(), y.sin()
-    return torch.stack(
-        (
-            cr * cp * cy + sr * sp * sy,
-            sr * cp * cy - cr * sp * sy,
-            cr * sp * cy + sr * cp * sy,
-            cr * cp * sy - sr * sp * cy,
-        ),
-        dim=-1,
-    )

@@ -11,6 +11,7 @@ import torch
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.surround import Surround, SurroundConfig
 
 QUIET = {"start_speed": 0.0, "start_tilt": 0.0, "start_spin": 0.0}
@@ -291,3 +292,21 @@ def test_drones_that_passed_through_each_other_have_met() -> None:
     env.task.before.copy_(torch.tensor([[0.0, 1.8, 1.5], [1.0, 0.0, 1.0]]))
     env.task._evaluate(torch.arange(1))
     assert env.task.terminated().tolist() == [3]
+
+
+def test_places_are_those_with_the_lowest_lots_and_not_beside_the_target() -> None:
+    n, a = 30, 4
+    g = torch.Generator().manual_seed(0)
+    axis = torch.arange(5) - 2.0
+    places = torch.cartesian_prod(axis, axis, axis)
+    draws = torch.rand(n, 3 + len(places), generator=g)
+    low, size = torch.tensor([-1.0, -2.0, 0.0]), torch.tensor([2.0, 4.0, 1.0])
+    goal, target = torch.full((n, 3), math.nan), torch.full((2 * n, a, 3), math.nan)
+    ids = torch.arange(0, 2 * n, 2)
+    kernels.choose_places(
+        ids.numpy(), draws.numpy(), places.numpy(), low.numpy(), size.numpy(), 1.5, goal.numpy(), target.numpy()
+    )
+    assert torch.allclose(goal, low + size * draws[:, :3])
+    lots = draws[:, 3:] + ((places - goal[:, None]).abs() < 1.5).all(-1)
+    assert torch.equal(target[ids], places[lots.argsort(1)[:, :a]])
+    assert target[1::2].isnan().all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from volley_table import STILL, make
@@ -11,7 +12,8 @@ from volley_table import STILL, make
 from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
-from rookery.tasks.volleyball.base import BALLS, VolleyConfig, VolleyTask, from_euler
+from rookery.tasks.volleyball import kernels
+from rookery.tasks.volleyball.base import BALLS, VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.bump_and_pass import VolleyBumpAndPass
 from rookery.tasks.volleyball.hit import VolleyHit
 from rookery.tasks.volleyball.rules import OVER
@@ -63,13 +65,34 @@ def test_the_turned_state_is_that_of_a_turned_world():
     assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_euler_angles_are_yaw_then_pitch_then_roll():
-    roll, pitch, yaw = torch.rand(3, 20) * 2 - 1
+def test_starts_are_places_with_a_box_and_yaw_pitch_and_roll():
+    n, a = 20, 2
+    u = torch.rand(n, a, 6, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    places = torch.tensor([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0]])
+    heading = torch.tensor([0.0, math.pi])
+    box, tilt, yaw = (0.5, 0.4, 0.3), 0.7, 1.1
+    state = torch.full((n, a, 13), math.nan)
+    kernels.starts(u.numpy(), places.numpy(), heading.numpy(), box, tilt, yaw, state.numpy())
     axes = torch.eye(3)
-    want = multiply(
-        multiply(from_axis_angle(axes[2], yaw), from_axis_angle(axes[1], pitch)), from_axis_angle(axes[0], roll)
-    )
-    assert torch.allclose(from_euler(roll, pitch, yaw), want, atol=1e-6)
+    roll, pitch = (from_axis_angle(axes[i], tilt * u[..., 3 + i]) for i in range(2))
+    want = multiply(multiply(from_axis_angle(axes[2], heading + yaw * u[..., 5]), pitch), roll)
+    assert torch.allclose(state[..., 3:7], want, atol=1e-6)
+    assert torch.allclose(state[..., :3], places + torch.tensor(box) * u[..., :3], atol=1e-6)
+    assert (state[..., 7:] == 0).all()
+    servers, ball = torch.arange(n) % 2, torch.full((n, 1, 13), math.nan)
+    kernels.balls_above(state.numpy(), servers.numpy(), 1.5, ball.numpy())
+    assert torch.allclose(ball[:, 0, :3], state[torch.arange(n), servers, :3] + torch.tensor([0.0, 0.0, 1.5]))
+    assert torch.equal(ball[:, 0, 3:], torch.eye(10)[:1].expand(n, 10))
+
+
+def test_faults_count_against_those_who_commit_them():
+    kinds = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    fault, culprit, partner = np.int32([[0, 1, 2, 2, 3], [-1, 2, 0, 1, -1], [-1, -1, -1, 2, -1]])
+    hit, drone, ball = (np.full((5, 3), np.nan, np.float32) for _ in range(3))
+    kernels.blame(fault, culprit, partner, kinds, hit, drone, ball)
+    assert hit.tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert drone.tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert ball.tolist() == [[0] * 3] * 4 + [[1] * 3]
 
 
 def test_relative_positions_have_the_published_signs():
