@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +111,15 @@ def _step(case: Case) -> None:
 
 
 def _learn(algorithm: str) -> None:
-    """Two iterations of an algorithm with the settings of drone-hover, in a folder that is thrown away."""
-    from rookery.cli.train import main
+    """Some iterations of an algorithm with its settings for drone-hover, in a folder that is thrown away."""
+    from rookery.presets import preset
+    from rookery.training import start
 
-    small = ["--num-envs", "64", "--steps", "8192", "--json"]
+    settings = preset("drone-hover", algorithm)
+    settings = replace(settings, num_envs=64, runner=replace(settings.runner, total_steps=8192))
     quiet = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
-        main(["drone-hover", "--algorithm", algorithm, "--out", str(Path(folder) / "run"), *small])
+        start(settings, Path(folder) / "run").run()
 
 
 class _Counter:
