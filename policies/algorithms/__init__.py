@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import unknown
+from rookery.sim.numba_cache import forget_stale
 
 if TYPE_CHECKING:
     from rookery.policies.algorithms.base import Algorithm
+
+_FOLDER = Path(__file__).parent
+forget_stale(_FOLDER, _FOLDER.parent / "nn")
 
 __all__ = ["ALGORITHMS", "AlgorithmEntry", "find_algorithm"]
 
@@ -42,7 +47,7 @@ class AlgorithmEntry:
 
 ALGORITHMS = {
     "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
-    "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC"),
+    "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC", "rookery.policies.algorithms.sac_config:SACConfig"),
     "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
     "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
 }

@@ -1,24 +1,25 @@
 """Soft actor-critic with automatic temperature (Haarnoja et al. 2018, arXiv 1812.05905) for one or many worlds and agents.
 
 Reading order, as in the paper's algorithm 1: `SAC.act` and `SAC.observe` collect transitions in a replay memory;
-`SAC.update` makes gradient steps, each one `Learner.learn`: critics (equation 5), policy (equation 9), temperature
-(equation 18), targets. All agents of a group share one policy and one pair of critics.
+`SAC.update` makes gradient steps, each one `Learner.descend`: critics (equation 5), policy (equation 9), temperature
+(equation 18), targets. All agents of a group share one policy and one pair of critics. Small networks on a CPU make the same
+steps in a compiled kernel (sac_compiled.py), where the calls of some hundred torch operations would take most of the time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.policies.algorithms.base import Algorithm
-from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.sac_config import SACConfig
+from rookery.policies.nn.compiled import fits
 from rookery.policies.policy import ACTIVATIONS, Policy
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import check_state, prefixed, under
@@ -27,53 +28,17 @@ from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
+if TYPE_CHECKING:
+    from rookery.policies.algorithms.sac_compiled import CompiledSteps
+
 __all__ = ["SAC", "SACConfig", "squashed_sample"]
+
+STEPS_PER_CALL = 64
+"""Most gradient steps whose random numbers are drawn at once."""
 
 LOG_STD_MIN = -20.0
 LOG_STD_MAX = 2.0
 """Limits of the policy's log standard deviation, as in the authors' code (github.com/rail-berkeley/softlearning)."""
-
-
-@dataclass(frozen=True)
-class SACConfig:
-    """Settings of `SAC`. The defaults are those of the paper's table 1, with rollouts for many worlds."""
-
-    rollout_steps: int = 64
-    """Control steps that every world makes between two updates."""
-    updates_per_step: float = 1.0
-    """Gradient steps for each control step of all worlds together; may be below 1."""
-    learning_starts: int = 1000
-    """Control steps over all worlds in which actions are uniformly random and nothing is learnt."""
-    batch: int = 256
-    """Transitions of one gradient step."""
-    buffer_size: int = 1_000_000
-    """Control steps over all worlds that the replay memory holds."""
-    gamma: float = 0.99
-    """Discount per control step."""
-    tau: float = 0.005
-    """Share of the critics that their targets take over at each gradient step."""
-    learning_rate: float = 3e-4
-    """Learning rate of Adam for policy, critics and temperature."""
-    initial_temperature: float = 1.0
-    """Weight of the entropy against the reward at the start."""
-    target_entropy: float | None = None
-    """Entropy that the temperature aims at; none takes minus the number of action components."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of the policy and the critics."""
-    activation: Literal["tanh", "elu", "relu"] = "relu"
-    """Activation after every hidden layer."""
-    normalize_observations: bool = True
-    """Bring observations to mean 0 and standard deviation 1 with running statistics, which are a part of the policy."""
-    obs_clip: float = 10.0
-    """Limit of the normalised observations."""
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_bounds(self, ("rollout_steps", "batch", "buffer_size", "hidden"), 1)
-        check_bounds(self, ("learning_starts",), 0)
-        positive = ("updates_per_step", "tau", "learning_rate", "initial_temperature", "obs_clip")
-        check_bounds(self, positive, 0.0, exclude_low=True)
-        check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
 
 
 class SAC(Algorithm):
@@ -160,9 +125,7 @@ class SAC(Algorithm):
             return {}
         figures: dict[str, Tensor] = {}
         for name, learner in self.learners.items():
-            sums = torch.zeros(5, device=self.env.device)
-            for _ in range(due):
-                sums += learner.learn(learner.replay.sample(self.config.batch, self._generator), self._generator)
+            sums = learner.learn(due, self._generator)
             names = ("critic_loss", "policy_loss", "entropy", "value", "temperature")
             figures |= {f"{name}/{key}": mean for key, mean in zip(names, sums / due, strict=True)}
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
@@ -223,21 +186,32 @@ class Learner:
             "critics": torch.optim.Adam(self.critics.parameters(), config.learning_rate, fused=True),
             "temperature": torch.optim.Adam([self.log_temperature], config.learning_rate),
         }
+        for optimizer in self.optimizers.values():
+            _allocate_moments(optimizer)
         self.norm = ObservationNorm(obs, config.obs_clip, device)
         self.replay = Replay(steps, worlds, group.count, obs, act, device)
         self.action_size = act
+        small = config.compiled and fits(config.hidden, device)
+        self.compiled = self._compile() if small else None
+
+    def _compile(self) -> CompiledSteps:
+        from rookery.policies.algorithms.sac_compiled import CompiledSteps
+
+        return CompiledSteps(self, (LOG_STD_MIN, LOG_STD_MAX))
 
     def act(self, obs: Tensor, generator: torch.Generator, random: bool) -> Tensor:
         """Actions with exploration [N, A, D] for observations [N, A, O]; uniformly random ones on request."""
         if random:
             draw = torch.rand(*obs.shape[:-1], self.action_size, generator=generator, device=obs.device)
             return 2.0 * draw - 1.0
-        return self.sample(self.norm.normalize(obs).flatten(0, 1), generator)[0].view(*obs.shape[:-1], -1)
+        inputs = self.norm.normalize(obs).flatten(0, 1)
+        noise = torch.randn(len(inputs), self.action_size, generator=generator, device=obs.device)
+        return self.sample(inputs, noise)[0].view(*obs.shape[:-1], -1)
 
-    def sample(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Actions [B, D] of the policy, and their log-probabilities [B], for normalised observations [B, O]."""
+    def sample(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [B, D] of the policy, and their log-probabilities [B], for normalised observations [B, O] and normal
+        noise [B, D]."""
         mean, log_std = self.actor(obs)[0].chunk(2, -1)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
         return squashed_sample(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), noise)
 
     def q_values(self, critics: MLP, obs: Tensor, action: Tensor) -> Tensor:
@@ -246,29 +220,52 @@ class Learner:
         return out
 
     @torch.no_grad()
-    def target_values(self, batch: Transitions, generator: torch.Generator) -> Tensor:
+    def target_values(self, batch: Transitions, noise: Tensor) -> Tensor:
         """Value targets [B]: reward + gamma (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the paper.
 
         A terminated episode has no next value; a truncated one has that of its last observation.
         """
         next_obs = self.norm.normalize(batch.next_observation)
-        next_action, next_log_prob = self.sample(next_obs, generator)
+        next_action, next_log_prob = self.sample(next_obs, noise)
         next_q = self.q_values(self.targets, next_obs, next_action).amin(0)
         soft_value = next_q - self.log_temperature.exp() * next_log_prob
         return batch.reward + self.config.gamma * torch.where(batch.terminated, 0.0, soft_value)
 
+    def learn(self, steps: int, generator: torch.Generator) -> Tensor:
+        """Gradient steps on batches drawn from the replay memory; returns the sums of `descend`'s figures, [5]."""
+        device = self.replay.reward.device
+        sums = torch.zeros(5, device=device)
+        for start in range(0, steps, STEPS_PER_CALL):
+            count = min(STEPS_PER_CALL, steps - start)
+            index = self.replay.draw(count * self.config.batch, generator).view(count, -1)
+            noise = torch.randn(*index.shape, 2, self.action_size, generator=generator, device=device).transpose(1, 2)
+            if self.compiled is not None:
+                sums += self.compiled.learn(index, noise)
+            else:
+                for i, n in zip(index, noise, strict=True):
+                    sums += self.descend(self.replay.take(i), n)
+        return sums
+
     @torch.enable_grad()
-    def learn(self, batch: Transitions, generator: torch.Generator) -> Tensor:
-        """One gradient step; returns critic loss, policy loss, entropy, mean value and temperature, [5]."""
+    def descend(self, batch: Transitions, noise: Tensor) -> Tensor:
+        """One gradient step.
+
+        Args:
+            batch: what to learn from.
+            noise: standard normal, [2, B, D], for the next and the present action.
+
+        Returns:
+            critic loss, policy loss, entropy, mean value and temperature, [5].
+        """
         obs = self.norm.normalize(batch.observation)
         weight = batch.active / batch.active.sum().clamp(min=1)
-        target = self.target_values(batch, generator)
+        target = self.target_values(batch, noise[0])
 
         q = self.q_values(self.critics, obs, batch.action)
         critic_loss = 0.5 * ((q - target).square() * weight).sum()
         _descend(self.optimizers["critics"], critic_loss)
 
-        action, log_prob = self.sample(obs, generator)
+        action, log_prob = self.sample(obs, noise[1])
         temperature = self.log_temperature.detach().exp()
         value = self.q_values(self.critics, obs, action).amin(0)
         policy_loss = ((temperature * log_prob - value) * weight).sum()
@@ -303,12 +300,7 @@ class Learner:
             out |= prefixed(part, getattr(self, part).state_dict())
         for part, optimizer in self.optimizers.items():
             for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
-                slots = optimizer.state[parameter]
-                if not slots:  # Adam makes them in its first step
-                    slots["step"] = torch.zeros((), device=parameter.device if optimizer.defaults["fused"] else "cpu")
-                    slots["exp_avg"] = torch.zeros_like(parameter)
-                    slots["exp_avg_sq"] = torch.zeros_like(parameter)
-                out |= prefixed(f"adam.{part}.{i}", slots)
+                out |= prefixed(f"adam.{part}.{i}", optimizer.state[parameter])
         return out
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -335,6 +327,9 @@ class MLP(nn.Module):
         sizes: layer widths, input and output included.
         activation: "tanh", "elu" or "relu", after every layer but the last.
         generator: source of the initial weights and biases, uniform within +-1 / sqrt(inputs) as in torch.nn.Linear.
+
+    Attributes:
+        weights, biases: of each layer, [G, in, out] and [G, 1, out].
     """
 
     def __init__(self, networks: int, sizes: tuple[int, ...], activation: str, generator: torch.Generator) -> None:
@@ -374,6 +369,16 @@ def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tenso
     gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
     log_slope = 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
     return u.tanh(), (gaussian - log_slope).sum(-1)
+
+
+def _allocate_moments(optimizer: torch.optim.Adam) -> None:
+    """Make the state that Adam otherwise makes in its first step."""
+    for parameter in optimizer.param_groups[0]["params"]:
+        optimizer.state[parameter] = {
+            "step": torch.zeros((), device=parameter.device if optimizer.defaults["fused"] else "cpu"),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
 
 
 def _descend(optimizer: torch.optim.Adam, loss: Tensor) -> None:

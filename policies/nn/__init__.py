@@ -1,1 +1,9 @@
 """Networks behind one interface, with hand-written gradients for MLPs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+forget_stale(Path(__file__).parent)

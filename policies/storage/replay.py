@@ -127,12 +127,25 @@ class Replay:
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
         """`count` transitions, each drawn uniformly from all steps, worlds and agents stored."""
+        return self.take(self.draw(count, generator))
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Numbers [count] of transitions, each drawn uniformly; number ``(age N + world) A + agent`` counts age from the
+        oldest step."""
         worlds, agents = self.reward.shape[1:]
         device = self.reward.device
-        draw = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
-        age = draw // (worlds * agents)
-        slot = (self._head - self.size + age) % self._slots
-        return self._take(slot, draw // agents % worlds, draw % agents)
+        return torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
+
+    @property
+    def oldest(self) -> int:
+        """Slot of the oldest transition, up to a multiple of the number of slots."""
+        return self._head - self.size
+
+    def take(self, number: Tensor) -> Transitions:
+        """The transitions with these numbers of `draw`, [B]."""
+        worlds, agents = self.reward.shape[1:]
+        slot = (self.oldest + number // (worlds * agents)) % self._slots
+        return self._take(slot, number // agents % worlds, number % agents)
 
     def _take(self, slot: Tensor, world: Tensor, agent: Tensor) -> Transitions:
         """The transitions at these places, [B] each."""

@@ -20,7 +20,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.typed_config import to_values
+from rookery.policies.typed_config import from_values, to_values
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
@@ -223,6 +223,8 @@ class Runner:
         """
         path = checkpoint.resolve(folder)
         state = checkpoint.read_state(path)
+        # Settings that are newer than the checkpoint have their defaults.
+        state["config"] = to_values(from_values(type(self.algorithm.config), state["config"]))
         for what, mine in self._identity().items():
             if state[what] != mine:
                 raise RookeryError(

@@ -50,7 +50,8 @@ class Flock(DroneTask):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
-        self.diameter = 2 * self.drone.body_radius  # m, distance at which two drones collide
+        self.diameter = 2 * self.drone.body_radius  # m
+        self.contact_m = self.diameter + TOUCHING_M  # m, distance below which two drones count as colliding
         if c.num_drones < self.least_drones:
             raise RookeryError(f"this task needs at least {self.least_drones} drones, got num_drones={c.num_drones}.")
         if c.neighbours < 1:
@@ -96,7 +97,7 @@ class Flock(DroneTask):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         """As in DroneTask, but no drones pass through each other between two control steps. Follows `track_gaps`."""
-        super().detect_crashes(out_of_bounds, self.gap < self.diameter + TOUCHING_M if collision is None else collision)
+        super().detect_crashes(out_of_bounds, self.gap < self.contact_m if collision is None else collision)
 
     def common_rewards(self) -> dict[str, Tensor]:
         """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0."""

@@ -21,7 +21,7 @@ from torch.nn.functional import normalize
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
@@ -90,7 +90,7 @@ class Swarm(DroneTask):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
-        self.near = max(c.collision_m, 2 * self.drone.body_radius)  # m
+        self.near = max(c.collision_m, 2 * self.drone.body_radius + TOUCHING_M)  # m
         if c.num_drones < 2:
             raise RookeryError(f"a swarm has at least 2 drones, got num_drones={c.num_drones}.")
         if c.starts not in STARTS:

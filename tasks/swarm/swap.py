@@ -136,7 +136,7 @@ class Swap(Flock):
             "arrived": there.float().mean(1),
             "path_ratio": (self.path / self.straight.clamp_min(1e-3)).mean(1),
             "gap_m": self.closest.clone(),
-            "collision": (self.closest < self.diameter).float(),
+            "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
 

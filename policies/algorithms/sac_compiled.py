@@ -1,0 +1,102 @@
+"""SAC's gradient steps in a compiled kernel, on the very tensors that torch uses.
+
+Weights, Adam's moments and the replay memory are seen as arrays; nothing is copied, so that checkpoints, policies and the
+torch path go on from whatever the kernel did.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms import sac_kernels as kernels
+from rookery.policies.nn.compiled_adam import Optimized
+from rookery.policies.nn.compiled_mlp import Arena, layer_table
+from rookery.policies.nn.elementwise import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from rookery.policies.algorithms.sac import MLP, Learner
+
+
+class CompiledSteps:
+    """Gradient steps of one group's learner.
+
+    Args:
+        learner: whose weights and moments become views of flat vectors; neither may be replaced from here on.
+        log_std_limits: least and greatest log standard deviation of the policy.
+    """
+
+    def __init__(self, learner: Learner, log_std_limits: tuple[float, float]) -> None:
+        config = learner.config
+        rows = config.batch
+        self._replay = learner.replay
+        optimizers = learner.optimizers
+        self._step_counters = [slots["step"] for o in optimizers.values() for slots in o.state.values()]
+        self._actor, self._critics, self._temperature = (
+            _optimized(optimizers[name]) for name in ("actor", "critics", "temperature")
+        )
+        self._targets = _flatten(list(learner.targets.parameters()))
+        arena = Arena()
+        (actor,) = _tables(learner.actor, rows, arena)
+        critics = _tables(learner.critics, rows, arena)
+        targets = _tables(learner.targets, rows, arena, like=critics[0])
+        activation = ACTIVATIONS[config.activation]
+        self._networks = kernels.Networks(actor, critics, targets, activation)
+        self._arena = arena.allocate()
+        floats = np.zeros((3, rows), np.float32)
+        self._batch = kernels.Batch(np.zeros((3, rows), np.int64), *floats)
+        norm = learner.norm
+        self._settings = kernels.Settings(
+            config.gamma, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
+            config.obs_clip, norm.mean.numpy(), norm.std.numpy(),
+        )  # fmt: skip
+
+    def learn(self, index: Tensor, noise: Tensor) -> Tensor:
+        """Gradient steps on drawn transitions, see sac_kernels.learn; returns the sums of their figures, [5]."""
+        steps = int(self._step_counters[0])
+        sums = kernels.learn(
+            self._networks, self._actor, self._critics, self._targets, self._temperature, self._memory(),
+            self._settings, self._batch, self._arena, index.numpy(), noise.numpy(), steps + 1,
+        )  # fmt: skip
+        for counter in self._step_counters:
+            counter += len(index)
+        return torch.from_numpy(sums)
+
+    def _memory(self) -> kernels.Memory:
+        r = self._replay
+        arrays = (r.observation, r.action, r.reward, r.active, r.terminated, r.truncated, r.final_index, r.finals)
+        return kernels.Memory(*(x.numpy() for x in arrays), r.oldest)
+
+
+def _tables(networks: MLP, rows: int, arena: Arena, like: np.ndarray | None = None) -> np.ndarray:
+    """Tables [G, layers, COLUMNS] of networks whose parameters were flattened in their order; all share one input."""
+    sizes = [p.numel() for p in networks.parameters()]
+    starts = list(accumulate(sizes, initial=0))
+    layers = len(networks.weights)
+    count = networks.weights[0].shape[0]
+    tables: list[np.ndarray] = []
+    for g in range(count):
+        at = [start + g * size // count for start, size in zip(starts, sizes, strict=False)]
+        shared = tables[0] if tables else like
+        tables.append(layer_table(networks.sizes, at[:layers], at[layers:], rows, arena, shared))
+    return np.stack(tables)
+
+
+def _optimized(optimizer: torch.optim.Adam) -> Optimized:
+    parameters = optimizer.param_groups[0]["params"]
+    slots = [optimizer.state[p] for p in parameters]
+    flat = _flatten(parameters)
+    moments = (_flatten([s[name] for s in slots]) for name in ("exp_avg", "exp_avg_sq"))
+    return Optimized(flat, np.zeros_like(flat), *moments)
+
+
+def _flatten(tensors: list[Tensor]) -> np.ndarray:
+    """One vector of which these tensors become views."""
+    flat = torch.cat([t.detach().reshape(-1) for t in tensors])
+    for tensor, piece in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+        tensor.data = piece.view(tensor.shape)
+    return flat.numpy()

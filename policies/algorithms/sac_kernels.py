@@ -1,0 +1,323 @@
+"""SAC's gradient steps as one compiled call: the arithmetic of `sac.Learner.descend`, which is its reference.
+
+Reading order: `learn` makes the steps; each gathers a batch, computes the value targets (`_target_values`), and descends
+with the critics (`_critic_step`), the policy (`_actor_step`) and the temperature. Both critics, their targets and the
+policy work in one arena; the critics and their targets share the input [rows, observation and action].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from rookery.policies.nn.compiled_adam import adam_step
+from rookery.policies.nn.compiled_mlp import (
+    IN_PAD,
+    INPUT,
+    INPUT_GRAD,
+    OUT_PAD,
+    OUTPUT,
+    OUTPUT_GRAD,
+    backward,
+    forward,
+    pack,
+    read_gradients,
+    zero_gradients,
+)  # fmt: skip
+from rookery.policies.nn.elementwise import exp32, tanh32
+
+EPS = 1e-8
+"""Of Adam, as in torch.optim.Adam."""
+
+FIGURES = 5
+"""Critic loss, policy loss, entropy, mean value and temperature."""
+
+_HALF_LOG_2_PI = np.float32(0.5 * math.log(2.0 * math.pi))
+_LOG_2 = np.float32(math.log(2.0))
+_TWO = np.float32(2.0)
+_HALF = np.float32(0.5)
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+_SOFTPLUS_LINEAR = np.float32(20.0)  # from here on softplus(x) is x, as in torch
+
+
+class Networks(NamedTuple):
+    """Tables of compiled_mlp, and the number of the activation (elementwise.ACTIVATIONS)."""
+
+    actor: np.ndarray  # [layers, COLUMNS]
+    critics: np.ndarray  # [2, layers, COLUMNS]
+    targets: np.ndarray  # [2, layers, COLUMNS]
+    activation: int
+
+
+class Memory(NamedTuple):
+    """The arrays of a storage.replay.Replay, and the slot of its oldest transition."""
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    active: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    final_index: np.ndarray
+    finals: np.ndarray
+    oldest: int
+
+
+class Batch(NamedTuple):
+    """Working memory for the rows of a batch."""
+
+    places: np.ndarray  # [3, B] int64: slot, world, agent
+    weight: np.ndarray  # [B] float32, share of the row in the loss
+    target: np.ndarray  # [B] float32
+    log_prob: np.ndarray  # [B] float32
+
+
+class Settings(NamedTuple):
+    """Hyperparameters and the observations' statistics."""
+
+    gamma: float
+    tau: float
+    learning_rate: float
+    target_entropy: float
+    log_std_min: float
+    log_std_max: float
+    clip: float
+    mean: np.ndarray  # [O]
+    std: np.ndarray  # [O]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def learn(
+    networks: Any, actor: Any, critics: Any, targets: Any, temperature: Any, memory: Any, settings: Any, batch: Any,
+    arena: Any, index: Any, noise: Any, steps: int,
+) -> Any:  # fmt: skip
+    """Gradient steps in a row; returns the sums of their figures, [FIGURES] float32.
+
+    Args:
+        networks: see Networks.
+        actor, critics, temperature: Optimized; the temperature's parameter is its logarithm, [1].
+        targets: flat weights of the target critics [P].
+        memory: see Memory.
+        settings: see Settings.
+        batch: see Batch.
+        arena: of the networks.
+        index: numbers of the drawn transitions, see Replay.draw, [U, B].
+        noise: standard normal draws [U, 2, B, D], for the next and the present action.
+        steps: number of the first step, from 1.
+    """
+    sums = np.zeros(FIGURES, np.float32)
+    for g in range(2):
+        pack(networks.targets[g], targets, arena, False)
+        pack(networks.critics[g], critics.parameters, arena, True)
+    pack(networks.actor, actor.parameters, arena, True)
+    for u in range(index.shape[0]):
+        step = steps + u
+        alpha = np.exp(temperature.parameters[0])
+        _find(memory, index[u], batch)
+        _target_values(networks, memory, settings, batch, arena, noise[u, 0], alpha)
+        sums[0] += _critic_step(networks, critics, memory, settings, batch, arena, step)
+        policy_loss, entropy, value = _actor_step(networks, actor, settings, batch, arena, noise[u, 1], alpha, step)
+        temperature.gradients[0] = alpha * np.float32(entropy - settings.target_entropy)
+        adam_step(temperature, step, settings.learning_rate, EPS, np.inf)
+        tau = np.float32(settings.tau)
+        for i in range(targets.size):
+            targets[i] += tau * (critics.parameters[i] - targets[i])
+        for g in range(2):
+            pack(networks.targets[g], targets, arena, False)
+        sums[1] += policy_loss
+        sums[2] += entropy
+        sums[3] += value
+        sums[4] += alpha
+    return sums
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _find(memory: Any, index: Any, batch: Any) -> None:
+    """Places and weights of the drawn transitions, as Replay.take."""
+    worlds, agents = memory.reward.shape[1:]
+    slots = memory.reward.shape[0]
+    taking_part = 0
+    for b in range(index.size):
+        slot = (memory.oldest + index[b] // (worlds * agents)) % slots
+        world = index[b] // agents % worlds
+        agent = index[b] % agents
+        batch.places[0, b] = slot
+        batch.places[1, b] = world
+        batch.places[2, b] = agent
+        taking_part += memory.active[slot, world, agent]
+    share = _ONE / np.float32(max(taking_part, 1))
+    for b in range(index.size):
+        active = memory.active[batch.places[0, b], batch.places[1, b], batch.places[2, b]]
+        batch.weight[b] = share if active else _ZERO
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _put_observation(observation: Any, settings: Any, arena: Any, first: int, second: int) -> None:
+    """Write a normalised observation to two places of the arena."""
+    clip = np.float32(settings.clip)
+    for i in range(observation.size):
+        x = (observation[i] - settings.mean[i]) / settings.std[i]
+        x = -clip if x < -clip else x
+        x = clip if x > clip else x
+        arena[first + i] = x
+        arena[second + i] = x
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _sample(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, at: int) -> None:
+    """Actions of the policy for the observations in its input, put to column `at` of the critics' input, and their
+    log-probabilities; see sac.squashed_sample."""
+    last = networks.actor[-1]
+    first = networks.critics[0, 0]
+    size = noise.shape[1]
+    low = np.float32(settings.log_std_min)
+    high = np.float32(settings.log_std_max)
+    for b in range(noise.shape[0]):
+        out = last[OUTPUT] + b * last[OUT_PAD]
+        action = first[INPUT] + b * first[IN_PAD] + at
+        total = _ZERO
+        for d in range(size):
+            log_std = min(max(arena[out + size + d], low), high)
+            u = arena[out + d] + exp32(log_std) * noise[b, d]
+            gaussian = -_HALF * noise[b, d] * noise[b, d] - log_std - _HALF_LOG_2_PI
+            x = -_TWO * u
+            softplus = x if x > _SOFTPLUS_LINEAR else np.log1p(exp32(x))
+            total += gaussian - _TWO * (_LOG_2 - u - softplus)
+            arena[action + d] = tanh32(u)
+        batch.log_prob[b] = total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
+    """See sac.Learner.target_values."""
+    rows = noise.shape[0]
+    slots = memory.reward.shape[0]
+    capacity = memory.finals.shape[0]
+    policy = networks.actor[0]
+    critic = networks.critics[0, 0]
+    for b in range(rows):
+        slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
+        number = memory.final_index[slot, world]
+        to_policy = policy[INPUT] + b * policy[IN_PAD]
+        to_critic = critic[INPUT] + b * critic[IN_PAD]
+        if number >= 0:
+            _put_observation(memory.finals[number % capacity, agent], settings, arena, to_policy, to_critic)
+        else:
+            following = memory.observation[(slot + 1) % slots, world, agent]
+            _put_observation(following, settings, arena, to_policy, to_critic)
+    forward(networks.actor, arena, rows, networks.activation)
+    _sample(networks, settings, batch, arena, noise, memory.observation.shape[3])
+    for g in range(2):
+        forward(networks.targets[g], arena, rows, networks.activation)
+    gamma = np.float32(settings.gamma)
+    one, two = networks.targets[0, -1], networks.targets[1, -1]
+    for b in range(rows):
+        slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
+        q = min(arena[one[OUTPUT] + b * one[OUT_PAD]], arena[two[OUTPUT] + b * two[OUT_PAD]])
+        dropped_out = not memory.active[(slot + 1) % slots, world, agent] and not memory.truncated[slot, world]
+        batch.target[b] = memory.reward[slot, world, agent]
+        if not (memory.terminated[slot, world] or dropped_out):
+            batch.target[b] += gamma * (q - alpha * batch.log_prob[b])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _critic_step(networks: Any, critics: Any, memory: Any, settings: Any, batch: Any, arena: Any, step: int) -> Any:
+    """Equation 5 of the paper; returns the loss, and leaves the new critics packed."""
+    rows = batch.target.size
+    policy = networks.actor[0]
+    critic = networks.critics[0, 0]
+    size = memory.observation.shape[3]
+    for b in range(rows):
+        slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
+        to_critic = critic[INPUT] + b * critic[IN_PAD]
+        to_policy = policy[INPUT] + b * policy[IN_PAD]
+        _put_observation(memory.observation[slot, world, agent], settings, arena, to_policy, to_critic)
+        for d in range(memory.action.shape[3]):
+            arena[to_critic + size + d] = memory.action[slot, world, agent, d]
+    loss = _ZERO
+    for g in range(2):
+        table = networks.critics[g]
+        last = table[-1]
+        forward(table, arena, rows, networks.activation)
+        for b in range(rows):
+            error = arena[last[OUTPUT] + b * last[OUT_PAD]] - batch.target[b]
+            loss += _HALF * batch.weight[b] * error * error
+            arena[last[OUTPUT_GRAD] + b * last[OUT_PAD]] = batch.weight[b] * error
+        zero_gradients(table, arena)
+        backward(table, arena, rows, networks.activation, True, False)
+        read_gradients(table, arena, critics.gradients)
+    adam_step(critics, step, settings.learning_rate, EPS, np.inf)
+    for g in range(2):
+        pack(networks.critics[g], critics.parameters, arena, True)
+    return loss
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _actor_step(
+    networks: Any, actor: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any, step: int
+) -> Any:
+    """Equation 9 of the paper, on the observations of `_critic_step`; returns loss, entropy and mean value."""
+    rows = noise.shape[0]
+    at = settings.mean.size
+    forward(networks.actor, arena, rows, networks.activation)
+    _sample(networks, settings, batch, arena, noise, at)
+    for g in range(2):
+        forward(networks.critics[g], arena, rows, networks.activation)
+    one, two = networks.critics[0, -1], networks.critics[1, -1]
+    loss = _ZERO
+    entropy = _ZERO
+    mean_value = _ZERO
+    for b in range(rows):
+        q1 = arena[one[OUTPUT] + b * one[OUT_PAD]]
+        q2 = arena[two[OUTPUT] + b * two[OUT_PAD]]
+        # The gradient goes to the lower critic; where both are equal, half to each, as in torch.amin.
+        share = _ONE if q1 < q2 else _HALF if q1 == q2 else _ZERO
+        w = batch.weight[b]
+        arena[one[OUTPUT_GRAD] + b * one[OUT_PAD]] = -w * share
+        arena[two[OUTPUT_GRAD] + b * two[OUT_PAD]] = -w * (_ONE - share)
+        value = min(q1, q2)
+        loss += w * (alpha * batch.log_prob[b] - value)
+        entropy -= w * batch.log_prob[b]
+        mean_value += w * value
+    for g in range(2):
+        backward(networks.critics[g], arena, rows, networks.activation, False, True)
+    _policy_gradient(networks, settings, batch, arena, noise, alpha)
+    zero_gradients(networks.actor, arena)
+    backward(networks.actor, arena, rows, networks.activation, True, False)
+    read_gradients(networks.actor, arena, actor.gradients)
+    adam_step(actor, step, settings.learning_rate, EPS, np.inf)
+    pack(networks.actor, actor.parameters, arena, True)
+    return loss, entropy, mean_value
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _policy_gradient(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
+    """Derivatives of the policy loss by the policy's outputs.
+
+    With a = tanh(u), u = mean + std n, and w the row's weight: d log pi / d u = 2 a at fixed n, so that
+    ``d loss / d u = 2 w alpha a + d loss / d a (1 - a^2)``, ``d loss / d log std = d loss / d u std n - w alpha``.
+    """
+    last = networks.actor[-1]
+    size = noise.shape[1]
+    at = settings.mean.size
+    one, two = networks.critics[0, 0], networks.critics[1, 0]
+    low = np.float32(settings.log_std_min)
+    high = np.float32(settings.log_std_max)
+    for b in range(noise.shape[0]):
+        out = last[OUTPUT] + b * last[OUT_PAD]
+        grad = last[OUTPUT_GRAD] + b * last[OUT_PAD]
+        scale = batch.weight[b] * alpha
+        for d in range(size):
+            column = b * one[IN_PAD] + at + d
+            a = arena[one[INPUT] + column]
+            by_action = arena[one[INPUT_GRAD] + column] + arena[two[INPUT_GRAD] + column]
+            by_u = _TWO * scale * a + by_action * (_ONE - a * a)
+            raw = arena[out + size + d]
+            arena[grad + d] = by_u
+            inside = low <= raw <= high
+            by_log_std = by_u * exp32(min(max(raw, low), high)) * noise[b, d] - scale
+            arena[grad + size + d] = by_log_std if inside else _ZERO

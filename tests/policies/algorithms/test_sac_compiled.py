@@ -1,0 +1,143 @@
+"""SAC's compiled gradient steps against those of torch, which are the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from policies_toy import ToyEnv, train
+
+from rookery.policies.algorithms.sac import LOG_STD_MAX, LOG_STD_MIN, SAC, Learner, SACConfig
+from rookery.sim.specs import ActionSpec, Group, Term
+
+WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
+
+
+def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[Learner, torch.Generator]:
+    """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out."""
+    g = torch.Generator().manual_seed(1)
+    action = ActionSpec("push", ("x", "y", "z"), (-1.0,) * ACT, (1.0,) * ACT, ("m",) * ACT, (0.0, 0.1, -0.2))
+    group = Group(AGENTS, (Term("position", OBS, "m"),), action)
+    learner = Learner(group, WORLDS, STEPS, replace(config, compiled=compiled), g, torch.device("cpu"))
+    learner.norm.record(2.0 * torch.randn(100, OBS, generator=g) + 0.5)
+    learner.norm.commit()
+    for _ in range(STEPS + 7):  # the oldest are overwritten
+        obs, following, final = torch.randn(3, WORLDS, AGENTS, OBS, generator=g) * spread
+        acts = 2.0 * torch.rand(WORLDS, AGENTS, ACT, generator=g) - 1.0
+        reward = torch.randn(WORLDS, AGENTS, generator=g)
+        terminated, truncated = torch.rand(2, WORLDS, generator=g) < 0.2
+        active, next_active = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
+        learner.replay.add(obs, acts, reward, following, terminated, truncated, final, active, next_active)
+    return learner, g
+
+
+def assert_equal_learning(config: SACConfig, steps: int, spread: float = 1.0, change=None) -> None:  # type: ignore[no-untyped-def]
+    """Weights, moments, temperature and figures after so many steps, within 1e-5 of their scale."""
+    results = []
+    for compiled in (True, False):
+        learner, g = filled(config, compiled, spread)
+        assert (learner.compiled is not None) == compiled
+        if change is not None:
+            change(learner)
+        figures = learner.learn(steps, g)
+        results.append(learner._parts() | {"figures": figures / steps})
+    for name, mine in results[0].items():
+        reference = results[1][name].double()
+        error = (mine.double() - reference).abs().max() / reference.abs().max().clamp(min=1e-3)
+        assert error < 1e-5, (name, error)
+
+
+BASE = SACConfig(batch=64, hidden=(32, 32), buffer_size=1000)
+CASES = {
+    "one layer": replace(BASE, hidden=(16,)),
+    "relu": BASE,
+    "tanh, odd sizes": replace(BASE, batch=37, hidden=(19, 33), activation="tanh"),
+    "elu, three layers": replace(BASE, batch=5, hidden=(24, 8, 40), activation="elu"),
+    "widest": replace(BASE, batch=256, hidden=(128, 128, 128), learning_rate=3e-4),
+    "one transition": replace(BASE, batch=1),
+    "raw observations": replace(BASE, normalize_observations=False, obs_clip=0.7),
+    "other settings": replace(
+        BASE, tau=0.3, gamma=0.5, learning_rate=2e-3, initial_temperature=0.2, target_entropy=1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("steps", [1, 50])
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
+    assert_equal_learning(CASES[case], steps)
+
+
+@pytest.mark.parametrize("bias", [-30.0, 1.0, 5.0])
+def test_at_the_limits_of_the_standard_deviation_and_of_the_action(bias: float) -> None:
+    """Large deviations saturate the squash, and beyond its limits the deviation has no gradient."""
+
+    def shift(learner: Learner) -> None:
+        learner.actor.biases[-1].data[0, 0, ACT:] += bias
+        learner.actor.biases[-1].data[0, 0, 0] += 20.0
+        raw = learner.actor(torch.zeros(1, OBS))[0, 0, ACT:]
+        assert ((raw < LOG_STD_MIN) | (raw > LOG_STD_MAX)).any() == (bias != 1.0)
+
+    assert_equal_learning(BASE, 1, change=shift)
+
+
+def test_the_gradients_are_those_of_autograd() -> None:
+    """One step from rest: Adam's first moment is a tenth of the gradient."""
+    kernel, g = filled(BASE, True)
+    reference, _ = filled(BASE, False)
+    index = kernel.replay.draw(BASE.batch, g).view(1, -1)
+    noise = torch.randn(1, 2, BASE.batch, ACT, generator=g)
+    assert kernel.compiled is not None
+    kernel.compiled.learn(index, noise)
+    reference.descend(reference.replay.take(index[0]), noise[0])
+    for part, optimizer in reference.optimizers.items():
+        mine = kernel.optimizers[part]
+        for p, q in zip(optimizer.param_groups[0]["params"], mine.param_groups[0]["params"], strict=True):
+            want = p.grad
+            torch.testing.assert_close(10.0 * mine.state[q]["exp_avg"], want, rtol=1e-4, atol=1e-5 * want.abs().max())
+            assert mine.state[q]["step"] == 1
+
+
+def test_equal_critics_share_the_policys_gradient() -> None:
+    """As torch.amin divides it."""
+
+    def copy(learner: Learner) -> None:
+        for p in (*learner.critics.parameters(), *learner.targets.parameters()):
+            p.data[1] = p.data[0]
+
+    assert_equal_learning(BASE, 3, change=copy)
+
+
+def test_several_steps_in_a_call_are_those_of_several_calls() -> None:
+    together, g = filled(BASE, True)
+    apart, _ = filled(BASE, True)
+    index = together.replay.draw(4 * BASE.batch, g).view(4, -1)
+    noise = torch.randn(4, 2, BASE.batch, ACT, generator=g)
+    assert together.compiled is not None and apart.compiled is not None
+    together.compiled.learn(index, noise)
+    for i, n in zip(index, noise, strict=True):
+        apart.compiled.learn(i[None], n[None])
+    mine = together._parts()
+    assert all(torch.equal(mine[k], v) for k, v in apart._parts().items())
+
+
+def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
+    """A state of either kind goes on in the other."""
+    config = SACConfig(rollout_steps=4, learning_starts=16, batch=16, buffer_size=200, hidden=(16,))
+    first = SAC(ToyEnv(), config)
+    train(first, first.env, first.env.reset()[0], 5)
+    second = SAC(ToyEnv(), replace(config, compiled=False))
+    second.load_state_dict(first.state_dict())
+    ends = []
+    for sac in (first, second):
+        learner = sac.learners["point"]
+        learner.learn(3, torch.Generator().manual_seed(0))
+        ends.append(learner._parts())
+    assert all((ends[0][k].double() - v.double()).abs().max() < 1e-5 for k, v in ends[1].items())
+
+
+def test_wide_and_deep_networks_learn_in_torch() -> None:
+    for hidden, fits in (((128,), True), ((129,), False), ((8,) * 3, True), ((8,) * 4, False)):
+        config = SACConfig(rollout_steps=4, buffer_size=200, hidden=hidden)
+        assert (SAC(ToyEnv(), config).learners["point"].compiled is not None) == fits
