@@ -107,6 +107,29 @@ class ObservationSet:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """How the vectors of a robot with a left and a right side change when both are exchanged.
+
+    Entry i is the number, from 1, of the component that stands at place i in the mirrored vector, with its sign: (2, -1) takes
+    (a, b) to (b, -a). Scales and clips must be the same for both components.
+
+    Args:
+        observation: [F], one frame of the policy's terms.
+        action: [D].
+        state: [S], the environment's `state`; empty where nobody reads it.
+    """
+
+    observation: tuple[int, ...]
+    action: tuple[int, ...]
+    state: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, vector in vars(self).items():
+            if sorted(abs(i) for i in vector) != list(range(1, len(vector) + 1)):
+                raise ValueError(f"the mirrored {what} must hold each of its components once, got {vector}.")
+
+
+@dataclass(frozen=True)
 class Group:
     """Agents that share one observation and one action declaration.
 
@@ -123,6 +146,7 @@ class Group:
         observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe_privileged` gives their terms
             that are not in `observation`. A group that declares no "teacher" has one of the terms of `observation`, nothing
             hidden (see `sets`).
+        mirror: what left-right symmetry does to these vectors; None for a robot without it.
     """
 
     count: int
@@ -132,6 +156,7 @@ class Group:
     targets: tuple[Term, ...] = ()
     future: tuple[str, ...] = ()
     observation_sets: Mapping[str, ObservationSet] = field(default_factory=dict)
+    mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
         _check_terms("observation terms", self.observation, self.history)
@@ -143,6 +168,12 @@ class Group:
             for term in declared.terms:
                 if sizes.setdefault(term.name, term.size) != term.size:
                     raise ValueError(f"{term.name!r} has two sizes, {sizes[term.name]} and {term.size}.")
+        mirror = self.mirror
+        if mirror is not None and (len(mirror.observation), len(mirror.action)) != (self.frame_size, self.action.size):
+            raise ValueError(
+                f"the mirror has {len(mirror.observation)} observed and {len(mirror.action)} commanded components, the group "
+                f"{self.frame_size} and {self.action.size}."
+            )
         strange = [name for name in self.future if name not in self.target_slices()]
         if strange:
             raise ValueError(f"future names {strange}, which are no targets: those are {list(self.target_slices())}.")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class PPOConfig:
     """Discount per control step."""
     lam: float = 0.95
     """Lambda of generalised advantage estimation: 0 trusts the critic after one step, 1 only the rewards."""
+    mirror: bool = False
+    """Mirror half of each epoch's samples, left for right, as the task declares it."""
     normalize_advantages: bool = True
     """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
 
@@ -106,6 +108,12 @@ class PPOConfig:
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
+
+        if self.mirror and (self.normalize_observations or self.estimator != "off"):
+            raise RookeryError(
+                "mirror needs observations as the task declares them: with it, give normalize_observations=false and "
+                "estimator=off."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""

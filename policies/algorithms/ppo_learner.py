@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.mirror import SampleMirror
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
@@ -93,6 +94,7 @@ class GroupLearner:
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
+        self._mirror = SampleMirror(spec, state_size, self.actor_inputs, device) if config.mirror else None
         self.explained_variance = torch.zeros((), device=device)
 
     def _make_networks(self, state_size: int, threads: int, generator: torch.Generator) -> None:
@@ -296,6 +298,8 @@ class GroupLearner:
         if reuse is not None and (reuse.active is None) != (samples.active is None):
             reuse = None
         self._shuffled = samples.shuffled(order, reuse)
+        if self._mirror is not None:
+            self._mirror.apply(self._shuffled)
         for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
             yield self._shuffled, slice(start, stop)
 
