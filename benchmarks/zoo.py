@@ -32,7 +32,8 @@ COLUMNS = [
     {"key": "length", "title": "episode length, control steps", "format": ".0f"},
 ]
 METRICS = {
-    "success": "share of episodes that meet the task's success criterion, as the task's guide and docstring define it",
+    "success": "share of episodes that meet the task's success criterion, as the task's guide and docstring define it; of "
+    "table-* tasks Meta-World's: at any time of the episode",
     "metric": "mean over episodes of the metric in the column before; the rows of the JSON file hold all metrics",
 }
 

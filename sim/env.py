@@ -23,7 +23,8 @@ from rookery.sim.specs import Group
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder", "check_actions"]
+__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder", "check_actions", "check_shapes",
+           "not_finite"]  # fmt: skip
 
 StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
 """observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
@@ -241,11 +242,11 @@ class Env(abc.ABC):
         return self
 
 
-def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
-    """Actions by group, as `Env.step` takes them.
+def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
+    """Actions by group, as `Env.step` takes them; their values are not looked at.
 
     Raises:
-        RookeryError: actions of wrong groups, shape or type, or with NaN.
+        RookeryError: actions of wrong groups, shape or type.
     """
     if isinstance(actions, Tensor):
         actions = dict.fromkeys(env.groups, actions) if len(env.groups) == 1 else {"?": actions}
@@ -259,17 +260,30 @@ def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Te
             raise RookeryError(
                 f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
             )
-        if tuple(a.shape) != want:
+        if a.shape != want:
             raise RookeryError(
                 f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
             )
+    return actions
+
+
+def not_finite(group: str, world: int) -> RookeryError:
+    """What is said of actions with NaN or infinity."""
+    return RookeryError(f"actions of {group!r} contain NaN or infinity, first in world {world}: check the policy.")
+
+
+def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
+    """Actions by group, as `Env.step` takes them.
+
+    Raises:
+        RookeryError: actions of wrong groups, shape or type, or with NaN.
+    """
+    actions = check_shapes(env, actions)
+    for g, a in actions.items():
         if not torch.isfinite(a.sum()):  # one pass; a NaN or infinity anywhere survives the sum
-            if torch.isfinite(a).all():
-                continue
-            worlds = (~torch.isfinite(a)).flatten(1).any(1).nonzero().flatten().tolist()
-            raise RookeryError(
-                f"actions of {g!r} contain NaN or infinity, first in world {worlds[0]}: check the policy."
-            )
+            finite = torch.isfinite(a).flatten(1).all(1)
+            if not finite.all():
+                raise not_finite(g, int(finite.logical_not().nonzero()[0]))
     return actions
 
 

@@ -13,6 +13,8 @@ bits come out in vector code and in a loop's scalar remainder.
 # Numba infers the types of these functions from what they are given; annotations would say less.
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
@@ -21,6 +23,8 @@ kernel = njit(cache=True, nogil=True, error_model="numpy")
 """For functions that Python calls."""
 inlined = njit(nogil=True, error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """For functions that kernels call."""
+
+_intrinsic: Any = intrinsic  # its stubs count the typing context as an argument of the call
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -41,7 +45,7 @@ _HALF = _f(0.5)
 _MINUS_2 = _f(-2.0)
 
 
-@intrinsic
+@_intrinsic
 def _bits_of(context, x):
     """int32 with the bits of a float32."""
 
@@ -51,7 +55,7 @@ def _bits_of(context, x):
     return types.int32(types.float32), code
 
 
-@intrinsic
+@_intrinsic
 def _from_bits(context, x):
     """float32 of the bits of an int32."""
 
@@ -237,12 +241,17 @@ def to_unit_length(v):
             v[r, k] /= length
 
 
+@inlined
+def at_place(key, counter, place):
+    """float32 in [0, 1): the number that an episode keeps for a place, wherever in it the counter is."""
+    return uniform01(key, (counter & ~_LAST_DRAW) + place)
+
+
 @kernel
 def named(key, counter, ids, places, out):
-    """Uniform numbers in [0, 1) into out [n, P]: word `places[p]` [P] of each world's episode."""
+    """Uniform numbers in [0, 1) into out [n, P]: those of the places [P] in each world's episode."""
     _check(ids, len(key))
     for r in range(len(ids)):
         i = ids[r]
-        episode = counter[i] & ~_LAST_DRAW
         for p in range(len(places)):
-            out[r, p] = uniform01(key[i], episode + places[p])
+            out[r, p] = at_place(key[i], counter[i], places[p])

@@ -4,13 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.envs import episode_kernels as kernels
+from rookery.sim.envs.episode_kernels import Layout
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.pointers import TensorTable
 from rookery.sim.specs import Group
 from rookery.sim.task import Task
+
+
+class _GroupRewards:
+    """Weights and objectives of one group's terms, as the kernels read them.
+
+    Raises:
+        RookeryError: a term has no weight, or belongs to no objective.
+    """
+
+    def __init__(self, task: Task, names: tuple[str, ...], num_envs: int, count: int, sums: Tensor) -> None:
+        weights = task.cfg.reward
+        objectives = task.objectives
+        for name in names:
+            if name not in weights:
+                raise unknown("reward term", name, weights)
+            if objectives and not any(name in members for members in objectives.values()):
+                raise RookeryError(f"the reward term {name!r} belongs to none of the objectives {list(objectives)}.")
+        self.table = TensorTable(names, [(num_envs, count)] * len(names), "rewards")
+        self.shape = (num_envs, count, len(objectives)) if objectives else (num_envs, count)
+        self._weights = np.array([weights[name] for name in names], np.float32)
+        members = [[float(name in m) for m in objectives.values()] or [1.0] for name in names]
+        self._members = np.array(members, np.float32)
+        self.at = np.zeros(len(Layout), np.int64)
+        self.at[: Layout.OBJECTIVES + 1] = num_envs, count, max(len(objectives), 1)
+        self.at[Layout.WEIGHTS] = self._weights.ctypes.data
+        self.at[Layout.MEMBERS] = self._members.ctypes.data
+        self.at[Layout.SUMS] = sums.data_ptr()
+
+    def add(self, terms: dict[str, Tensor]) -> Tensor:
+        self.table.update(terms)
+        out = torch.empty(self.shape)
+        kernels.add(self.at, self.table.rows, out.data_ptr())
+        return out
+
+    def summarise(self, ids: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Means over agents [terms, m] by term and [M, m] by objective."""
+        by_term = torch.empty(len(self.table.names), len(ids))
+        by_objective = torch.empty(int(self.at[Layout.OBJECTIVES]), len(ids))
+        kernels.summarise(self.at, len(by_term), ids, by_term.numpy(), by_objective.numpy())
+        return by_term, by_objective
 
 
 class EpisodeLog(Buffers):
@@ -29,54 +74,33 @@ class EpisodeLog(Buffers):
         super().__init__()
         self.task = task
         self.groups = groups
-        self._weights: dict[str, Tensor] = {}
-        self._names: dict[str, tuple[str, ...]] = {}
-        self._sums: dict[str, Tensor] = {}
         self._num_envs = num_envs
-        self._members: dict[str, Tensor] = {}  # [terms, M]: 1 where a term counts in an objective
+        self._rewards: dict[str, _GroupRewards] = {}  # known from the first step on
+        self._metrics = TensorTable((), (), "measures")
         for term in (t for terms in task.objectives.values() for t in terms):
             if term not in task.cfg.reward:
                 raise unknown("reward term", term, task.cfg.reward)
-        for g, s in groups.items():
-            self._sums[g] = self.buffer(f"sums.{g}", len(task.cfg.reward), num_envs, s.count)
+        # [terms, N, A] weighted sums
+        self._sums = {g: self.buffer(f"sums.{g}", len(task.cfg.reward), num_envs, s.count) for g, s in groups.items()}
+        self._arrays = [s.numpy() for s in self._sums.values()]
 
     def add(self, rewards: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Take unweighted terms, each [N, A]; give the weighted sum by group: [N, A], or [N, A, M] for M objectives."""
+        """Take unweighted terms, each [N, A]; give the weighted sum by group: [N, A], or [N, A, M] for M objectives. New
+        tensors."""
         out = {}
         for g, terms in rewards.items():
-            if g not in self._weights:
-                self._learn_names(g, terms)
-            weighted = torch.stack([terms[name] for name in self._names[g]]).mul_(self._weights[g])
-            self._sums[g][: len(weighted)] += weighted
-            out[g] = weighted.sum(0) if g not in self._members else self._by_objective(g, weighted)
+            if g not in self._rewards:
+                count = self.groups[g].count
+                self._rewards[g] = _GroupRewards(self.task, tuple(terms), self._num_envs, count, self._sums[g])
+            out[g] = self._rewards[g].add(terms)
         return out
 
-    def _by_objective(self, group: str, weighted: Tensor) -> Tensor:
-        """[..., M] from weighted terms [terms, ...]."""
-        members = self._members[group]
-        return (weighted.flatten(1).t() @ members).view(*weighted.shape[1:], members.shape[1])
-
-    def _learn_names(self, group: str, terms: dict[str, Tensor]) -> None:
-        weights = self.task.cfg.reward
-        for name in terms:
-            if name not in weights:
-                raise unknown("reward term", name, weights)
-        self._names[group] = tuple(terms)
-        self._weights[group] = torch.tensor([weights[name] for name in terms])[:, None, None]
-        objectives = self.task.objectives
-        if not objectives:
-            return
-        for name in terms:
-            if not any(name in members for members in objectives.values()):
-                raise RookeryError(f"the reward term {name!r} belongs to none of the objectives {list(objectives)}.")
-        self._members[group] = torch.tensor([[float(name in m) for m in objectives.values()] for name in terms])
-
-    def reset(self, ids: Tensor) -> None:
+    def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`."""
-        for s in self._sums.values():
-            s[:, ids] = 0.0
+        for sums in self._arrays:
+            sums[:, ids] = 0.0
 
-    def finish(self, ids: Tensor, length: Tensor, cause: Tensor) -> dict[str, Any]:
+    def finish(self, ids: NDArray[np.int64], length: Tensor, cause: Tensor) -> dict[str, Any]:
         """What is known of the episodes that end in the worlds `ids` [m].
 
         Returns:
@@ -85,16 +109,22 @@ class EpisodeLog(Buffers):
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
             {name: [m]}, of the task.
         """
-        returns = {}
-        by_term = {}
-        for g, names in self._names.items():
-            sums = self._sums[g][: len(names), ids].mean(-1)
-            if g in self._members:
-                by_objective = self._by_objective(g, sums).unbind(-1)
-                returns.update({f"{g}/{name}": r for name, r in zip(self.task.objectives, by_objective, strict=True)})
-            else:
-                returns[g] = sums.sum(0)
-            by_term.update({f"{g}/{name}": sums[i] for i, name in enumerate(names)})
-        metrics = {name: v[ids] for name, v in self.task.metrics().items()}
-        return {"ids": ids, "length": length.clone(), "cause": cause.clone(), "return": returns,
-                "reward_terms": by_term, "metrics": metrics}  # fmt: skip
+        returns: dict[str, Tensor] = {}
+        by_term: dict[str, Tensor] = {}
+        for g, rewards in self._rewards.items():
+            terms, objectives = rewards.summarise(ids)
+            by_term.update(zip((f"{g}/{name}" for name in rewards.table.names), terms.unbind(), strict=True))
+            names = [f"{g}/{name}" for name in self.task.objectives] or [g]
+            returns.update(zip(names, objectives.unbind(), strict=True))
+        return {"ids": torch.from_numpy(ids), "length": length, "cause": cause, "return": returns,
+                "reward_terms": by_term, "metrics": self._measure(ids)}  # fmt: skip
+
+    def _measure(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+        metrics = self.task.metrics()
+        names = tuple(metrics)
+        if names != self._metrics.names:
+            self._metrics = TensorTable(names, [(self._num_envs,)] * len(names), "measures")
+        self._metrics.update(metrics)
+        out = torch.empty(len(names), len(ids))
+        kernels.pick(self._metrics.rows, ids, out.numpy())
+        return dict(zip(names, out.unbind(), strict=True))

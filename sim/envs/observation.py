@@ -5,124 +5,169 @@ delay included), it sees
 
     step          0           1           2           3
     observation   x0 x0 x0    x0 x0 x1    x0 x1 x2    x1 x2 x3      # the newest frame last
+
+Delayed components come from a line of the latest frames, of which the oldest ones needed are MAX_DELAY and the term's own
+delay old. Delay line and history are rings: a push overwrites the oldest row, a new episode all of them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
-from rookery.sim.envs.delays import ObservationDelay
+from rookery.sim.envs import observation_kernels as kernels
+from rookery.sim.envs.delays import MAX_DELAY, whole_steps
+from rookery.sim.envs.observation_kernels import Layout
 from rookery.sim.errors import RookeryError
+from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
 from rookery.sim.specs import Group, ObservationSet, Term
 
 
-class ObservationPipeline(Buffers):
+class _Pipeline(Buffers):
+    """Scale, clip and history of a list of terms; the base that `_at` describes to the kernels."""
+
+    frames: Tensor
+    pushed: Tensor
+
+    def __init__(self, terms: Sequence[Term], history: int, num_envs: int, count: int) -> None:
+        super().__init__()
+        self.terms = tuple(terms)
+        self.history = history
+        self.num_envs = num_envs
+        self.count = count
+        self.frame_size = sum(t.size for t in terms)
+        self._table = TensorTable([t.name for t in terms], [(num_envs, count, t.size) for t in terms], "observes")
+        self._all = np.arange(num_envs)
+        self._constants: list[NDArray[np.generic]] = []  # keeps alive what the addresses point to
+        self._at = np.zeros(len(Layout), np.int64)
+        self._at[: Layout.HISTORY + 1] = num_envs, count, self.frame_size, history
+        self.buffer("pushed", 1, dtype=torch.int64)
+        self._point(Layout.PUSHED, self.pushed)
+        if history > 1:
+            self.buffer("frames", num_envs, history, count, self.frame_size)
+            self._point(Layout.FRAMES, self.frames)
+        else:
+            self._at[Layout.FRAMES] = self._at[Layout.PUSHED]
+        sizes = np.array([t.size for t in terms], np.int64)
+        self._constant(Layout.SIZES, sizes)
+        self._constant(Layout.STARTS, np.cumsum(sizes) - sizes)
+        self._constant(Layout.SCALE, self._column([0.0 if t.hidden else t.scale for t in terms]))
+        self._constant(Layout.CLIP, self._column([t.clip for t in terms]))
+
+    def _column(self, values: Sequence[float]) -> NDArray[np.float32]:
+        """[A F] float32 from one value for each term."""
+        return np.tile(np.repeat(np.array(values, np.float32), [t.size for t in self.terms]), self.count)
+
+    def _constant(self, where: Layout, values: NDArray[np.generic]) -> None:
+        values = np.ascontiguousarray(values)
+        self._constants.append(values)
+        self._at[where] = values.ctypes.data
+
+    def _point(self, where: Layout, buffer: Tensor) -> None:
+        self._at[where] = buffer.data_ptr()
+
+    def _observe(self, ids: NDArray[np.int64], begins: bool, terms: Mapping[str, Tensor], out: Tensor) -> None:
+        self._table.update(terms)
+        kernels.observe(self._at, self._table.rows, ids, begins, out.data_ptr())
+
+    def write_clean(self, terms: Mapping[str, Tensor], out: Tensor, first: int) -> None:
+        """Columns `first` to `first` + A F of `out` [N, S]: the terms now, scaled and clipped, without anything else."""
+        self._table.update(terms)
+        kernels.assemble(self._at, self._table.rows, out.data_ptr() + 4 * first, out.stride(0))
+
+    def clean(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """[N, A, F] the terms now, scaled and clipped, without noise, bias, delay and history. A new tensor."""
+        out = torch.empty(self.num_envs, self.count, self.frame_size)
+        self.write_clean(terms, out, 0)
+        return out
+
+
+class ObservationPipeline(_Pipeline):
     """Noise, bias, scale, clip, delay and history of one group.
+
+    Noise, bias and delay of a world are set between its episodes: `restart` begins the next one with them.
 
     Args:
         group: the declaration.
         num_envs: N.
         control_dt: s.
-        rng: the worlds' random streams.
+        rng: the worlds' random streams; a world without noise and bias draws nothing.
 
     Attributes:
         noise: [N] factor on every term's declared noise; 0 is a perfect sensor.
         bias: [N] factor on every term's declared bias.
+        extra: [N] int64 control steps by which observations are delayed, beside the terms' own delays.
     """
 
     noise: Tensor
     bias: Tensor
     offset: Tensor
-    frames: Tensor
+    past: Tensor
+    extra: Tensor
 
     def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
-        super().__init__()
-        self.terms = group.observation
+        super().__init__(group.observation, group.history, num_envs, group.count)
         self._names = frozenset(t.name for t in group.observation)
         self.rng = rng
-        size = group.frame_size
-        self._scale = torch.tensor([0.0 if t.hidden else float(t.scale) for t in self.terms for _ in range(t.size)])
-        self._noise, self._bias = self._column("noise"), self._column("bias")
-        self._clip = self._column("clip")
-        self._scaled = bool((self._scale != 1).any())
-        self._clipped = bool(torch.isfinite(self._clip).any())
-        self.buffer("noise", num_envs)
-        self.buffer("bias", num_envs)
-        self.buffer("offset", num_envs, group.count, size)
-        self.delay = ObservationDelay(num_envs, group.count, size, control_dt, self._column("delay"))
-        self.child("delay", self.delay)
-        self.history = group.history
-        if self.history > 1:
-            self.buffer("frames", num_envs, group.count, self.history, size)
-        self._noisy = self._biased = False
-        self._shape = (num_envs, group.count)
+        self.control_dt = control_dt
+        self._shape = (num_envs, group.count, group.observation_size)
+        own = np.rint(self._column([t.delay for t in self.terms]) / np.float32(control_dt)).astype(np.int64)
+        rows = math.ceil(MAX_DELAY / control_dt) + int(own.max(initial=0)) + 1
+        self._at[Layout.ROWS] = rows
+        self._at[Layout.DELAYED] = own.any()
+        self._constant(Layout.OWN, own)
+        self._constant(Layout.HALF_WIDTH, self._column([t.bias for t in self.terms]))
+        sigma = self._column([t.noise for t in self.terms])
+        self._constant(Layout.SIGMA, sigma)
+        pairs = np.unique(np.flatnonzero(sigma) % max((len(sigma) + 1) // 2, 1))
+        self._constant(Layout.PAIRS, pairs)
+        self._at[Layout.NOISY_PAIRS] = len(pairs)
+        frame = (group.count, self.frame_size)
+        self._point(Layout.NOISE, self.buffer("noise", num_envs))
+        self._point(Layout.BIAS, self.buffer("bias", num_envs))
+        self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
+        self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
+        self._point(Layout.PAST, self.buffer("past", num_envs, rows, *frame))
+        self._noise, self._bias, self._extra = (b.numpy() for b in (self.noise, self.bias, self.extra))
+        self._point(Layout.KEYS, rng.key)
+        self._point(Layout.COUNTERS, rng.counter)
 
-    def _column(self, field: str) -> Tensor:
-        return torch.tensor([float(getattr(t, field)) for t in self.terms for _ in range(t.size)])
+    def configure(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+        """Set what `values` has of "observation_noise" and "observation_bias", factors [n], and "observation_delay", [n] s
+        rounded to control steps, for worlds that begin an episode."""
+        if "observation_noise" in values:
+            self._noise[ids] = values["observation_noise"]
+        if "observation_bias" in values:
+            self._bias[ids] = values["observation_bias"]
+        if "observation_delay" in values:
+            self._extra[ids] = whole_steps(values["observation_delay"], self.control_dt)
 
-    @property
-    def draws(self) -> bool:
-        """Whether noise or bias is on in any world."""
-        return self._noisy or self._biased
+    def push(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """[N, A, O] as the agents get it after a control step. A new tensor."""
+        self._check(terms)
+        out = torch.empty(self._shape)
+        self._observe(self._all, False, terms, out)
+        return out
 
-    def refresh(self) -> None:
-        """To be called after `noise` or `bias` was written."""
-        self._noisy = bool((self.noise > 0).any())
-        self._biased = bool((self.bias > 0).any())
+    def restart(self, ids: Tensor, terms: Mapping[str, Tensor], out: Tensor) -> None:
+        """Write the first observation of new episodes in the worlds `ids` [n], with a new bias, to those rows of `out`
+        [N, A, O]."""
+        self._check(terms)
+        self._observe(ids.numpy(), True, terms, out)
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self.refresh()
-
-    def clean(self, terms: dict[str, Tensor]) -> Tensor:
-        """[N, A, F] scaled and clipped, without noise, bias, delay and history: a term of the default central state."""
-        return self._finish(self._join(terms))
-
-    def push(self, terms: dict[str, Tensor]) -> Tensor:
-        """[N, A, O] as the agents get it after a control step."""
-        x = self._join(terms)
-        if self._noisy:
-            x.addcmul_(self.rng(None).normal(tuple(x.shape[1:])), self.noise[:, None, None] * self._noise)
-        if self._biased:
-            x += self.offset
-        x = self.delay.push(self._finish(x))
-        if self.history == 1:
-            return x
-        stacked = torch.cat((self.frames[:, :, 1:], x.unsqueeze(2)), dim=2)
-        self.frames.copy_(stacked)
-        return stacked.flatten(2)
-
-    def restart(self, ids: Tensor, terms: dict[str, Tensor]) -> Tensor:
-        """[n, A, O] for the first observation of new episodes in the worlds `ids`, with a new bias."""
-        x = self._join(terms)[ids]
-        if self._biased:
-            draw = self.rng(ids).uniform(-1.0, 1.0, tuple(x.shape[1:]))
-            self.offset[ids] = draw * self.bias[ids, None, None] * self._bias
-            x += self.offset[ids]
-        if self._noisy:
-            x += self.rng(ids).normal(tuple(x.shape[1:])) * self.noise[ids, None, None] * self._noise
-        x = self.delay.restart(ids, self._finish(x))
-        if self.history > 1:
-            self.frames[ids] = x.unsqueeze(2)
-            x = x.repeat(1, 1, self.history)
-        return x
-
-    def _join(self, terms: dict[str, Tensor]) -> Tensor:
-        _check_names(terms, self._names, "observes")
-        return _joined(terms, self.terms)
-
-    def _finish(self, x: Tensor) -> Tensor:
-        if self._scaled:
-            x *= self._scale
-        if self._clipped:
-            torch.clamp(x, -self._clip, self._clip, out=x)
-        return x
+    def _check(self, terms: Mapping[str, Tensor]) -> None:
+        if terms.keys() != self._names:
+            raise RookeryError(f"the task observes {sorted(terms)} but declares {sorted(self._names)}.")
 
 
-class CleanPipeline(Buffers):
+class CleanPipeline(_Pipeline):
     """Scale, clip and history of one further observation set of a group, free of noise, bias and delay.
 
     Args:
@@ -131,53 +176,42 @@ class CleanPipeline(Buffers):
         count: A.
     """
 
-    frames: Tensor
+    newest: Tensor
 
     def __init__(self, declared: ObservationSet, num_envs: int, count: int) -> None:
-        super().__init__()
-        self.terms = declared.terms
-        self.history = declared.history
+        super().__init__(declared.terms, declared.history, num_envs, count)
+        nothing = np.zeros(num_envs, np.int64)  # also as float32
+        self._at[Layout.ROWS] = 1
+        for where in (Layout.NOISE, Layout.BIAS, Layout.EXTRA):
+            self._constant(where, nothing)
         if self.history > 1:
-            self.buffer("frames", num_envs, count, self.history, declared.frame_size)
+            self.buffer("newest", num_envs, count, declared.size)
 
-    def push(self, terms: dict[str, Tensor]) -> None:
+    def push(self, terms: Mapping[str, Tensor]) -> None:
         """Take raw terms [N, A, d] after a control step."""
         if self.history > 1:
-            self.frames.copy_(torch.cat((self.frames[:, :, 1:], self._frame(terms).unsqueeze(2)), dim=2))
+            self._observe(self._all, False, terms, self.newest)
 
-    def restart(self, ids: Tensor, terms: dict[str, Tensor]) -> None:
+    def restart(self, ids: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Take the first raw terms of new episodes in the worlds `ids`."""
         if self.history > 1:
-            self.frames[ids] = self._frame(terms)[ids].unsqueeze(2)
+            self._observe(ids.numpy(), True, terms, self.newest)
 
-    def read(self, terms: dict[str, Tensor]) -> Tensor:
+    def read(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] now, of the raw terms that were pushed last. A new tensor."""
-        return self.frames.flatten(2) if self.history > 1 else self._frame(terms)
-
-    def _frame(self, terms: dict[str, Tensor]) -> Tensor:
-        parts = [(terms[t.name] * (0.0 if t.hidden else t.scale)).clamp(-t.clip, t.clip) for t in self.terms]
-        return torch.cat(parts, dim=-1)
+        return self.newest.clone() if self.history > 1 else self.clean(terms)
 
 
 def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
     """[N, A, M] true values of a group's targets, scaled and clipped; `terms` may have others too."""
     if not {t.name for t in declared} <= terms.keys():
         raise RookeryError(f"the task has targets {sorted(terms)} but declares {sorted(t.name for t in declared)}.")
-    x = _joined(terms, declared)
+    x = torch.cat([terms[t.name] for t in declared], dim=-1)
     start = 0
     for t in declared:
         x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
         start += t.size
     return x
-
-
-def _check_names(terms: dict[str, Tensor], declared: frozenset[str], does: str) -> None:
-    if terms.keys() != declared:
-        raise RookeryError(f"the task {does} {sorted(terms)} but declares {sorted(declared)}.")
-
-
-def _joined(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
-    return torch.cat([terms[t.name] for t in declared], dim=-1)
 
 
 def check_terms(

@@ -15,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.config import to_dict
-from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_actions
-from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
+from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
+from rookery.sim.envs import episode_kernels
+from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
+from rookery.sim.envs.parameters import env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
@@ -34,8 +38,6 @@ from rookery.sim.world import World
 
 if TYPE_CHECKING:
     import mujoco
-
-GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
 
 class VecEnv(Buffers, Env):
@@ -72,6 +74,9 @@ class VecEnv(Buffers, Env):
         self._randomization_rng = Streams(self.num_envs, seed, "randomization")
         self._streams = (self.rng, self._noise_rng, self._randomization_rng)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
+        self._steps = self.steps.numpy()
+        self._ended = np.zeros(self.num_envs, np.int64)
+        self._all = torch.arange(self.num_envs)
         task.world = world
         task.rng = self.rng
         task.randomization_rng = self._randomization_rng
@@ -98,7 +103,6 @@ class VecEnv(Buffers, Env):
         self._ready = False
         self._record: TermRecorder | None = None
         self._terms: dict[str, dict[str, Tensor]] = {}
-        self._all = torch.arange(self.num_envs)
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
         self._seed(seed)
@@ -154,40 +158,8 @@ class VecEnv(Buffers, Env):
             self.state_size = state.shape[1]
 
     def _parameters(self) -> dict[str, Parameter]:
-        down = self.world.params.nominal("gravity").norm()
-
-        def tilt(ids: Tensor, v: Tensor) -> None:
-            around = ids.float() * GOLDEN_ANGLE
-            g = torch.stack((v.sin() * around.cos(), v.sin() * around.sin(), -v.cos()), dim=1) * down
-            self.world.params.set("gravity", (), g, ids)
-
-        def sensor(field: str):  # type: ignore[no-untyped-def]
-            def write(ids: Tensor, v: Tensor) -> None:
-                for p in self._pipelines.values():
-                    getattr(p, field)[ids] = v
-                    p.refresh()
-
-            return write
-
-        def observation_delay(ids: Tensor, v: Tensor) -> None:
-            for p in self._pipelines.values():
-                p.delay.set(ids, v)
-
-        def action_delay(ids: Tensor, v: Tensor) -> None:
-            for d in self._delays.values():
-                d.set(ids, v)
-
-        return self.task.parameters() | {
-            "gravity_tilt": Parameter(
-                "angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt
-            ),
-            "observation_noise": Parameter(
-                "factor on the declared noise of every term", "1", 0, 0, 100, sensor("noise")
-            ),
-            "observation_bias": Parameter("factor on the declared bias of every term", "1", 0, 0, 100, sensor("bias")),
-            "observation_delay": Parameter("age of observations", "s", 0, 0, MAX_DELAY, observation_delay),
-            "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, action_delay),
-        }
+        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()))
+        return self.task.parameters() | own
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -199,7 +171,10 @@ class VecEnv(Buffers, Env):
             self._record("observation", self._terms)
         self._ready = True
         self._push_sets(self._all)
-        return {g: p.restart(self._all, self._terms[g]) for g, p in self._pipelines.items()}, {}
+        obs = {g: torch.empty(self.num_envs, s.count, s.observation_size) for g, s in self.groups.items()}
+        for g, p in self._pipelines.items():
+            p.restart(self._all, self._terms[g], obs[g])
+        return obs, {}
 
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
@@ -208,17 +183,17 @@ class VecEnv(Buffers, Env):
         self.randomization.drawn.zero_()
 
     def _begin(self, ids: Tensor) -> None:
+        where = ids.numpy()
         self.rng.begin_episode(ids)
         self.world.reset(ids)
-        self.steps[ids] = 0
+        self._steps[where] = 0
         self.randomization.draw(ids)
-        if any(p.draws for p in self._pipelines.values()):
-            self._noise_rng.begin_episode(ids)
+        self._noise_rng.begin_episode(ids)
         self.task.reset(ids)
         for d in self._delays.values():
-            d.reset(ids)
+            d.reset(where)
         self.world.forward(ids)
-        self._log.reset(ids)
+        self._log.reset(where)
 
     def stagger(self) -> None:
         self.steps.copy_(self._all * self.max_episode_steps // self.num_envs)
@@ -227,23 +202,16 @@ class VecEnv(Buffers, Env):
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
         if not self._ready:
             raise RookeryError("call reset() before the first step().")
-        checked = check_actions(self, actions)
-        given = {g: a.detach().float().clamp(-1.0, 1.0) for g, a in checked.items()}
-        self.task.given = given
-        self.task.apply({g: self._delays[g].push(a) for g, a in given.items()})
+        self._apply(check_shapes(self, actions))
         self.world.step(self._k)
-        self.steps += 1
+        self._steps += 1
         self.task.advance()
         terms = self.task.rewards()
         reward = self._log.add(terms)
         cause = self.task.terminated()
-        if len(self.world.failed):
+        if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
-        terminated = cause > 0
-        over = self.steps >= self.max_episode_steps
-        cut = self.task.truncated()
-        truncated = (over if cut is None else over | cut) & ~terminated
-        done = terminated | truncated
+        terminated, truncated, ended = self._ends(cause)
         self._terms = self.task.observe()
         if self._record is not None:
             self._record("reward", terms)
@@ -251,22 +219,48 @@ class VecEnv(Buffers, Env):
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}
         self._push_sets(None)
         info: dict[str, Any] = {"events": self.task.events()} if self.event_names else {}
-        if done.any():
-            obs, ended = self._finish(done.nonzero().squeeze(1), obs, cause)
-            info |= ended
+        if ended:
+            obs, summary = self._finish(self._ended[:ended].copy(), obs, cause)
+            info |= summary
         return obs, reward, terminated, truncated, info
 
-    def _finish(self, ids: Tensor, obs: dict[str, Tensor], cause: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def _apply(self, actions: dict[str, Tensor]) -> None:
+        """Clip and delay the actions and let the task turn them into controls."""
+        given = {}
+        for g, delay in self._delays.items():
+            given[g], wrong = delay.clip(actions[g])
+            if wrong >= 0:
+                raise not_finite(g, wrong)
+        self.task.given = given
+        self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
+
+    def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
+        """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
+        terminated = torch.empty(self.num_envs, dtype=torch.bool)
+        truncated = torch.empty(self.num_envs, dtype=torch.bool)
+        cut = self.task.truncated()
+        cut = None if cut is None else cut.contiguous()
+        if cause.dtype is not torch.int64 or not cause.is_contiguous():
+            cause = cause.long().contiguous()
+        count = episode_kernels.ends(
+            self._steps, self.max_episode_steps, cause.data_ptr(), 0 if cut is None else cut.data_ptr(),
+            terminated.data_ptr(), truncated.data_ptr(), self._ended,
+        )  # fmt: skip
+        return terminated, truncated, count
+
+    def _finish(
+        self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self.state}
-        info["episode"] = self._log.finish(ids, self.steps[ids], cause[ids])
-        info["episode"]["parameters"] = {
-            name: self.randomization.values[ids, i] for i, name in enumerate(self.randomization.names)
-        }
+        episode = self._log.finish(where, torch.from_numpy(self._steps[where]), cause[ids])
+        drawn = self.randomization.values[ids].unbind(1)
+        info["episode"] = episode | {"parameters": dict(zip(self.randomization.names, drawn, strict=True))}
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}
         for g, p in self._pipelines.items():
-            fresh[g][ids] = p.restart(ids, self._terms[g])
+            p.restart(ids, self._terms[g], fresh[g])
         self._push_sets(ids)
         return fresh, info
 
@@ -282,8 +276,12 @@ class VecEnv(Buffers, Env):
         own = self.task.state()
         if own is not None:
             return own
-        parts = [self._pipelines[g].clean(terms).flatten(1) for g, terms in self._terms.items()]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        out = torch.empty(self.num_envs, self.state_size)
+        first = 0
+        for g, p in self._pipelines.items():
+            p.write_clean(self._terms[g], out, first)
+            first += p.count * p.frame_size
+        return out
 
     def observation_set(self, name: str) -> dict[str, Tensor]:
         for g, sets in self._sets.items():

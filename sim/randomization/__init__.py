@@ -1,1 +1,10 @@
 """Domain randomisation: parameters, ranges and visual randomisation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+_here = Path(__file__).parent
+forget_stale(_here, _here.parent)  # kernels here call those of rookery.sim

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.random import Streams
-from rookery.sim.randomization.parameters import BatchWrite, BatchWriter, Parameter
+from rookery.sim.random import Streams, place_of
+from rookery.sim.randomization import kernels
+from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
 
 
 @dataclass(frozen=True)
@@ -128,37 +129,49 @@ class Randomization(Buffers):
         self.names = tuple(ranges)
         self.buffer("values", num_envs, len(ranges))
         self.buffer("drawn", num_envs, dtype=torch.bool)
+        self._arrays = self.values.numpy(), self.drawn.numpy()
+        self._places = np.array([place_of(name) for name in ranges], np.int64)
+        self._low = np.array([r.low for r in ranges.values()], np.float32)
+        self._span = np.array([r.high - r.low for r in ranges.values()], np.float32)
+        self._startup = np.array([r.on == "startup" for r in ranges.values()], np.bool_)
+        self._at_reset = self._writes("reset")
+        self._at_startup = self._writes("startup")
+
+    def _writes(self, on: str) -> list[tuple[Write, dict[str, int]]]:
+        """The calls that write the parameters which are drawn then, one for all parameters of a writer; with each the rows of
+        its values, by the names that the writer has for them."""
+        calls: dict[int, tuple[Write, dict[str, int]]] = {}
+        for row, (name, r) in enumerate(self.ranges.items()):
+            if r.on == on:
+                write = self.parameters[name].write
+                if isinstance(write, BatchWrite):
+                    calls.setdefault(id(write.writer), (write, {}))[1][write.name] = row
+                else:
+                    calls[-1 - row] = write, {name: row}
+        return list(calls.values())
 
     def draw(self, ids: Tensor) -> None:
         """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""
         if not self.ranges:
             return
-        self.rng.begin_episode(ids)
-        shares = self.rng.named(ids, self.names)
-        new = ~self.drawn[ids]
-        for on, chosen, share in (("reset", ids, shares), ("startup", ids[new], shares[new])):
-            if len(chosen):
-                self._write(on, chosen, share)
-        self.drawn[ids] = True
+        where = ids.numpy()
+        rows = np.empty((len(self.names), len(where)), np.float32)
+        new = np.empty(len(where), np.int64)
+        values, drawn = self._arrays
+        count = kernels.draw(
+            self.rng.keys, self.rng.counters, where, self._places, self._low, self._span, self._startup,
+            drawn, values, rows, new,
+        )  # fmt: skip
+        _write(self._at_reset, where, rows)
+        if count:
+            _write(self._at_startup, new[:count], rows[:, :count])
 
-    def _write(self, on: str, ids: Tensor, shares: Tensor) -> None:
-        columns = [(i, name, r) for i, (name, r) in enumerate(self.ranges.items()) if r.on == on]
-        drawn = {name: r.low + (r.high - r.low) * shares[:, i] for i, name, r in columns}
-        for i, name, _ in columns:
-            self.values[ids, i] = drawn[name]
-        written = set[int]()
-        for name, values in drawn.items():
-            write = self.parameters[name].write
-            if not isinstance(write, BatchWrite):
-                write(ids, values)
-            elif id(write.writer) not in written:
-                written.add(id(write.writer))
-                write.writer.write_batch(ids.numpy(), self._of_writer(write.writer, drawn))
 
-    def _of_writer(self, writer: BatchWriter, drawn: dict[str, Tensor]) -> dict[str, NDArray[np.float32]]:
-        writes = {name: self.parameters[name].write for name in drawn}
-        return {
-            w.name: drawn[name].numpy()
-            for name, w in writes.items()
-            if isinstance(w, BatchWrite) and w.writer is writer
-        }
+def _write(calls: list[tuple[Write, dict[str, int]]], ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+    for write, places in calls:
+        values = {name: rows[row] for name, row in places.items()}
+        if isinstance(write, BatchWrite):
+            write.writer.write_batch(ids, values)
+        else:
+            (alone,) = values.values()
+            write(torch.from_numpy(ids), torch.from_numpy(alone))

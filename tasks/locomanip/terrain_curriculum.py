@@ -81,22 +81,21 @@ class TerrainCurriculum(Buffers):
                 "take at most half of it."
             )
         count = rng.num_envs
-        device = str(rng.device)
         self.rng = rng
         self.adapt = adapt
         self.spread_m = spread_m
         self.episode_s = episode_s
         self.control_dt = control_dt
         self.half_tile_m = 0.5 * terrain.config.tile_m
-        self.centres = torch.tensor(terrain.centres, dtype=torch.float32, device=device)
+        self.centres = torch.tensor(terrain.centres, dtype=torch.float32)
         self.rows, self.columns = self.centres.shape[:2]
-        self.buffer("level", count, dtype=torch.int64, device=device)
-        self.buffer("column", count, dtype=torch.int64, device=device)
-        self.buffer("start", count, 3, device=device)
-        self.buffer("walked", count, device=device)  # m from the start, now
-        self.buffer("commanded", count, device=device)  # m, commanded so far
-        self.buffer("ticks", count, dtype=torch.int64, device=device)  # calls of `track` in this episode
-        world = torch.arange(count, device=device)
+        self.buffer("level", count, dtype=torch.int64)
+        self.buffer("column", count, dtype=torch.int64)
+        self.buffer("start", count, 3)
+        self.buffer("walked", count)  # m from the start, now
+        self.buffer("commanded", count)  # m, commanded so far
+        self.buffer("ticks", count, dtype=torch.int64)  # calls of `track` in this episode
+        world = torch.arange(count)
         # neighbours in number stand on different rows, and the columns get equal numbers of worlds
         self.level.copy_(world % min(start_rows, self.rows))
         self.column.copy_(world * self.columns // count)

@@ -235,7 +235,7 @@ class Race(Flock):
             "lap_s": torch.where(flown.any(1), laps, self.cfg.episode_s),
             "gates": self.passed.float().mean(1),
             "gap_m": self.closest.clone(),
-            "collision": (self.closest < self.diameter).float(),
+            "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
 

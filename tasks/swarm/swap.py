@@ -113,13 +113,12 @@ class Swap(Flock):
         self.detect_crashes(self.distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": self.observe_flock(goal_offset=self.target - self.drones.bodies.pos)}
+        return {"drone": self.observe_flock({"goal_offset": self.target})}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a metre, `on_target` over the last decimetre."""
         d = self.distance
-        pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp()}
-        return {"drone": {**pull, **self.common_rewards()}}
+        return {"drone": {"distance": d, **self.pull(d), **self.common_rewards()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; `arrival_s`, when the last drone came to stay at its goal (the time flown while one has not); the
@@ -136,7 +135,7 @@ class Swap(Flock):
             "arrived": there.float().mean(1),
             "path_ratio": (self.path / self.straight.clamp_min(1e-3)).mean(1),
             "gap_m": self.closest.clone(),
-            "collision": (self.closest < self.diameter).float(),
+            "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
 

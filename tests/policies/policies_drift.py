@@ -44,15 +44,18 @@ class Drift(Env):
         self.x, self.v, self.goal = (torch.zeros(num_envs, agents, size) for size in (1, 1, 2))
         self.clock = torch.zeros(num_envs, dtype=torch.int64)
 
-    def _begin(self, ids: Tensor) -> Tensor:
+    def _begin(self, ids: Tensor, out: Tensor) -> None:
         for x, spread in ((self.x, 3.0), (self.goal, 1.0)):
             x[ids] = spread * torch.randn(x[ids].shape, generator=self.generator)
         self.v[ids] = torch.rand(self.v[ids].shape, generator=self.generator) * 2.0 - 1.0
         self.clock[ids] = 0
-        return self.pipeline.restart(ids, {"position": self.x})
+        self.pipeline.restart(ids, {"position": self.x}, out)
 
     def reset(self, seed=None):
-        return {"point": self._begin(torch.arange(self.num_envs))}, {}
+        spec = self.groups["point"]
+        obs = torch.empty(self.num_envs, spec.count, spec.observation_size)
+        self._begin(torch.arange(self.num_envs), obs)
+        return {"point": obs}, {}
 
     def stagger(self):
         self.clock.copy_(torch.arange(self.num_envs) % HORIZON)
@@ -70,7 +73,7 @@ class Drift(Env):
         if over.any():
             info["final_observation"] = {"point": obs}
             obs = obs.clone()
-            obs[over] = self._begin(over.nonzero().squeeze(1))
+            self._begin(over.nonzero().squeeze(1), obs)
         return {"point": obs}, {"point": reward}, never, over, info
 
     @property

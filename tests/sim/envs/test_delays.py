@@ -9,9 +9,46 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.sim.envs.delays import MAX_DELAY, ActionDelay, ObservationDelay
+from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
+from rookery.sim.envs.observation import ObservationPipeline
+from rookery.sim.random import Streams
+from rookery.sim.specs import ActionSpec, Group, Term
 
 NEUTRAL = torch.tensor([-7.0, -8.0])
+
+
+class ObservationDelay:
+    """The delays of a pipeline that does nothing else to its components, whose own delays are `own` [O] s."""
+
+    def __init__(self, n: int, agents: int, size: int, control_dt: float, own: torch.Tensor) -> None:
+        terms = tuple(Term(f"c{i}", 1, delay=float(own[i])) for i in range(size))
+        action = ActionSpec("none", ("a",), (-1,), (1,), ("1",), (0,))
+        self.pipeline = ObservationPipeline(Group(agents, terms, action), n, control_dt, Streams(n, 0))
+        self.shape = n, agents, size
+        self.extra = self.pipeline.extra
+
+    def set(self, ids: torch.Tensor, seconds: torch.Tensor) -> None:
+        self.pipeline.configure(ids.numpy(), {"observation_delay": seconds.float().numpy()})
+
+    def terms(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {f"c{i}": x[..., i : i + 1] for i in range(x.shape[-1])}
+
+    def push(self, x: torch.Tensor) -> torch.Tensor:
+        return self.pipeline.push(self.terms(x))
+
+    def restart(self, ids: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Of x [n, A, O]."""
+        whole = torch.full(self.shape, math.nan)
+        whole[ids] = x
+        out = torch.empty(self.shape)
+        self.pipeline.restart(ids, self.terms(whole), out)
+        return out[ids]
+
+
+def set_delay(d: ActionDelay, ids: torch.Tensor, seconds: torch.Tensor) -> None:
+    """Delay [n] s of the worlds `ids`, which begin an episode."""
+    d.set(ids.numpy(), seconds.float().numpy())
+    d.reset(ids.numpy())
 
 
 class Episodes:
@@ -48,8 +85,7 @@ def test_actions_arrive_late_by_whole_physics_steps(k, dt, seed, zero):
 
     def reset(ids: torch.Tensor) -> None:
         delay[ids] = torch.randint(0, 1 if zero else most + 1, (len(ids),), generator=rng)
-        d.set(ids, delay[ids] * dt)
-        d.reset(ids)
+        set_delay(d, ids, delay[ids] * dt)
         for i in ids.tolist():
             model.items[i] = []
 
@@ -79,8 +115,7 @@ def test_every_action_delay_up_to_the_longest(k):
     dt = 0.002
     n = round(MAX_DELAY / dt) + 1
     d = ActionDelay(n, 1, 1, k, dt, torch.zeros(1))
-    d.set(torch.arange(n), torch.arange(n) * dt)
-    d.reset(torch.arange(n))
+    set_delay(d, torch.arange(n), torch.arange(n) * dt)
     rows = torch.cat([d.push(torch.full((n, 1, 1), float(s == 0))) for s in range(n // k + 3)], dim=1)[..., 0, 0]
     for i in range(n):
         assert rows[i].nonzero().flatten().tolist() == list(range(i, i + k))
@@ -121,13 +156,29 @@ def test_observations_are_old_by_whole_control_steps(control_dt, seed, own):
 
 def test_without_delays_nothing_is_copied():
     x = torch.ones(2, 1, 3)
-    assert ObservationDelay(2, 1, 3, 0.01, torch.zeros(3)).push(x) is x
     assert ActionDelay(2, 1, 3, 5, 0.002, torch.zeros(3)).push(x) is x
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_actions_are_clipped_and_looked_through(bad):
+    d = ActionDelay(3, 2, 2, 5, 0.002, NEUTRAL)
+    x = torch.linspace(-2.0, 2.0, 12).view(3, 2, 2)
+    kept = x.clone()
+    for actions in (x, x.double(), x.transpose(1, 2).contiguous().transpose(1, 2), x.clone().requires_grad_()):
+        clipped, wrong = d.clip(actions)
+        assert wrong == -1
+        assert torch.equal(clipped, kept.clamp(-1.0, 1.0)) and not clipped.requires_grad
+    assert torch.equal(x, kept)
+    for place in ((1, 0, 1), (2, 1, 1)):
+        y = x.clone()
+        y[2, 1, 1] = bad
+        y[place] = bad
+        assert d.clip(y)[1] == place[0]
 
 
 def test_delays_round_to_whole_steps():
     d = ActionDelay(4, 1, 1, 5, 0.002, torch.zeros(1))
-    d.set(torch.arange(4), torch.tensor([0.0, 0.0009, 0.0011, 0.02]))
+    set_delay(d, torch.arange(4), torch.tensor([0.0, 0.0009, 0.0011, 0.02]))
     assert d.delay.tolist() == [0, 0, 1, 10]
     o = ObservationDelay(3, 1, 1, 0.01, torch.zeros(1))
     o.set(torch.arange(3), torch.tensor([0.004, 0.006, 0.1]))
@@ -138,15 +189,14 @@ def test_saved_delays_go_on():
     a, b = (ActionDelay(2, 1, 2, 5, 0.002, NEUTRAL) for _ in range(2))
     o, p = (ObservationDelay(2, 1, 2, 0.01, torch.tensor([0.0, 0.03])) for _ in range(2))
     ids = torch.arange(2)
-    a.set(ids, torch.tensor([0.007, 0.03]))
+    set_delay(a, ids, torch.tensor([0.007, 0.03]))
     o.set(ids, torch.tensor([0.02, 0.0]))
-    a.reset(ids)
     o.restart(ids, numbered(0, 2, 1, 2))
     for step in range(1, 4):
         a.push(numbered(step, 2, 1, 2))
         o.push(numbered(step, 2, 1, 2))
     b.load_state_dict(a.state_dict())
-    p.load_state_dict(o.state_dict())
+    p.pipeline.load_state_dict(o.pipeline.state_dict())
     for step in range(4, 20):
         assert torch.equal(a.push(numbered(step, 2, 1, 2)), b.push(numbered(step, 2, 1, 2)))
         assert torch.equal(o.push(numbered(step, 2, 1, 2)), p.push(numbered(step, 2, 1, 2)))
@@ -157,9 +207,8 @@ def test_the_longest_delay_fits_at_every_rate(dt):
     """Also where it is no whole number of steps."""
     o = ObservationDelay(1, 1, 1, dt, torch.zeros(1))
     a = ActionDelay(1, 1, 1, 3, dt, torch.zeros(1))
-    for d in (a, o):
-        d.set(torch.arange(1), torch.tensor([MAX_DELAY]))
-    a.reset(torch.arange(1))
+    set_delay(a, torch.arange(1), torch.tensor([MAX_DELAY]))
+    o.set(torch.arange(1), torch.tensor([MAX_DELAY]))
     o.restart(torch.arange(1), torch.zeros(1, 1, 1))
     steps = round(MAX_DELAY / dt)
     seen = [o.push(torch.full((1, 1, 1), float(i))).item() for i in range(1, steps + 3)]

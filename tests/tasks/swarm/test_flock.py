@@ -11,6 +11,8 @@ import torch
 import rookery
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, multiply
+from rookery.tasks.drones.kernels import COLLISION
+from rookery.tasks.registry import find
 from rookery.tasks.swarm import kernels
 
 RNG = np.random.default_rng(0)
@@ -189,3 +191,41 @@ def test_proximity_is_charged_from_safe_m_on():
 def test_flocks_that_cannot_be(task, config, message):
     with pytest.raises(RookeryError, match=message):
         rookery.make(task, 1, config=config)
+
+
+def test_every_contact_of_the_engine_is_a_collision(monkeypatch):
+    """Two drones fly at each other, squarely and grazing: wherever the engine has a contact, the episode ends by a collision in
+    that control step. (On `rotor`, whose drones are spheres: on mujoco they are cylinders, whose edges reach farther.)"""
+    kind = find("drone-swap").load()
+    plain = kind.scene
+
+    def watched(self):
+        scene = plain(self)
+        scene.add_contact_sensor(f"{self.names[0]}/collision", [f"{self.names[1]}/collision"])
+        return scene
+
+    monkeypatch.setattr(kind, "scene", watched)
+    n = 512
+    env = rookery.make("drone-swap", n, engine="rotor", config={"num_drones": 2}, seed=0)
+    env.reset()
+    t = env.task
+    sensor = env.world.contact_sensor(f"{t.names[0]}/collision", [f"{t.names[1]}/collision"])
+    generator = torch.Generator().manual_seed(0)
+    state = t.drones.bodies.state.clone()
+    state[:, 1, :3] = state[:, 0, :3] + torch.tensor([0.3, 0.0, 0.0])
+    state[:, 1, 1] += 2.0 * t.drone.body_radius * torch.rand(n, generator=generator)
+    state[..., 3:7] = torch.tensor([1.0, 0.0, 0.0, 0.0])
+    state[..., 7:] = 0.0
+    state[:, 0, 7] = 0.3 + 2.0 * torch.rand(n, generator=generator)
+    state[:, 1, 8] = 2.0 * torch.rand(n, generator=generator) - 1.0
+    state[..., 10:13] = 4.0 * torch.rand(n, 2, 3, generator=generator) - 2.0
+    env.world.bodies([f"{name}/base" for name in t.names]).set_state(None, state)
+    t.before.copy_(state[..., :3])
+    met = torch.zeros(n, dtype=torch.bool)
+    hover = {"drone": torch.tensor(t.action.neutral).expand(n, 2, -1).clone()}
+    for _ in range(60):
+        _, _, terminated, _, info = env.step(hover)
+        assert not torch.isfinite(sensor.when)[~terminated].any()  # no contact without the end of the episode
+        if terminated.any():
+            met[info["episode"]["ids"][info["episode"]["cause"] == COLLISION]] = True
+    assert met.float().mean() > 0.3

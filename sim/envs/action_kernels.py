@@ -1,0 +1,88 @@
+"""Check, clip and delay of actions, compiled. A group is described by a row of int64, see Layout."""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from what they are given; annotations would say less.
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from rookery.sim.pointers import floats, integers
+from rookery.sim.random_kernels import kernel
+
+
+class Layout(IntEnum):
+    """Columns of a group's description."""
+
+    WORLDS = 0  # N
+    SIZE = 1  # A D
+    PHYSICS_STEPS = 2  # K
+    ROWS = 3  # of the history
+    # addresses
+    HISTORY = 4  # [N, ROWS, A D], a ring
+    DELAY = 5  # [N] int64, physics steps
+    PUSHED = 6  # [1] int64 number of pushes, from which the ring goes on
+
+
+L = Layout
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+
+
+@kernel
+def clip(at, source, target):
+    """float32 [N, A D] at `source`, limited to [-1, 1], to `target`; the first world with NaN or infinity, or -1."""
+    n, size = at[L.WORLDS], at[L.SIZE]
+    x = floats(source, n * size)
+    y = floats(target, n * size)
+    wrong = 0
+    for j in range(n * size):
+        v = x[j]
+        wrong += v - v != _ZERO
+        v = _ONE if v > _ONE else v
+        y[j] = -_ONE if v < -_ONE else v
+    if wrong:
+        for j in range(n * size):
+            if x[j] - x[j] != _ZERO:
+                return j // size
+    return -1
+
+
+@kernel
+def forget(at, ids, neutral):
+    """The worlds `ids` have been given nothing but `neutral` [A D]."""
+    size, rows = at[L.SIZE], at[L.ROWS]
+    history = floats(at[L.HISTORY], at[L.WORLDS] * rows * size)
+    delays = integers(at[L.DELAY], at[L.WORLDS])
+    for i in ids:
+        if delays[i] > 0:
+            for r in range(rows):
+                for j in range(size):
+                    history[(i * rows + r) * size + j] = neutral[j]
+
+
+@kernel
+def delay(at, source, target):
+    """Take actions [N, A D] at `source`; write those in force in each physics step, [N, K, A D], to `target`."""
+    n, size, steps, rows = at[L.WORLDS], at[L.SIZE], at[L.PHYSICS_STEPS], at[L.ROWS]
+    x = floats(source, n * size)
+    out = floats(target, n * steps * size)
+    history = floats(at[L.HISTORY], n * rows * size)
+    delays = integers(at[L.DELAY], n)
+    pushed = integers(at[L.PUSHED], 1)
+    pushed[0] += 1
+    head = pushed[0] % rows
+    for i in range(n):
+        if delays[i] > 0:
+            for j in range(size):
+                history[(i * rows + head) * size + j] = x[i * size + j]
+        whole = delays[i] // steps
+        late = delays[i] % steps  # physics steps in which the action before that is still in force
+        older = (i * rows + (head - whole - 1) % rows) * size
+        newer = (i * rows + (head - whole) % rows) * size
+        for k in range(steps):
+            target = (i * steps + k) * size
+            for j in range(size):
+                now = history[newer + j] if delays[i] > 0 else x[i * size + j]
+                out[target + j] = history[older + j] if k < late else now

@@ -1,0 +1,240 @@
+"""From a task's raw terms to what agents observe, compiled: one call for all terms of a group.
+
+A group is described by a row of int64 (`Layout`): sizes, and addresses of buffers and of constants. Columns of constants have
+one number for each of the A F components of a world, agent by agent.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of these functions from what they are given; annotations would say less.
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load
+from rookery.sim.random_kernels import inlined, kernel, normals_of, uniform01, word
+
+PAIRS_AT_ONCE = 512
+"""Normals are made for some worlds at a time: enough for vector code, few enough for the cache."""
+
+
+class Layout(IntEnum):
+    """Columns of a group's description."""
+
+    WORLDS = 0  # N
+    AGENTS = 1  # A
+    FRAME = 2  # F
+    HISTORY = 3  # H
+    ROWS = 4  # of the delay line
+    DELAYED = 5  # whether a term has a delay of its own
+    NOISY_PAIRS = 6  # how many of a world's pairs of normals reach a component with noise
+    # addresses of state
+    NOISE = 7  # [N] factors on noise
+    BIAS = 8  # [N] factors on bias
+    OFFSET = 9  # [N, A F] bias of the episode
+    EXTRA = 10  # [N] int64 delay beside the terms' own, control steps
+    PAST = 11  # [N, ROWS, A F] the delay line, a ring
+    FRAMES = 12  # [N, H, A F] the history, a ring
+    PUSHED = 13  # [1] int64 number of pushes, from which the rings go on
+    KEYS = 14  # [N] int64 of the random streams
+    COUNTERS = 15
+    # addresses of constants
+    STARTS = 16  # [terms] int64, of each term in a frame
+    SIZES = 17  # [terms] int64
+    SCALE = 18  # [A F]
+    CLIP = 19
+    SIGMA = 20  # declared noise
+    HALF_WIDTH = 21  # declared bias
+    OWN = 22  # int64 delay of the term, control steps
+    PAIRS = 23  # [NOISY_PAIRS] int64
+
+
+L = Layout
+_ZERO = np.float32(0.0)
+
+
+@inlined
+def _gather(at, rows, ids, x):
+    """Raw terms of the worlds `ids` [n] into x [n, A F]."""
+    starts = integers(at[L.STARTS], len(rows))
+    sizes = integers(at[L.SIZES], len(rows))
+    agents, frame = at[L.AGENTS], at[L.FRAME]
+    for t in range(len(rows)):
+        address, s0, s1, s2 = rows[t, ADDRESS], rows[t, STRIDES], rows[t, STRIDES + 1], rows[t, STRIDES + 2]
+        first, size = starts[t], sizes[t]
+        for r in range(len(ids)):
+            for a in range(agents):
+                source = ids[r] * s0 + a * s1
+                target = a * frame + first
+                for d in range(size):
+                    x[r, target + d] = load(address, source + d * s2)
+
+
+@inlined
+def _scale(at, x):
+    n, size = x.shape
+    scale = floats(at[L.SCALE], size)
+    clip = floats(at[L.CLIP], size)
+    for r in range(n):
+        for j in range(size):
+            v = x[r, j] * scale[j]
+            v = clip[j] if v > clip[j] else v
+            x[r, j] = -clip[j] if v < -clip[j] else v
+
+
+@inlined
+def _add_noise(at, ids, x):
+    """Noise on x [n, A F], a block of worlds, each by its factor and from its own stream."""
+    n, size = x.shape
+    pairs = (size + 1) // 2
+    m = at[L.NOISY_PAIRS]
+    noise = floats(at[L.NOISE], at[L.WORLDS])
+    keys = integers(at[L.KEYS], at[L.WORLDS])
+    counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    sigma = floats(at[L.SIGMA], size)
+    noisy = integers(at[L.PAIRS], m)
+    drawing = 0
+    for r in range(n):
+        drawing += noise[ids[r]] > _ZERO
+    if drawing == 0:
+        return
+    words = np.empty(n * m, np.uint64)
+    cosines = np.empty(n * m, np.float32)
+    sines = np.empty(n * m, np.float32)
+    for r in range(n):
+        i = ids[r]
+        for k in range(m):
+            words[r * m + k] = word(keys[i], counters[i] + noisy[k] + 1)
+        if noise[i] > _ZERO:
+            counters[i] += pairs
+    normals_of(words, cosines, sines, n * m)
+    for r in range(n):
+        factor = noise[ids[r]]
+        if factor > _ZERO:
+            for k in range(m):
+                j = noisy[k]
+                x[r, j] += cosines[r * m + k] * (factor * sigma[j])
+                if j + pairs < size:
+                    x[r, j + pairs] += sines[r * m + k] * (factor * sigma[j + pairs])
+
+
+@inlined
+def _add_bias(at, ids, begins, x):
+    """The offsets of the episodes on x [n, A F], drawn anew where they begin."""
+    n, size = x.shape
+    factors = floats(at[L.BIAS], at[L.WORLDS])
+    offset = floats(at[L.OFFSET], at[L.WORLDS] * size)
+    keys = integers(at[L.KEYS], at[L.WORLDS])
+    counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    width = floats(at[L.HALF_WIDTH], size)
+    for r in range(n):
+        i = ids[r]
+        factor = factors[i]
+        if factor > _ZERO:
+            if begins:
+                for j in range(size):
+                    u = uniform01(keys[i], counters[i] + j + 1) * np.float32(2.0) - np.float32(1.0)
+                    offset[i * size + j] = u * factor * width[j]
+                counters[i] += size
+            for j in range(size):
+                x[r, j] += offset[i * size + j]
+
+
+@inlined
+def _delay(at, ids, begins, x):
+    """Put x [n, A F] into the delay lines of the worlds `ids` and take out what arrives now."""
+    n, size = x.shape
+    rows, delayed = at[L.ROWS], at[L.DELAYED]
+    extra = integers(at[L.EXTRA], at[L.WORLDS])
+    past = floats(at[L.PAST], at[L.WORLDS] * rows * size)
+    own = integers(at[L.OWN], size)
+    head = integers(at[L.PUSHED], 1)[0] % rows
+    for r in range(n):
+        late = extra[ids[r]]
+        if late == 0 and delayed == 0:
+            continue
+        line = ids[r] * rows * size
+        for k in range(rows if begins else 1):  # nothing older exists at the beginning
+            row = line + (k if begins else head) * size
+            for j in range(size):
+                past[row + j] = x[r, j]
+        if not begins:
+            for j in range(size if delayed else 0):
+                x[r, j] = past[line + (head - late - own[j]) % rows * size + j]
+            row = line + (head - late) % rows * size
+            for j in range(0 if delayed else size):
+                x[r, j] = past[row + j]
+
+
+@inlined
+def _frames(at, ids, begins, x, out):
+    """Put x [n, A F] into the histories of the worlds `ids` and write all of these, the newest frame last, to their rows of
+    out [N A H F]."""
+    n, size = x.shape
+    agents, f, h = at[L.AGENTS], at[L.FRAME], at[L.HISTORY]
+    frames = floats(at[L.FRAMES], at[L.WORLDS] * h * size)
+    head = integers(at[L.PUSHED], 1)[0] % h
+    for r in range(n):
+        ring = ids[r] * h * size
+        for k in range(h):
+            if begins or k == head:
+                for j in range(size):
+                    frames[ring + k * size + j] = x[r, j]
+        for a in range(agents):
+            for k in range(h):
+                source = ring + (head + 1 + k) % h * size + a * f
+                target = ring + (a * h + k) * f
+                for j in range(f):
+                    out[target + j] = frames[source + j]
+
+
+@kernel
+def observe(at, rows, ids, begins, address):
+    """Observations of the worlds `ids` [n] into their rows of the float32 [N, A, H F] at `address`.
+
+    Args:
+        at: the group's description, see Layout.
+        rows: see TensorTable, one for each term.
+        ids: worlds, int64; all of them unless `begins`.
+        begins: whether these are the first observations of episodes.
+    """
+    size = at[L.AGENTS] * at[L.FRAME]
+    out = floats(address, at[L.WORLDS] * at[L.HISTORY] * size)
+    if not begins:
+        integers(at[L.PUSHED], 1)[0] += 1
+    step = max(1, PAIRS_AT_ONCE // (at[L.NOISY_PAIRS] + 1))
+    block = np.empty((min(step, len(ids)), size), np.float32)
+    for first in range(0, len(ids), step):
+        some = ids[first : first + step]
+        x = block[: len(some)]
+        _gather(at, rows, some, x)
+        _add_bias(at, some, begins, x)
+        _add_noise(at, some, x)
+        _scale(at, x)
+        _delay(at, some, begins, x)
+        if at[L.HISTORY] > 1:
+            _frames(at, some, begins, x, out)
+        else:
+            for r in range(len(some)):
+                for j in range(size):
+                    out[some[r] * size + j] = x[r, j]
+
+
+@kernel
+def assemble(at, rows, address, stride):
+    """Scaled and clipped terms, without noise, bias, delay and history: float32 [A F] of world i at `address`, i * stride
+    numbers on."""
+    size = at[L.AGENTS] * at[L.FRAME]
+    out = floats(address, at[L.WORLDS] * stride)
+    step = 64
+    every = np.arange(at[L.WORLDS])
+    block = np.empty((min(step, len(every)), size), np.float32)
+    for first in range(0, len(every), step):
+        some = every[first : first + step]
+        x = block[: len(some)]
+        _gather(at, rows, some, x)
+        _scale(at, x)
+        for r in range(len(some)):
+            for j in range(size):
+                out[some[r] * stride + j] = x[r, j]

@@ -1,0 +1,70 @@
+"""The parameters that every environment has, whatever its task: noise, bias, delays, and the direction of gravity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
+from rookery.sim.envs.observation import ObservationPipeline
+from rookery.sim.randomization.parameters import BatchWrite, Parameter
+from rookery.sim.world import World
+
+GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
+
+
+class _Interfaces:
+    """Writes what lies between the task and the agents; a BatchWriter."""
+
+    def __init__(self, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay]) -> None:
+        self._pipelines = pipelines
+        self._delays = delays
+
+    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+        for pipeline in self._pipelines:
+            pipeline.configure(ids, values)
+        if "action_delay" in values:
+            for delay in self._delays:
+                delay.set(ids, values["action_delay"])
+
+
+def env_parameters(
+    world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay], first: int = 0
+) -> dict[str, Parameter]:
+    """The parameters by name. They are to be written between a world's episodes.
+
+    Args:
+        world: the engine.
+        pipelines, delays: of all groups.
+        first: index of the first world, on which the direction of a world's tilt depends.
+    """
+    own = _Interfaces(pipelines, delays)
+    down = world.params.nominal("gravity").norm()
+    around = torch.arange(first, first + world.num_envs).float() * GOLDEN_ANGLE
+    cosine = around.cos()
+    sine = around.sin()
+
+    def tilt(ids: Tensor, v: Tensor) -> None:
+        away = v.sin()
+        g = torch.stack((away * cosine[ids], away * sine[ids], -v.cos()), dim=1) * down
+        world.params.set("gravity", (), g, ids)
+
+    return {
+        "gravity_tilt": Parameter(
+            "angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt
+        ),
+        "observation_noise": Parameter(
+            "factor on the declared noise of every term", "1", 0, 0, 100, BatchWrite(own, "observation_noise")
+        ),
+        "observation_bias": Parameter(
+            "factor on the declared bias of every term", "1", 0, 0, 100, BatchWrite(own, "observation_bias")
+        ),
+        "observation_delay": Parameter(
+            "age of observations", "s", 0, 0, MAX_DELAY, BatchWrite(own, "observation_delay")
+        ),
+        "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, BatchWrite(own, "action_delay")),
+    }

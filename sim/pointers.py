@@ -1,0 +1,118 @@
+"""Tensors as rows of integers, so that one compiled kernel serves any number of them.
+
+A kernel that took tensors as arguments would be compiled anew for every number of terms, and each array costs a third of a
+microsecond on its way in. A `TensorTable` has a row of int64 for each tensor (address of its memory, strides), and kernels
+read and write through it with `load` and `floats`. Addresses of registered buffers (see `Buffers`) never change.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types of the compiled functions from what they are given; annotations would say less.
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Any
+
+import numpy as np
+import torch
+from numba import carray, types
+from numba.extending import intrinsic
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.random_kernels import inlined
+
+_intrinsic: Any = intrinsic  # its stubs count the typing context as an argument of the call
+
+ADDRESS = 0
+STRIDES = 1
+COLUMNS = 4
+"""Row of a table: address, then the strides of up to three axes, in elements."""
+
+
+@_intrinsic
+def _pointer(context, address):
+    """An address as a pointer."""
+
+    def code(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), code
+
+
+@_intrinsic
+def load(context, address, index):
+    """The float32 number `index` of the memory at an address."""
+
+    def code(context, builder, signature, args):
+        base = builder.inttoptr(args[0], context.get_value_type(types.CPointer(types.float32)))
+        return builder.load(builder.gep(base, [args[1]]))
+
+    return types.float32(types.int64, types.int64), code
+
+
+@inlined
+def floats(address, count):
+    """float32 array [count] over the memory at an address."""
+    return carray(_pointer(address), (count,), np.float32)
+
+
+@inlined
+def integers(address, count):
+    """int64 array [count] over the memory at an address."""
+    return carray(_pointer(address), (count,), np.int64)
+
+
+@inlined
+def flags(address, count):
+    """bool array [count] over the memory at an address."""
+    return carray(_pointer(address), (count,), np.bool_)
+
+
+class TensorTable:
+    """A row for each of some named tensors that are given anew at every step.
+
+    Tensors that are the same objects as last time cost nothing; others are looked at and, if they are not float32, converted.
+
+    Args:
+        names: of the tensors, in the order of the rows.
+        shapes: wanted, of up to three axes each.
+        what: for messages, such as "observes".
+
+    Attributes:
+        rows: [len(names), COLUMNS] int64.
+    """
+
+    def __init__(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]], what: str) -> None:
+        self.names = tuple(names)
+        self._shapes = tuple(torch.Size(s) for s in shapes)
+        self._what = what
+        self.rows = np.zeros((len(self.names), COLUMNS), np.int64)
+        self._memory = self.rows.data.cast("B") if self.names else memoryview(b"")
+        self._rows = [Struct(f"{1 + len(s)}q") for s in self._shapes]
+        self._places = [i * COLUMNS * 8 for i in range(len(self.names))]
+        self._last: list[Tensor | None] = [None] * len(self.names)
+        self._kept: list[Tensor | None] = [None] * len(self.names)  # keeps alive what the rows point to
+
+    def update(self, tensors: Mapping[str, Tensor]) -> None:
+        """Let the rows point to these tensors; names that the table lacks are passed over.
+
+        Raises:
+            RookeryError: a tensor is missing or has another shape.
+        """
+        last = self._last
+        for i, name in enumerate(self.names):
+            tensor = tensors.get(name)
+            if tensor is not last[i]:
+                self._point(i, tensor)
+
+    def _point(self, i: int, tensor: Tensor | None) -> None:
+        if tensor is None or tensor.shape != self._shapes[i]:
+            got = "nothing" if tensor is None else f"shape {tuple(tensor.shape)}"
+            raise RookeryError(f"the task {self._what} {self.names[i]!r} with {got}, not {tuple(self._shapes[i])}.")
+        self._last[i] = tensor
+        if tensor.dtype is not torch.float32:
+            tensor = tensor.float()
+            self._last[i] = None  # a copy does not follow what is written to it
+        self._kept[i] = tensor
+        self._rows[i].pack_into(self._memory, self._places[i], tensor.data_ptr(), *tensor.stride())
