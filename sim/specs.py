@@ -7,7 +7,7 @@ docs and the contract that travels with a trained policy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -106,12 +106,24 @@ class ObservationSet:
         return self.history * self.frame_size
 
 
+Signed = tuple[int, ...]
+"""What becomes of a vector in a mirror: entry i is the number, from 1, of the component that stands at place i in the mirrored
+vector, with its sign: (-1, 3, 2) takes (a, b, c) to (-a, c, b)."""
+
+
+def joined(parts: Sequence[Signed]) -> Signed:
+    """The mirror of vectors side by side."""
+    out: list[int] = []
+    for part in parts:
+        at = len(out)
+        out += [i + at if i > 0 else i - at for i in part]
+    return tuple(out)
+
+
 @dataclass(frozen=True)
 class Mirror:
-    """How the vectors of a robot with a left and a right side change when both are exchanged.
-
-    Entry i is the number, from 1, of the component that stands at place i in the mirrored vector, with its sign: (2, -1) takes
-    (a, b) to (b, -a). Scales and clips must be the same for both components.
+    """How the vectors of a robot with a left and a right side change when both are exchanged. Components that are exchanged
+    must have the same scale and clip.
 
     Args:
         observation: [F], one frame of the policy's terms.
@@ -119,14 +131,18 @@ class Mirror:
         state: [S], the environment's `state`; empty where nobody reads it.
     """
 
-    observation: tuple[int, ...]
-    action: tuple[int, ...]
-    state: tuple[int, ...] = ()
+    observation: Signed
+    action: Signed
+    state: Signed = ()
 
     def __post_init__(self) -> None:
         for what, vector in vars(self).items():
             if sorted(abs(i) for i in vector) != list(range(1, len(vector) + 1)):
                 raise ValueError(f"the mirrored {what} must hold each of its components once, got {vector}.")
+            signed = dict(enumerate(vector, 1))
+            twice = [signed[abs(i)] * (1 if i > 0 else -1) for i in vector]
+            if twice != list(signed):
+                raise ValueError(f"the mirror of the mirrored {what} must be itself, got {vector}.")
 
 
 @dataclass(frozen=True)

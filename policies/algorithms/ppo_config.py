@@ -24,8 +24,6 @@ class PPOConfig:
     """Discount per control step."""
     lam: float = 0.95
     """Lambda of generalised advantage estimation: 0 trusts the critic after one step, 1 only the rewards."""
-    mirror: bool = False
-    """Mirror half of each epoch's samples, left for right, as the task declares it."""
     normalize_advantages: bool = True
     """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
 
@@ -35,6 +33,8 @@ class PPOConfig:
     network: str = ""
     """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
     (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
+    mirror: bool = False
+    """Let the networks act alike on both sides of the robot, as the task declares them: every sample teaches both."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
@@ -112,10 +112,10 @@ class PPOConfig:
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
 
-        if self.mirror and (self.normalize_observations or self.estimator != "off"):
+        if self.mirror and (self.normalize_observations or self.estimator != "off" or self.network):
             raise RookeryError(
-                "mirror needs observations as the task declares them: with it, give normalize_observations=false and "
-                "estimator=off."
+                "mirror is for perceptrons of observations as the task declares them: with it, give "
+                "normalize_observations=false and estimator=off, and no network."
             )
 
     def to_dict(self) -> dict[str, Any]:

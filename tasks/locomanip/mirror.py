@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.sim.specs import Mirror, Term
+from rookery.sim.specs import Mirror, Term, joined
 
 VECTOR = (1, -2, 3)
 TURN = (-1, 2, -3)
@@ -37,13 +37,4 @@ def mirror(terms: Sequence[Term]) -> Mirror:
         terms: of its policy, of those that TERMS has.
     """
     state = (*TERMS.values(), *PRIVILEGED)
-    return Mirror(_joined([TERMS[t.name] for t in terms]), LEGS, _joined(state))
-
-
-def _joined(parts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The mirror of vectors side by side."""
-    out: list[int] = []
-    for part in parts:
-        at = len(out)
-        out += [i + at if i > 0 else i - at for i in part]
-    return tuple(out)
+    return Mirror(joined([TERMS[t.name] for t in terms]), LEGS, joined(state))
