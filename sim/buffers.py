@@ -37,11 +37,19 @@ class Buffers:
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put a saved state back, in place.
+        """Put a saved state back, in place; a state that does not fit changes nothing.
 
         Raises:
             ValueError: names, shapes or types differ from this object's.
         """
+        self.check_state_dict(state)
+        for name, t in self._buffers.items():
+            t.copy_(state[name])
+        for prefix, obj in self._children.items():
+            obj.load_state_dict(_under(prefix, state))
+
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Refuse a saved state that does not fit, see `load_state_dict`."""
         for name, t in self._buffers.items():
             if name not in state:
                 raise ValueError(f"the saved state lacks {name!r}: it is of another task or version.")
@@ -50,7 +58,11 @@ class Buffers:
                     f"saved {name!r} is {tuple(state[name].shape)} {state[name].dtype}, "
                     f"needed {tuple(t.shape)} {t.dtype}: it is of another task or number of worlds."
                 )
-            t.copy_(state[name])
         for prefix, obj in self._children.items():
-            start = prefix + "."
-            obj.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})
+            obj.check_state_dict(_under(prefix, state))
+
+
+def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The part of a state whose names begin with a prefix, without it."""
+    start = f"{prefix}."
+    return {name[len(start) :]: value for name, value in state.items() if name.startswith(start)}

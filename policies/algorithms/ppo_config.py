@@ -96,6 +96,9 @@ class PPOConfig:
     """Upper bound of the adaptive rate."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm over all weights of a policy and its critic."""
+    compiled: bool = True
+    """Compute gradients in a compiled kernel where the networks are small enough (see ppo_compiled.py); the results are those
+    of torch but for rounding."""
 
     def __post_init__(self) -> None:
         check_types(self)

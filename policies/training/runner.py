@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
+from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import from_values, to_values
@@ -28,7 +29,7 @@ __all__ = ["Interrupted", "Runner"]
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM during training; everything is saved in `folder`."""
+    """Ctrl-C, SIGTERM or SIGHUP during training; everything is saved in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"interrupted; saved {folder}")
@@ -36,16 +37,20 @@ class Interrupted(Exception):
 
 
 class Interruption:
-    """While active, the first SIGINT or SIGTERM only sets `wanted` and says so; a second one raises KeyboardInterrupt."""
+    """While active, the first SIGINT, SIGTERM or SIGHUP only sets `wanted` and says so; a second one raises KeyboardInterrupt.
+
+    SIGHUP stays ignored under nohup.
+    """
 
     wanted = False
     NOTICE = b"rookery: stopping after this iteration and saving; Ctrl-C again stops at once without saving.\n"
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __enter__(self) -> Interruption:
         self._previous: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+            heard = [n for n in self.SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._note) for number in heard}
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -116,11 +121,15 @@ class Runner:
             why it stopped: "steps", "success" or "time".
 
         Raises:
-            Interrupted: Ctrl-C or SIGTERM, after the iteration was finished and a checkpoint written.
-            RookeryError: the folder cannot be written, or training diverged.
+            Interrupted: Ctrl-C, SIGTERM or SIGHUP, after the iteration was finished and a checkpoint written.
+            RookeryError: the folder cannot be written, another process trains in it, or training diverged.
         """
         last_save = -1
-        with RunLog(self.folder, self.steps, self.config.total_steps, progress) as log, Interruption() as interruption:
+        with (
+            RunLock(self.folder),
+            RunLog(self.folder, self.steps, self.config.total_steps, progress) as log,
+            Interruption() as interruption,
+        ):
             log.resume(self.steps)
             while (stopped := self._stop_criterion()) is None:
                 log.write(self.iterate())

@@ -352,6 +352,9 @@ def test_bench_json(engine, capsys):
     assert result["physics_steps_per_s"] == pytest.approx(5 * result["env_steps_per_s"])
     assert result["raw_physics_steps_per_s"] > 0
     assert 0.0 < result["efficiency"] < 2.0
+    assert list(result["stages"]) == ["physics", "task", "observation", "reset", "rest"]
+    assert sum(result["stages"].values()) == pytest.approx(1.0)
+    assert all(share > 0.0 for stage, share in result["stages"].items() if stage != "reset")
 
 
 def test_doctor_json():
@@ -376,7 +379,7 @@ def test_train_announces_its_settings_and_the_next_steps(capsys, in_tmp):
     assert main(["train", "drone-hover", "--steps", "128", "--seed", "3", "--out", "run", *SMALL]) == 0
     printed = capsys.readouterr()
     announced = "rookery: training drone-hover with ppo on rotor: 8 worlds, 128 steps, seed 3, in run\n"
-    assert printed.err.startswith(announced)
+    assert announced in printed.err
     assert "rookery eval run --episodes 256 --engine pybullet\n" in printed.out
     result = {"steps": 128, "seconds": 1.0, "success": None}
     print_next_steps(RunSettings("go2arm-loco-manipulation"), Path("run"), result)

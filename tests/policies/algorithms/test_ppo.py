@@ -131,10 +131,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("drop_out", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_update_equals_a_plain_implementation(case, drop_out):
-    config = dataclasses.replace(BASE, **CASES[case])
+def test_update_equals_a_plain_implementation(case, drop_out, compiled):
+    config = dataclasses.replace(BASE, **CASES[case], compiled=compiled)
     ppo = PPO(FakeEnv(10, agents=2, act=2, horizon=9, limit=1.5, drop_out=drop_out), config)
     ppo.learners["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
     ppo.learners["point"].divide(2)

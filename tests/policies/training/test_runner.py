@@ -174,7 +174,7 @@ def test_it_stops_when_the_time_is_over_resumes_included(tmp_path):
     assert resumed.iteration == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_finishes_the_iteration_and_saves(tmp_path, number):
     straight = make(tmp_path / "straight")
     straight.run(quiet)
@@ -193,6 +193,28 @@ def test_a_signal_finishes_the_iteration_and_saves(tmp_path, number):
     resumed.load(tmp_path / "run")
     resumed.run(quiet)
     assert_same(straight, resumed)
+
+
+def test_under_nohup_a_hangup_changes_nothing(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert make(tmp_path).run(lambda row: os.kill(os.getpid(), signal.SIGHUP)) == "steps"
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path):
+    def try_another(row):
+        with pytest.raises(
+            RookeryError, match=rf"is being trained by another process \({os.getpid()}\): wait for its end"
+        ):
+            make(tmp_path).run(quiet)
+
+    make(tmp_path).run(try_another)
+    longer = make(tmp_path, replace(CONFIG, total_steps=2 * CONFIG.total_steps))
+    longer.load(tmp_path)
+    assert longer.run(quiet) == "steps"  # the lock is gone with the run
 
 
 def test_contract_settings_and_name_travel(tmp_path):
