@@ -34,7 +34,7 @@ class PPOConfig:
     """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
     (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
     mirror: bool = False
-    """Let the networks act alike on both sides of the robot, as the task declares them: every sample teaches both."""
+    """Let the networks of robots whose task declares their mirror act alike on both sides: every sample teaches both."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
