@@ -32,6 +32,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@# exported C is compiled by demo and tests: where the machine has no compiler, one comes as a Python package
 	@command -v gcc >/dev/null || command -v cc >/dev/null || command -v clang >/dev/null || \
 	  { echo "No C compiler found: installing one into $(VENV) ..."; $(BIN)/python -m pip install --quiet -c constraints.txt ziglang; }
+	@echo "Compiling kernels for this machine, once ..."
+	@$(BIN)/rookery doctor --compile
 	@touch $@
 
 demo: $(STAMP)

@@ -135,7 +135,7 @@ def _solve(a, x):  # type: ignore[no-untyped-def]  # pragma: no cover
         x[i] *= a[i, i]
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, error_model="numpy")
 def approach(  # type: ignore[no-untyped-def]
     q, world, goal_pos, goal_turn, turns, offsets, axes, lower, upper, home, damping, posture, most,
     turn, pos, origins, spins, jac, error, a, pull,

@@ -73,7 +73,7 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
     return out
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, error_model="numpy")
 def mass_matrix(  # type: ignore[no-untyped-def]
     q, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass
 ):  # pragma: no cover - compiled
@@ -276,7 +276,7 @@ def _cruise(  # type: ignore[no-untyped-def]
         error[n] = min(max(wanted, -most), most) - v[n]
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, error_model="numpy")
 def references(  # type: ignore[no-untyped-def]
     goal, ref, world, together, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature, lead, dt,
     grip, rows, q, v, a, way, error, push, column,

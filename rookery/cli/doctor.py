@@ -8,14 +8,19 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import tyro
 
 from rookery.cli.options import Json, print_json
 from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
   rookery doctor
+  rookery doctor --compile
   rookery doctor --json | jq '.[] | select(.status != "ok")'
 """
 
@@ -24,6 +29,12 @@ EXAMPLES = """
 class Args:
     """Engines, PyTorch and GPU, OpenGL, video and compilers of this machine, and how to install what is missing."""
 
+    compile: Annotated[
+        bool,
+        tyro.conf.arg(
+            help="Compile the kernels of all tasks now and do nothing else, so that no command waits for them."
+        ),
+    ] = False
     json: Json = False
 
 
@@ -47,7 +58,14 @@ class Finding:
 
 
 def run(args: Args) -> int:
-    """Look at everything; the exit code is 0 whatever is found."""
+    """Look at everything, or compile; the exit code is 0 whatever is found."""
+    if args.compile:
+        from rookery.kernels import compile_all
+
+        count = compile_all(lambda line: print(line, file=sys.stderr if args.json else sys.stdout, flush=True))
+        if args.json:
+            print_json({"compiled": count})
+        return 0
     findings = examine()
     if args.json:
         print_json([asdict(f) for f in findings])

@@ -64,8 +64,10 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
+    from rookery.kernels import announce_compiling
     from rookery.run_env import open_env
 
+    announce_compiling()
     worlds = args.num_envs
     if worlds is None:
         worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))

@@ -73,9 +73,11 @@ def run(args: Args) -> int:
     if args.seconds is not None:
         positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
+    from rookery.kernels import announce_compiling
     from rookery.run_env import open_env
     from rookery.sim.rendering.video import contact_sheet, record_video
 
+    announce_compiling()
     env, act = open_env(
         args.run,
         1,

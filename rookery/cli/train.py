@@ -30,8 +30,10 @@ def main(words: Sequence[str]) -> int:
     parsed = read(words, EXAMPLES)
     if parsed is None:
         return 0
+    from rookery.kernels import announce_compiling
     from rookery.training import resume, start
 
+    announce_compiling()
     command = parsed.command
     if command.resume is not None:
         training = resume(command.resume, parsed.changes, command.task)

@@ -132,7 +132,12 @@ class DroneTask(Task):
         self._body_frame = BodyFrame(n, a)
         self._target = self.target.numpy()
         self._crash = self.crashed.numpy(), self.crash_cause.numpy()
-        self._fresh = self._neutral.numpy(), self.last_action.numpy(), self.previous_action.numpy(), *self._crash
+        self._actions = self.last_action.numpy(), self.previous_action.numpy()
+        self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
+        self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
+        self._speeds = torch.zeros(n, a)
+        self._at_rest = torch.zeros(n, a, 3)
+        self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
 
@@ -185,6 +190,27 @@ class DroneTask(Task):
         out = torch.empty(self.target.shape[:2])
         kernels.distances(self.drones.bodies.state.numpy(), self._target, out.numpy())
         return out
+
+    def speeds(self, reference: Tensor | None = None) -> Tensor:
+        """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
+        reference = self._at_rest if reference is None else reference
+        kernels.speeds(self.drones.bodies.state.numpy(), reference.numpy(), self._speeds.numpy())
+        return self._speeds
+
+    def pull(self, distance: Tensor) -> dict[str, Tensor]:
+        """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a metre, `on_target` over the last
+        decimetre."""
+        kernels.pull(distance.numpy(), *(t.numpy() for t in self._pull.values()))
+        return self._pull.copy()
+
+    def motion_rewards(self) -> dict[str, Tensor]:
+        """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (rad^2/s^2), `yaw_rate` (rad/s),
+        `action_rate`, the squared change of the action, and `crash`."""
+        kernels.motion_rewards(
+            self.drones.bodies.state.numpy(), *self._actions, self._crash[0],
+            *(t.numpy() for t in self._motion_rewards.values()),
+        )  # fmt: skip
+        return self._motion_rewards.copy()
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         """Set `crashed` and `crash_cause`; called once in `advance`.

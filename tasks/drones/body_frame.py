@@ -39,7 +39,8 @@ class BodyFrame:
         if layout != self._layout:
             self._bind(layout)
         arrays = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
-        kernels.to_body(state.numpy(), arrays, self._are_points, *self._own_arrays, self._turned)
+        up, velocity, rates = self._own_arrays
+        kernels.to_body(state.numpy(), arrays, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
 
     def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:

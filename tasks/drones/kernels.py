@@ -197,15 +197,19 @@ def begin_pursuit(ids, state, target, distance, error_sum, error_count):
 
 
 @_loop
-def closeness(
-    state, distance, last_action, previous_action, crashed, near, on_target, ang_vel, yaw_rate, action_rate, crash
-):
-    """Reward terms [N, A] of a pursuit, written: the last six; see `Pursuit.closeness`."""
+def pull(distance, near, on_target):
+    """Reward terms [N, A] for distances [N, A] m, the last two, written; see `DroneTask.pull`."""
+    for w in range(distance.shape[0]):
+        for a in range(distance.shape[1]):
+            near[w, a] = math.exp(NEAR * distance[w, a])
+            on_target[w, a] = math.exp(ON_TARGET * distance[w, a])
+
+
+@_loop
+def motion_rewards(state, last_action, previous_action, crashed, ang_vel, yaw_rate, action_rate, crash):
+    """Reward terms [N, A] of each drone's own motion, the last four, written; see `DroneTask.motion_rewards`."""
     for w in range(state.shape[0]):
         for a in range(state.shape[1]):
-            d = distance[w, a]
-            near[w, a] = math.exp(NEAR * d)
-            on_target[w, a] = math.exp(ON_TARGET * d)
             x, y, z = state[w, a, 10], state[w, a, 11], state[w, a, 12]
             ang_vel[w, a] = x * x + y * y + z * z
             yaw_rate[w, a] = abs(z)
@@ -245,3 +249,35 @@ def _distance(s, first, p):
     """Distance of three numbers of a row from a point [3]."""
     x, y, z = float(s[first]) - p[0], float(s[first + 1]) - p[1], float(s[first + 2]) - p[2]
     return math.sqrt(x * x + y * y + z * z)
+
+
+@_loop
+def follow_paths(worlds, amplitude, frequency, phase, places, clock, control_dt, ahead, target, velocity, future):
+    """Where the references of `Track` are in some worlds, how they move, and where they will be.
+
+    Args:
+        worlds: [m] int64 which.
+        amplitude, frequency, phase: [N, A, 3, H] m, rad/s, rad: of each axis, see `Track`.
+        places: [A, 3] m, world: the middles of the paths.
+        clock: [N] control steps of `control_dt` s since the path began.
+        ahead: [1 + T] float32 s, the first 0.
+        target, velocity: [N, A, 3] m, m/s, world, written.
+        future: [N, A, 3 T] m, written: the places at the T times ahead, from the present one.
+    """
+    for w in worlds:
+        now = np.float32(clock[w]) * np.float32(control_dt)
+        for a in range(target.shape[1]):
+            for i in range(3):
+                for t in range(len(ahead)):
+                    position = np.float32(0.0)
+                    speed = np.float32(0.0)
+                    for h in range(amplitude.shape[3]):
+                        angle = frequency[w, a, i, h] * (now + ahead[t]) + phase[w, a, i, h]
+                        position += amplitude[w, a, i, h] * math.sin(angle)
+                        if t == 0:
+                            speed += amplitude[w, a, i, h] * frequency[w, a, i, h] * math.cos(angle)
+                    if t == 0:
+                        target[w, a, i] = position + places[a, i]
+                        velocity[w, a, i] = speed
+                    else:
+                        future[w, a, 3 * (t - 1) + i] = position + places[a, i] - target[w, a, i]

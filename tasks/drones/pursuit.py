@@ -8,8 +8,6 @@ from torch import Tensor
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneTask
 
-_TERMS = ("near", "on_target", "ang_vel", "yaw_rate", "action_rate", "crash")  # of `closeness`, in the kernel's order
-
 
 class Pursuit(DroneTask):
     """Base of tasks in which ``self.target`` is where each drone should be now.
@@ -32,12 +30,7 @@ class Pursuit(DroneTask):
         self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
-        self._actions = self.last_action.numpy(), self.previous_action.numpy()
-        self._closeness = {name: torch.zeros(n, a) for name in _TERMS}
-        self._closeness_arrays = [t.numpy() for t in self._closeness.values()]
         self._alive = torch.ones(n, a)
-        self._speed = torch.zeros(n, a)
-        self._at_rest = torch.zeros(n, a, 3)
 
     def place(self, ids: Tensor) -> None:
         super().place(ids)
@@ -53,15 +46,7 @@ class Pursuit(DroneTask):
         """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
         `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `yaw_rate` is linear, so that a
         slow drift of the heading, which nothing else opposes, does not pay."""
-        state = self.drones.bodies.state.numpy()
-        kernels.closeness(state, self._errors[0], *self._actions, self._crash[0], *self._closeness_arrays)
-        return {"alive": self._alive, "distance": self.distance, **self._closeness}
-
-    def speeds(self, reference: Tensor | None = None) -> Tensor:
-        """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
-        reference = self._at_rest if reference is None else reference
-        kernels.speeds(self.drones.bodies.state.numpy(), reference.numpy(), self._speed.numpy())
-        return self._speed
+        return {"alive": self._alive, "distance": self.distance, **self.pull(self.distance), **self.motion_rewards()}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean distance while it counted (the present one before), and whether the episode ended in a

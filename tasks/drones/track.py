@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.sim.errors import unknown
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
 
@@ -72,7 +74,12 @@ class Track(Pursuit):
         self.buffer("velocity", n, a, 3)
         self.buffer("clock", n, dtype=torch.int64)  # control steps on the path: `steps` may start late (VecEnv.stagger)
         self.counted_from = round(self.cfg.settle_s / self.cfg.control_dt)
-        self._ahead = torch.tensor((0.0, *self.cfg.look_ahead_s))
+        self._all = torch.arange(n)
+        self._future = torch.zeros(n, a, 3 * len(self.cfg.look_ahead_s))
+        ahead = np.array((0.0, *self.cfg.look_ahead_s), np.float32)
+        shapes = self.amplitude.numpy(), self.frequency.numpy(), self.phase.numpy()
+        self._paths = *shapes, self.places.numpy(), self.clock.numpy()
+        self._reference = ahead, self._target, self.velocity.numpy(), self._future.numpy()
 
     def groups(self) -> dict[str, Group]:
         ahead = len(self.cfg.look_ahead_s)
@@ -112,7 +119,7 @@ class Track(Pursuit):
         self.frequency[ids] = frequency
         self.phase[ids] = phase
         self.clock[ids] = 0
-        self._refresh()
+        self._refresh(ids)
         self.place(ids)
 
     def _random_path(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -124,23 +131,12 @@ class Track(Pursuit):
         rms = ((amplitude * frequency).square().sum((-1, -2)) / 2).sqrt()[..., None, None]
         return amplitude, frequency * self.cfg.speed / rms, phase
 
-    def _reference(self, ahead: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions (m, world) and velocities (m/s) [N, A, T, 3] at T times from now (s)."""
-        t = (self.clock * self.cfg.control_dt)[:, None, None, None, None] + ahead[:, None, None]
-        angle = self.frequency[:, :, None] * t + self.phase[:, :, None]
-        position = (self.amplitude[:, :, None] * angle.sin()).sum(-1) + self.places[:, None]
-        velocity = ((self.amplitude * self.frequency)[:, :, None] * angle.cos()).sum(-1)
-        return position, velocity
-
-    def _refresh(self) -> None:
-        position, velocity = self._reference(self._ahead)
-        self.target.copy_(position[:, :, 0])
-        self.velocity.copy_(velocity[:, :, 0])
-        self._future = (position[:, :, 1:] - position[:, :, :1]).flatten(-2)
+    def _refresh(self, ids: Tensor) -> None:
+        kernels.follow_paths(ids.numpy(), *self._paths, self.cfg.control_dt, *self._reference)
 
     def advance(self) -> None:
         self.clock += 1
-        self._refresh()
+        self._refresh(self._all)
         super().advance()
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
@@ -148,7 +144,7 @@ class Track(Pursuit):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self._refresh()
+        self._refresh(self._all)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": {**self.closeness(), "velocity_error": self.speeds(self.velocity)}}

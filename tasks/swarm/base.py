@@ -8,7 +8,9 @@ same place. A policy shared by all drones therefore runs with any number of them
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -78,6 +80,9 @@ class Flock(DroneTask):
         self.buffer("before", n, a, 3)
         self.buffer("gap", n, a)
         self.buffer("closest", n)
+        self._gaps = self.before.numpy(), self.gap.numpy(), self.closest.numpy()
+        self._alive = torch.ones(n, a)
+        self._proximity = torch.zeros(n, a)
         self._offset = torch.zeros(n, a, 3 * k)
         self._velocity = torch.zeros(n, a, 3 * k)
         self._closeness = torch.zeros(n, a, k)
@@ -90,10 +95,7 @@ class Flock(DroneTask):
     def track_gaps(self) -> None:
         """Update `gap` [N, A] (m, least distance to another drone during this control step, at most `sight_m`) and
         `closest` [N] (m, its least value in the episode). Called once in `advance`."""
-        state = self.drones.bodies.state
-        kernels.gaps(self.before.numpy(), state.numpy(), self.cfg.sight_m, self.gap.numpy())
-        self.before.copy_(state[..., :3])
-        torch.minimum(self.closest, self.gap.amin(1), out=self.closest)
+        kernels.track_gaps(self._gaps[0], self.drones.bodies.state.numpy(), self.cfg.sight_m, *self._gaps[1:])
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         """As in DroneTask, but no drones pass through each other between two control steps. Follows `track_gaps`."""
@@ -101,15 +103,8 @@ class Flock(DroneTask):
 
     def common_rewards(self) -> dict[str, Tensor]:
         """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0."""
-        spin = self.drones.bodies.ang_vel
-        return {
-            "alive": torch.ones_like(self.gap),
-            "proximity": (1.0 - self.gap / self.cfg.safe_m).clamp_min(0.0).square(),
-            "ang_vel": spin.square().sum(-1),
-            "yaw_rate": spin[..., 2].abs(),
-            "action_rate": (self.last_action - self.previous_action).square().sum(-1),
-            "crash": self.crashed.float(),
-        }
+        kernels.proximity(self._gaps[1], self.cfg.safe_m, self._proximity.numpy())
+        return {"alive": self._alive, "proximity": self._proximity, **self.motion_rewards()}
 
     def flock_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion and of its neighbours, declared (values from `observe_flock`)."""
@@ -121,13 +116,13 @@ class Flock(DroneTask):
             Term("neighbour_closeness", k, "1", "1 - distance / sight_m, 0 for none"),
         )
 
-    def observe_flock(self, **world: Tensor) -> dict[str, Tensor]:
-        """The values of `flock_terms`, and the given vectors [N, A, 3 k], in world axes, turned into the body frame."""
+    def observe_flock(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
+        """The values of `flock_terms`, and more in the body frame as in `observe_body`."""
         kernels.nearest(
             self.drones.bodies.state.numpy(), self.cfg.sight_m, self._offset.numpy(), self._velocity.numpy(),
             self._closeness.numpy(),
         )  # fmt: skip
-        seen = self.observe_body(neighbour_offset=self._offset, neighbour_velocity=self._velocity, **world)
+        seen = self.observe_body(points, neighbour_offset=self._offset, neighbour_velocity=self._velocity, **world)
         return {**seen, "neighbour_closeness": self._closeness}
 
     def fly_apart(

@@ -207,15 +207,14 @@ class Downwash(Flock):
         self.detect_crashes(distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        seen = self.observe_flock(station_offset=self.target - self.drones.bodies.pos, station_velocity=self.velocity)
+        seen = self.observe_flock({"station_offset": self.target}, station_velocity=self.velocity)
         return {"drone": {name: value[:, : self.pairs] for name, value in seen.items()}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a metre, `on_target` over the last decimetre."""
         d = self.distances()
-        off = (self.drones.bodies.lin_vel - self.velocity).norm(dim=-1)
-        pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp(), "velocity_error": off}
-        return {"drone": {name: value[:, : self.pairs] for name, value in (pull | self.common_rewards()).items()}}
+        own = {"distance": d, **self.pull(d), "velocity_error": self.speeds(self.velocity)}
+        return {"drone": {name: value[:, : self.pairs] for name, value in (own | self.common_rewards()).items()}}
 
     def events(self) -> dict[str, Tensor]:
         return {"crash": self.crashed[:, : self.pairs].clone()}

@@ -168,8 +168,7 @@ class Formation(Flock):
             "drone": {
                 **{name: value[:, None].expand_as(distance) for name, value in shared.items()},
                 "distance": distance,
-                "near": (-5.0 * distance).exp(),
-                "on_target": (-20.0 * distance).exp(),
+                **self.pull(distance),
                 **self.common_rewards(),
             }
         }

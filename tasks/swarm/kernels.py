@@ -43,6 +43,31 @@ def gaps(before, state, cap, gap):
 
 
 @_loop
+def track_gaps(before, state, cap, gap, closest):
+    """`gaps`, their least value in each world's episode, and the places from which the next control step begins.
+
+    Args:
+        before, state, cap, gap: as in `gaps`; `before` is overwritten with the present places.
+        closest: [N] m, lowered.
+    """
+    gaps(before, state, cap, gap)
+    for w in range(state.shape[0]):
+        for a in range(state.shape[1]):
+            closest[w] = min(closest[w], gap[w, a])
+            for i in range(3):
+                before[w, a, i] = state[w, a, i]
+
+
+@_loop
+def proximity(gap, safe, out):
+    """out [N, A]: 0 for gaps [N, A] m from `safe` m on and 1 at gap 0."""
+    for w in range(gap.shape[0]):
+        for a in range(gap.shape[1]):
+            share = max(1.0 - gap[w, a] / safe, 0.0)
+            out[w, a] = share * share
+
+
+@_loop
 def nearest(state, sight, offset, velocity, closeness):
     """The nearest others of each drone.
 

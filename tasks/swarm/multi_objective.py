@@ -22,6 +22,7 @@ from torch.nn.functional import normalize
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
+from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
 
@@ -148,8 +149,7 @@ class Swarm(DroneTask):
         self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
         self.number.fill_(a)
         self._all = torch.arange(n)
-        self._stale: Tensor | None = None  # worlds whose observation is out of date; None: all of them
-        self._observed_since_reset = False
+        self._outdated = OutdatedWorlds(n)
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
         self._places = self._grid()
         low, high = torch.tensor(_TARGET_PLACES).T
@@ -208,8 +208,7 @@ class Swarm(DroneTask):
         self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
         kernels.begin(ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), *self._begun)
         self._evaluate(ids)
-        self._stale = ids if self._observed_since_reset else None
-        self._observed_since_reset = False
+        self._outdated.begin(ids)
 
     def move_goal(self) -> None:
         """Move ``self.goal`` on by one control step and set ``self.goal_velocity``; a goal at rest needs nothing."""
@@ -228,8 +227,7 @@ class Swarm(DroneTask):
         self.move_goal()
         self._evaluate(self._all)
         self.held.add_(1).mul_(self.met())
-        self._stale = None
-        self._observed_since_reset = False
+        self._outdated.move()
 
     def _evaluate(self, ids: Tensor) -> None:
         kernels.evaluate(
@@ -242,15 +240,13 @@ class Swarm(DroneTask):
         )
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        ids = self._all if self._stale is None else self._stale
+        ids = self._outdated.take()
         kernels.observe(ids.numpy(), self._taking_part, self.drones.bodies.state.numpy(), *self._seen)
-        self._stale = None
-        self._observed_since_reset = True
         return {"drone": self._views.copy()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self._stale = None
+        self._outdated.move()
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self._rewards.copy()}

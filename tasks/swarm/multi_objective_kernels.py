@@ -42,10 +42,10 @@ def choose_places(worlds, draws, places, low, size, beside, goal, target):
                 near = near and abs(places[j, i] - goal[n, i]) < beside
             lots[j] = draws[n, 3 + j] + (1.0 if near else 0.0)
         for a in range(target.shape[1]):
-            j = np.argmin(lots)
-            lots[j] = np.inf
+            best = np.argmin(lots)
+            lots[best] = np.inf
             for i in range(3):
-                target[worlds[n], a, i] = places[j, i]
+                target[worlds[n], a, i] = places[best, i]
 
 
 @_loop

@@ -113,13 +113,12 @@ class Swap(Flock):
         self.detect_crashes(self.distance > self.cfg.bounds_m)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": self.observe_flock(goal_offset=self.target - self.drones.bodies.pos)}
+        return {"drone": self.observe_flock({"goal_offset": self.target})}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a metre, `on_target` over the last decimetre."""
         d = self.distance
-        pull = {"distance": d, "near": (-5.0 * d).exp(), "on_target": (-20.0 * d).exp()}
-        return {"drone": {**pull, **self.common_rewards()}}
+        return {"drone": {"distance": d, **self.pull(d), **self.common_rewards()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; `arrival_s`, when the last drone came to stay at its goal (the time flown while one has not); the

@@ -283,7 +283,7 @@ class VolleyTask(Task):
         """The values of `state_terms`, views of one [N, A, 23] tensor."""
         x = self.drones.bodies.state
         out = torch.empty(*x.shape[:2], STATE)
-        drone_state(x.numpy(), self.drones.rotor_speed.numpy(), self._turned.numpy(), out.numpy())
+        drone_state(np.arange(len(x)), x.numpy(), self.drones.rotor_speed.numpy(), self._turned.numpy(), out.numpy())
         return dict(zip((t.name for t in TERMS), out.split([t.size for t in TERMS], dim=-1), strict=True))
 
     def ball_terms(self) -> tuple[Term, ...]:
@@ -340,13 +340,11 @@ class VolleyTask(Task):
         return self.referee.fault.long()
 
     def events(self) -> dict[str, Tensor]:
-        r = self.referee
-        return {
-            "hit": r.hit_now > 0,
-            "crossed_net": r.crossed != 0,
-            "ball_down": r.fault == BALL_LANDED,
-            "crash": self.faults()["drone_fault"] > 0,
-        }
+        n, a = self.world.num_envs, self.num_drones
+        shapes = {"hit": (n, a), "crossed_net": (n,), "ball_down": (n,), "crash": (n, a)}
+        out = {name: torch.empty(shape, dtype=torch.bool) for name, shape in shapes.items()}
+        kernels.note_events(self.referee.sheet, BALL_LANDED, self._fault_kinds, *(t.numpy() for t in out.values()))
+        return out
 
     def event_log(self, i: int) -> list[str]:
         """The rally before this one, and this one as far as it has come."""

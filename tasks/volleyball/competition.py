@@ -25,8 +25,8 @@ _fast = njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_fast
-def relations(start, stop, drones, balls, places, turn, used, teams, out):
-    """Write the columns from STATE on of the worlds from `start` to before `stop`.
+def relations(worlds, drones, balls, places, turn, used, teams, out):
+    """Write the columns from STATE on of the worlds `worlds` [m].
 
     Args:
         drones: [N, A, >= 3] m, positions first; the first half of the drones is the near side.
@@ -39,7 +39,7 @@ def relations(start, stop, drones, balls, places, turn, used, teams, out):
     """
     count = drones.shape[1]
     half = count // 2
-    for n in range(start, stop):
+    for n in worlds:
         for a in range(count):
             o, d = out[n, a], drones[n, a]
             far = a >= half
@@ -81,8 +81,8 @@ def relations(start, stop, drones, balls, places, turn, used, teams, out):
 
 
 @_fast
-def earn(start, stop, drones, balls, places, sheet, teams, lines, low, apart, out):
-    """Write the reward terms of the worlds from `start` to before `stop`, unweighted (VolleyBots,
+def earn(drones, balls, places, sheet, teams, lines, low, apart, out):
+    """Write the reward terms of all worlds, unweighted (VolleyBots,
     envs/competitive/volleyball_*.py).
 
     WIN 1 and -1 for the sides when a point is made; HIT a legal hit, the drone's own (1 vs 1) or one of its side (teams);
@@ -99,7 +99,7 @@ def earn(start, stop, drones, balls, places, sheet, teams, lines, low, apart, ou
     """
     count = drones.shape[1]
     half = count // 2
-    for n in range(start, stop):
+    for n in range(drones.shape[0]):
         b = balls[n]
         loser = sheet.loser[n]
         for side in range(2):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rookery.sim.env import Team
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.competition import (
@@ -155,12 +156,27 @@ class Match(VolleyTask):
         n = self.world.num_envs
         a = self.num_drones
         group = self.groups()["drone"]
-        self._observed = torch.zeros(n, a, group.observation_size)
+        observed = torch.zeros(n, a, group.observation_size)
+        self._out = observed.numpy()
+        self._sides = self._turned.numpy()
+        self._outdated = OutdatedWorlds(n)
         sizes = [t.size for t in group.observation]
-        self._views = dict(zip((t.name for t in group.observation), self._observed.split(sizes, dim=-1), strict=True))
+        self._views = dict(zip((t.name for t in group.observation), observed.split(sizes, dim=-1), strict=True))
         self._earned = torch.zeros(REWARDS, n, a)
         self._paid = {name: self._earned[row] for name, row in self.terms.items()}
         self._lines = (0.5 * self.cfg.court_length_m, 0.5 * self.cfg.court_width_m)
+
+    def reset(self, ids: Tensor) -> None:
+        super().reset(ids)
+        self._outdated.begin(ids)
+
+    def advance(self) -> None:
+        super().advance()
+        self._outdated.move()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._outdated.move()
 
     def servers(self, ids: Tensor) -> Tensor:
         side = self.rng(ids).integers(0, 2)
@@ -169,22 +185,21 @@ class Match(VolleyTask):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         assert self.ball is not None
         x = self.drones.bodies.state.numpy()
-        out = self._observed.numpy()
-        drone_state(x, self.drones.rotor_speed.numpy(), self._turned.numpy(), out)
-        relations(
-            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet.turn,
-            self.referee.sheet.used, self.in_teams, out,
-        )  # fmt: skip
-        return {"drone": self._views}
+        ball = self.ball.state[:, 0].numpy()
+        worlds = self._outdated.take().numpy()
+        sheet = self.referee.sheet
+        drone_state(worlds, x, self.drones.rotor_speed.numpy(), self._sides, self._out)
+        relations(worlds, x, ball, self._start[0], sheet.turn, sheet.used, self.in_teams, self._out)
+        return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         assert self.ball is not None
-        x = self.drones.bodies.state.numpy()
+        c = self.cfg
         earn(
-            0, len(x), x, self.ball.state[:, 0].numpy(), self.places.numpy(), self.referee.sheet, self.in_teams, self._lines,
-            self.cfg.drone_low_m, self.cfg.apart_m, self._earned.numpy(),
+            self.drones.bodies.state.numpy(), self.ball.state[:, 0].numpy(), self._start[0], self.referee.sheet, self.in_teams,
+            self._lines, c.drone_low_m, c.apart_m, self._earned.numpy(),
         )  # fmt: skip
-        return {"drone": self._paid}
+        return {"drone": self._paid.copy()}
 
     def metrics(self) -> dict[str, Tensor]:
         r = self.referee

@@ -1,4 +1,4 @@
-"""What all volleyball tasks do for every drone, compiled: starts, and whom a fault is held against."""
+"""What all volleyball tasks do for every drone, compiled: starts, events, and whom a fault is held against."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.
@@ -63,3 +63,23 @@ def blame(fault, culprit, partner, kinds, wrong_hit, drone_fault, ball_fault):
             wrong_hit[n, a] = kind[0] if own else 0.0
             drone_fault[n, a] = kind[1] if own or a == partner[n] else 0.0
             ball_fault[n, a] = kind[2]
+
+
+@_loop
+def note_events(sheet, landed, kinds, hit, crossed, down, crash):
+    """What happened in a control step, written: see `VolleyTask.event_names`.
+
+    Args:
+        sheet: of the referee, see rules.Sheet.
+        landed: the fault of a ball that comes down in the court.
+        kinds: as in `blame`.
+        hit, crash: [N, A] bool.
+        crossed, down: [N] bool.
+    """
+    for n in range(len(crossed)):
+        crossed[n] = sheet.crossed[n] != 0
+        down[n] = sheet.fault[n] == landed
+        own = kinds[sheet.fault[n], 1] > 0.0
+        for a in range(hit.shape[1]):
+            hit[n, a] = sheet.hit_now[n, a] > 0
+            crash[n, a] = own and (a == sheet.culprit[n] or a == sheet.partner[n])

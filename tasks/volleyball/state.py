@@ -22,17 +22,18 @@ TERMS = (
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def drone_state(x, u, turned, out):
-    """The state vectors of all drones.
+def drone_state(worlds, x, u, turned, out):
+    """The state vectors of the drones of some worlds.
 
     Args:
+        worlds: [m] int64 which.
         x: [N, A, 13], see Bodies.state.
         u: [N, A, 4] normalised rotor speeds.
         turned: [A] bool, whose world is turned by half a circle about z, so that both sides see the same court: x and y
             of all vectors change sign, and the quaternion is multiplied by (0, 0, 0, 1) from the left.
         out: [N, A, 23] float32, in the order of TERMS.
     """
-    for n in range(x.shape[0]):
+    for n in worlds:
         for a in range(x.shape[1]):
             s, o = x[n, a], out[n, a]
             side = -1.0 if turned[a] else 1.0

@@ -127,9 +127,9 @@ def pursuit(n: int) -> dict[str, torch.Tensor]:
     arrays = state.contiguous().numpy(), target.contiguous().numpy()
     sums = distance.numpy(), total.numpy(), count.numpy()
     kernels.pursue(*arrays, steps.numpy(), 20, 1.5, *sums, astray.numpy())
-    kernels.closeness(
-        arrays[0], sums[0], last.numpy(), previous.numpy(), crashed.numpy(), *(t.numpy() for t in out.values())
-    )
+    near, on_target, *motion = (t.numpy() for t in out.values())
+    kernels.pull(sums[0], near, on_target)
+    kernels.motion_rewards(arrays[0], last.numpy(), previous.numpy(), crashed.numpy(), *motion)
     metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "metric_crash")}
     figures = (t.numpy() for t in metrics.values())
     kernels.pursuit_metrics(steps.numpy(), 30, 2.0, *sums, crashed.numpy(), *figures)

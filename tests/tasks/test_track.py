@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.tasks.drones.track import Track
 
 PATHS = ["figure-eight", "circle", "random"]
 every_path = pytest.mark.parametrize("path", PATHS)
@@ -37,6 +38,27 @@ def look_ahead(env: VecEnv) -> torch.Tensor:
     quat = Rotation.from_quat(env.task.drones.bodies.quat.reshape(-1, 4).double().numpy(), scalar_first=True)
     turn = torch.from_numpy(quat.as_matrix()).float().view(*values.shape[:2], 1, 3, 3)
     return (turn @ values.unflatten(-1, (-1, 3, 1))).squeeze(-1).flatten(-2)
+
+
+def reference(task: Track, later: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """The references' places and velocities [N, A, 3] `later` s from now, from their amplitudes, frequencies and phases."""
+    amplitude, frequency, phase = (x.double() for x in (task.amplitude, task.frequency, task.phase))
+    angle = frequency * (task.clock.double() * task.cfg.control_dt + later)[:, None, None, None] + phase
+    position = (amplitude * angle.sin()).sum(-1) + task.places
+    return position.float(), (amplitude * frequency * angle.cos()).sum(-1).float()
+
+
+@pytest.mark.parametrize("n", [1, 7, 20])
+def test_the_reference_is_the_sum_of_its_harmonics(n):
+    times = (0.15, 0.6)
+    env = make(n, path="random", look_ahead_s=times, num_drones=2)
+    task = env.task
+    for _ in range(30):
+        env.step(neutral(env))
+        for value, want in zip((task.target, task.velocity), reference(task), strict=True):
+            torch.testing.assert_close(value, want, atol=3e-6, rtol=0)
+        ahead = torch.cat([reference(task, t)[0] - reference(task)[0] for t in times], dim=-1)
+        torch.testing.assert_close(task._future, ahead, atol=5e-6, rtol=0)
 
 
 def follow(env: VecEnv, steps: int, offset: float = 0.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -170,7 +192,7 @@ def test_error_and_success_count_after_settling():
     offsets = torch.tensor([0.0, 0.08, 0.15])
     errors = []
     for k in range(60):
-        ahead = env.task._reference(torch.tensor([env.control_dt]))[0][:, :, 0]  # where it will be after the step
+        ahead, _ = reference(env.task, env.control_dt)  # where it will be after the step
         state = torch.zeros(3, 1, 13)
         state[..., :3] = ahead
         state[..., 3] = 1.0

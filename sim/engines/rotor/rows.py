@@ -4,6 +4,8 @@
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.
 from __future__ import annotations
 
+import math
+
 from numba import njit
 from torch import Tensor
 
@@ -169,8 +171,8 @@ def start(lanes, memory, members, ids, speed):
 
 
 @_loop
-def reset(lanes, memory, commands, at_start, ids):
-    """Put worlds back to the start: bodies at rest at at_start [bodies, 13], empty controllers, no commands."""
+def reset(lanes, memory, commands, impulse, when, at_start, ids):
+    """Put worlds back to the start: bodies at rest at at_start [bodies, 13], empty controllers, no commands, no contacts."""
     for r in range(len(ids)):
         block = ids[r] // LANES
         i = ids[r] % LANES
@@ -184,6 +186,9 @@ def reset(lanes, memory, commands, at_start, ids):
             _clear(memory[block, a], i)
             for k in range(commands.shape[0]):
                 _clear(commands[k, block, a], i)
+        if ids[r] < len(impulse):
+            impulse[ids[r], :] = 0.0
+            when[ids[r], :] = math.inf
 
 
 @_inside

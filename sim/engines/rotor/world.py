@@ -314,13 +314,11 @@ class RotorWorld(World):
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
-        rows.reset(self.bodies_lanes, self.memory, self.commands, self.parts.start, where)
+        touching = self.impulse.numpy(), self.when.numpy()
+        rows.reset(self.bodies_lanes, self.memory, self.commands, *touching, self.parts.start, where)
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
-        if self._columns:
-            self.impulse[self.rows(ids)] = 0.0
-            self.when[self.rows(ids)] = torch.inf
         self.version += 1
 
     def forward(self, ids: Ids = None) -> None:

@@ -43,7 +43,7 @@ def random_drones(n: int, a: int, seed: int = 0) -> tuple[torch.Tensor, torch.Te
 def test_the_state_vector():
     x, u = random_drones(50, 2)
     out = torch.empty(50, 2, 23)
-    drone_state(x.numpy(), u.numpy(), torch.tensor([False, False]).numpy(), out.numpy())
+    drone_state(np.arange(len(x)), x.numpy(), u.numpy(), torch.tensor([False, False]).numpy(), out.numpy())
     r = matrix(x[..., 3:7]).unflatten(-1, (3, 3))
     quat = x[..., 3:7] * torch.where(x[..., 3:4] < 0, -1.0, 1.0)
     spin = (r @ x[..., 10:13, None]).squeeze(-1)
@@ -60,8 +60,8 @@ def test_the_turned_state_is_that_of_a_turned_world():
     turned[..., 7:9] *= -1
     turned[..., 3:7] = multiply(half, x[..., 3:7])
     a, b = torch.empty(50, 1, 23), torch.empty(50, 1, 23)
-    drone_state(x.numpy(), u.numpy(), torch.tensor([False]).numpy(), a.numpy())
-    drone_state(turned.numpy(), u.numpy(), torch.tensor([True]).numpy(), b.numpy())
+    drone_state(np.arange(len(x)), x.numpy(), u.numpy(), torch.tensor([False]).numpy(), a.numpy())
+    drone_state(np.arange(len(x)), turned.numpy(), u.numpy(), torch.tensor([True]).numpy(), b.numpy())
     assert torch.allclose(a, b, atol=1e-6)
 
 

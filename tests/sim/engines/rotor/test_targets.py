@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).parents[3]
 SELECTED = [
-    "test_threads.py::test_each_world_is_computed_alike_in_any_number_of_worlds",
-    "test_threads.py::test_a_world_does_not_depend_on_how_many_there_are",
-    "test_threads.py::test_the_bits_do_not_depend_on_threads",
+    "sim/engines/rotor/test_threads.py::test_each_world_is_computed_alike_in_any_number_of_worlds",
+    "sim/engines/rotor/test_threads.py::test_a_world_does_not_depend_on_how_many_there_are",
+    "sim/engines/rotor/test_threads.py::test_the_bits_do_not_depend_on_threads",
+    "tasks/test_drone_kernels.py::test_each_world_is_computed_alike_in_any_number_of_worlds",
 ]
 
 
@@ -28,7 +30,15 @@ SELECTED = [
 def test_bits_on_another_target(target, tmp_path):
     here = Path(__file__).parent
     env = {**os.environ, "NUMBA_CPU_NAME": target, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(here / name) for name in SELECTED)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(str(TESTS / name) for name in SELECTED),
+    ]
     run = subprocess.run(command, env=env, cwd=here, capture_output=True, text=True, check=False)
     if run.returncode == -signal.SIGILL:
         pytest.skip(f"this processor lacks instructions of the target {target}")

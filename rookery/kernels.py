@@ -1,0 +1,150 @@
+"""The compiled kernels of all tasks: compiles those that this machine's caches lack, and says when that happens.
+
+Numba compiles a kernel at its first call and keeps it beside its source file, or in the user's cache where that folder
+cannot be written. Which kernels there are and with which arguments they are called is known only to the tasks, so each one
+is made small and run for some steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rookery.tasks.registry import OWN_TASKS, find
+
+NOTICE = "rookery: compiling kernels for this machine (once, about 20 s; `rookery doctor --compile` does all) ..."
+STEPS = 3
+"""Control steps of each environment: the first ends no episode, the last ones have an action to delay."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One environment that calls kernels which the others do not, or with other arguments."""
+
+    task: str
+    engine: str | None = None
+    randomize: str = "default"
+    config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """A few words for a progress line."""
+        values = [f"{name}={value}" for name, value in self.config.items()]
+        return " ".join([self.task, *([self.engine] if self.engine else []), *values])
+
+
+def cases() -> Iterator[Case]:
+    """Every task of this package on its first engine, and what else has kernels: engines, action kinds, cameras."""
+    from rookery.robots.drones.drone import LEVELS
+    from rookery.robots.manipulators.action_kinds import action_kinds
+    from rookery.sim.sensors.cameras import KINDS
+
+    yield Case("drone-hover", randomize="none")
+    for task in sorted(OWN_TASKS):
+        if not find(task).members:
+            yield Case(task)
+    for engine in ("mujoco", "pybullet"):
+        yield Case("drone-hover", engine)
+    yield Case("volley-3v3", "mujoco")
+    for action in LEVELS:
+        yield Case("drone-hover", config={"action": action})
+        yield Case("drone-hover", "mujoco", config={"action": action})
+    for action in action_kinds():
+        yield Case("panda-lift", config={"action": action})
+    for obs in KINDS:
+        yield Case("drone-hover", config={"obs": obs})
+
+
+def compile_all(progress: Callable[[str], None] = print) -> int:
+    """Compile every kernel that is not in the caches yet.
+
+    Args:
+        progress: takes one line for each environment that had kernels to compile, and a last one.
+
+    Returns:
+        The number of compiled functions.
+    """
+    count = _Counter()
+    begin = time.perf_counter()
+    todo = [(case.title, lambda case=case: _step(case)) for case in cases()]
+    todo += [(f"learning by {name}", lambda name=name: _learn(name)) for name in ("ppo", "sac")]
+    for i, (title, work) in enumerate(todo):
+        before, start = count.done, time.perf_counter()
+        work()
+        if count.done > before:
+            spent = time.perf_counter() - start
+            progress(f"[{i + 1}/{len(todo)}] {title}: {count.done - before} functions compiled in {spent:.0f} s")
+    count.stop()
+    what = f"{count.done} functions compiled" if count.done else "all kernels were compiled before"
+    progress(f"kernels: {what}, {time.perf_counter() - begin:.0f} s")
+    return count.done
+
+
+@functools.cache
+def announce_compiling() -> None:
+    """Print `NOTICE` on standard error when this process begins to compile a kernel, once."""
+    _Counter(lambda: print(NOTICE, file=sys.stderr, flush=True))
+
+
+def _step(case: Case) -> None:
+    """Some steps of an environment, under its classical controller where there is one."""
+    import torch
+
+    from rookery.making import make
+
+    env = make(case.task, 2, engine=case.engine, randomize=case.randomize, config=case.config)
+    observation, _ = env.reset(0)
+    act = env.controller()
+    for _ in range(STEPS):
+        env.step({name: torch.zeros(2, g.count, g.action.size) for name, g in env.groups.items()})
+    if act is not None:
+        env.step(act(observation))
+    env.close()
+
+
+def _learn(algorithm: str) -> None:
+    """Some iterations of an algorithm with its settings for drone-hover, in a folder that is thrown away."""
+    from rookery.presets import preset
+    from rookery.training import start
+
+    settings = preset("drone-hover", algorithm)
+    settings = replace(settings, num_envs=64, runner=replace(settings.runner, total_steps=8192))
+    quiet = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
+        start(settings, Path(folder) / "run").run()
+
+
+class _Counter:
+    """Counts the functions that Numba compiles from now on; those that it finds in its caches do not count."""
+
+    def __init__(self, first: Callable[[], None] = lambda: None) -> None:
+        from numba.core import event
+
+        self.done = 0
+        counter = self
+
+        class Listener(event.Listener):
+            def on_start(self, event: Any) -> None:
+                if counter.done == 0:
+                    first()
+                counter.done += 1
+
+            def on_end(self, event: Any) -> None:
+                pass
+
+        self._listener = Listener()
+        event.register("numba:compile", self._listener)
+
+    def stop(self) -> None:
+        """Count no more."""
+        from numba.core import event
+
+        event.unregister("numba:compile", self._listener)

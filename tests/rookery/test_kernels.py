@@ -1,0 +1,63 @@
+"""Kernels are compiled ahead for every task, and a command that compiles says so, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.kernels import NOTICE, cases
+from rookery.robots.drones.drone import LEVELS
+from rookery.tasks.registry import OWN_TASKS, find
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNEL = """
+from numba import njit
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+@njit(cache=True)
+def thrice(x):
+    return 3 * x
+"""
+
+
+def test_every_task_engine_and_action_kind_is_compiled_for():
+    listed = list(cases())
+    assert {c.task for c in listed} == {name for name in OWN_TASKS if not find(name).members}
+    assert {c.engine for c in listed if c.task == "drone-hover"} == {None, "mujoco", "pybullet"}
+    assert {c.randomize for c in listed} == {"none", "default"}
+    for engine in (None, "mujoco"):
+        actions = {c.config.get("action") for c in listed if c.task == "drone-hover" and c.engine == engine}
+        assert set(LEVELS) <= actions
+
+
+def test_compiling_is_announced_once_and_a_cached_kernel_is_not(tmp_path):
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    code = "from rookery.kernels import announce_compiling as a; a(); a(); import kernel; kernel.twice(3), kernel.thrice(3)"
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        ).stderr
+        for _ in range(2)
+    ]
+    assert said == [NOTICE + "\n", ""]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_after_compile_all():
+    """A second process with the same caches finds every kernel, also those of a training with other sizes."""
+    subprocess.run([sys.executable, "-m", "rookery", "doctor", "--compile"], cwd=ROOT, check=True)
+    again = subprocess.run(
+        [sys.executable, "-m", "rookery", "doctor", "--compile", "--json"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert again.stdout.split() == ["{", '"compiled":', "0", "}"]
