@@ -70,7 +70,7 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
-        if shards not in (1, "auto"):
+        if shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
@@ -88,22 +88,26 @@ def make(
 
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
     """The environment of one task, in as many processes as asked for."""
-    if shards == "auto":
-        shards = auto_shards(entry, num_envs, arguments)
+    if isinstance(shards, str):
+        shards = (
+            auto_shards(entry, num_envs, arguments) if shards == "auto" else int(shards) if shards.isdecimal() else 0
+        )
     if shards == 1:
         return make_shard(num_envs=num_envs, **arguments)
     check_num_envs(num_envs)
-    check_shards(num_envs, shards)  # type: ignore[arg-type]
+    check_shards(num_envs, shards)
     if entry.wrapper:
         raise RookeryError(f"{entry.id} has a frozen policy, with which worlds cannot be divided: leave out shards.")
-    return ShardedEnv(make_shard, arguments, num_envs, int(shards))
+    return ShardedEnv(make_shard, arguments, num_envs, shards)
 
 
 def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> int:
     """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
     for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
     cores = len(os.sched_getaffinity(0))
-    if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or num_envs < AUTO_WORLDS * cores:
+    if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or not isinstance(num_envs, int):
+        return 1
+    if num_envs < AUTO_WORLDS * cores:
         return 1
     built = entry.load()(from_dict(entry.load().Config, arguments["config"]))
     return cores if built.shardable else 1

@@ -89,11 +89,6 @@ class LocoManipulation(Reach):
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         return spec
 
-    @property
-    def shardable(self) -> bool:
-        """Tasks are drawn by the errors of all worlds."""
-        return False
-
     def setup(self) -> None:
         super().setup()
         c = self.cfg
