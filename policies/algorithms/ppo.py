@@ -206,6 +206,8 @@ class PPO(Algorithm):
             learner.gradients += worker.gradients
         if not self.policy_frozen:
             learner.workers[0].log_std_grad -= self.config.entropy_coef  # d entropy / d log std = 1
+        if learner.symmetry is not None:
+            learner.symmetry.project(learner.gradients)
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()

@@ -58,19 +58,22 @@ class CompiledGradients:
         counts = [float(count)] * sets if isinstance(count, int) else count.flatten().tolist()
         figures = np.zeros((sets, 5), np.float32)
         loss = self._loss._replace(policy_frozen=policy_frozen)
-        fields = (
-            batch.actor_input, batch.critic_input, batch.action, batch.log_prob, batch.advantage, batch.value_target,
-            batch.value,
-        )  # fmt: skip
-        arrays = [x.contiguous().numpy() for x in fields]
         active = np.zeros((sets, 0), np.bool_) if batch.active is None else batch.active.contiguous().numpy()
         for g in range(sets):
-            samples = kernels.Rows(*(x[g] for x in arrays), active[g])
+            samples = kernels.Rows(
+                _array(batch.actor_input, g), _array(batch.critic_input, g), _array(batch.action, g),
+                _array(batch.log_prob, g), _array(batch.advantage, g), _array(batch.value_target, g),
+                _array(batch.value, g), active[g],
+            )  # fmt: skip
             kernels.loss_gradients(
                 self._networks, self._parameters[g], self._gradients[g], self._arena, samples, rows.start, rows.stop,
                 counts[g], loss, figures[g],
             )  # fmt: skip
         return torch.from_numpy(figures.T)
+
+
+def _array(rows: Tensor, g: int) -> np.ndarray:
+    return rows[g].contiguous().numpy()
 
 
 def _table(spec: NetworkSpec, start: int, rows: int, arena: Arena, like: np.ndarray | None) -> np.ndarray:

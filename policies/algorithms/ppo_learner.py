@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
@@ -99,8 +100,7 @@ class GroupLearner:
         self.explained_variance = torch.zeros((), device=device)
 
     def _make_networks(self, state_size: int, threads: int, generator: torch.Generator) -> None:
-        c = self.config
-        spec = self.spec
+        c, spec = self.config, self.spec
         targets = spec.target_size if c.estimator != "off" else 0
         self.estimator: StateEstimator | None = None
         if targets:
@@ -118,26 +118,27 @@ class GroupLearner:
             )
         frames = c.actor_frames or (1 if targets else spec.history)
         self.actor_inputs = spec.frame_size * min(frames, spec.history)
-        act = spec.action.size
         critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
-        actor = NetworkSpec(self.actor_inputs + targets, act, c.hidden, c.activation, c.network)
+        actor = NetworkSpec(self.actor_inputs + targets, spec.action.size, c.hidden, c.activation, c.network)
         critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation)
         self._network_specs = (actor, critic)
         small = not c.network and not targets and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
         self._compile = c.compiled and small
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
-        count = actor.parameter_count + critic.parameter_count + act
+        count = actor.parameter_count + critic.parameter_count + spec.action.size
         self.parameters = torch.zeros(self.sets, count, device=self.device)
         self.workers: list[Worker] = []
         self.compiled: list[CompiledGradients] = []
         self.divide(threads)
-        self.actor = self.workers[0].actor
-        self.critic = self.workers[0].critic
-        self.gradients = self.workers[0].gradients
-        self.log_std = self.parameters[:, -act:].unsqueeze(1)
+        first = self.workers[0]
+        self.actor, self.critic, self.gradients = first.actor, first.critic, first.gradients
+        self.log_std = self.parameters[:, -spec.action.size :].unsqueeze(1)
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
         self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
         self.critic.initialize(generator, 1.0)
+        self.symmetry = symmetry_of(spec, state_size, actor, critic, self.device) if c.mirror else None
+        if self.symmetry is not None:
+            self.symmetry.tie(self.parameters, (self.actor, self.critic))
         self.log_std.fill_(torch.tensor(c.initial_std).log())
         self.adam = Adam(self.parameters, self.gradients, c.max_grad_norm, self._compile)
         self.learning_rate = torch.full((self.sets, 1), c.learning_rate, device=self.device)

@@ -264,6 +264,8 @@ def test_it_learns(tmp_path):
         ({"normalize_values": 1}, "normalize_values is 1: give true or false"),
         ({"schedule": 3}, "schedule is 3: give fixed or linear or adaptive"),
         ({"separate": ("a", 1)}, "give a list of names"),
+        ({"mirror": True}, "normalize_observations=false"),
+        ({"mirror": True, "normalize_observations": False, "estimator": "predict"}, "estimator=off"),
         ({"critic_hidden": "wide"}, "give a list of whole numbers.* or null"),
     ],
 )
