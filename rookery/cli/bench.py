@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rookery.sim.env import Env
+    from rookery.sim.envs.vec_env import VecEnv
     from rookery.sim.world import World
 
 EXAMPLES = """
@@ -100,7 +101,8 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 
     Returns:
         env_steps_per_s, agent_steps_per_s, physics_steps_per_s, raw_physics_steps_per_s, counted over all worlds;
-        efficiency; num_envs, shards, actions (the kind, by group) and slices.
+        efficiency; stages, the share of each of `rookery.stages.STAGES` in a step, empty for shards; num_envs, shards, actions
+        (the kind, by group) and slices.
     """
     from rookery.sim.engines import make_world
     from rookery.sim.envs.concat_env import only_task
@@ -127,6 +129,9 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
             pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
         rates.append((pair["env"], pair["raw"]))
     raw.close()
+    stages = {}
+    if not isinstance(inner, ShardedEnv):
+        stages = _stage_shares(env, inner, actions, slice_s * max(1, len(rates) // 4))
     control = statistics.median(r for r, _ in rates)
     return {
         "num_envs": env.num_envs,
@@ -137,8 +142,19 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
         "physics_steps_per_s": control * env.num_envs * k,
         "raw_physics_steps_per_s": statistics.median(r for _, r in rates) * env.num_envs * k,
         "efficiency": statistics.median(e / r for e, r in rates),
+        "stages": stages,
         "slices": len(rates),
     }
+
+
+def _stage_shares(env: Env, inner: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> dict[str, float]:
+    """Share of each stage in the steps of some seconds, which the other figures do not contain: timing takes time."""
+    from rookery.stages import stage_clock
+
+    with stage_clock(inner) as clock:
+        start = time.perf_counter()
+        _env_slice(env, actions, seconds)
+        return clock.shares(time.perf_counter() - start)
 
 
 def _random_actions(env: Env) -> list[dict[str, Tensor]]:
@@ -195,6 +211,8 @@ def show(result: dict[str, Any]) -> None:
     ):
         table.add_row(label, f"{result[key]:>14,.0f}")
     table.add_row("efficiency", f"[bold]{result['efficiency']:>14.2f}[/]")
+    for stage, share in result["stages"].items():
+        table.add_row(f"  share of {stage}", f"{share:>14.0%}")
     console = Console()
     console.print(f"[bold]{result['task']}[/] on {result['engine']}, {result['num_envs']} worlds, {kinds}")
     console.print(table)

@@ -311,12 +311,7 @@ class ShardedEnv(Env):
                     "number of worlds."
                 )
         for connection, at in zip(self._connections, self._slices, strict=True):
-            own = {
-                name: value
-                if axes[name] is None
-                else value.narrow(axes[name], at.start, at.stop - at.start).contiguous()
-                for name, value in state.items()
-            }
+            own = {name: _rows(value, axes[name], at) for name, value in state.items()}
             if at.start and FAILURES in own:
                 own[FAILURES] = torch.zeros_like(own[FAILURES])
             send(connection, ("load_state_dict", own))
@@ -340,6 +335,11 @@ def check_shards(num_envs: int, shards: int) -> None:
         raise RookeryError(
             f"a shard needs at least 2 worlds, got {num_envs} worlds in {shards} shards: use fewer shards."
         )
+
+
+def _rows(value: Tensor, axis: int | None, at: slice) -> Tensor:
+    """Some worlds' part of an entry of a state."""
+    return value if axis is None else value.narrow(axis, at.start, at.stop - at.start).contiguous()
 
 
 def _joined(parts: list[Any]) -> Any:
