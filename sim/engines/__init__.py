@@ -47,7 +47,7 @@ def check_seed(seed: Any) -> int:
     Raises:
         RookeryError: not a whole number of at most 64 bits.
     """
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not MIN_SEED <= seed <= MAX_SEED:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not MIN_SEED <= int(seed) <= MAX_SEED:
         raise RookeryError(f"seed must be from {MIN_SEED} to {MAX_SEED}, a whole number, got {seed!r}.")
     return int(seed)
 
