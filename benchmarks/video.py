@@ -8,6 +8,7 @@ Every size is recorded twice and the faster one counts; the processor time inclu
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import resource
@@ -15,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine
+from machine import commit, machine
 
 import rookery
 from rookery.sim.rendering import opengl
@@ -33,17 +34,42 @@ def main() -> None:
     args = parser.parse_args()
     backend = opengl.probe()
     device = "PyBullet's software renderer" if backend is None else f"{backend.name} on {backend.device}"
-    report = {"machine": machine(), "renderer": device, "cores": len(os.sched_getaffinity(0)), "videos": []}
-    print(f"{report['machine']}\n{device}\n")
-    print("| size | wall s | processor s | ms a frame |\n|---|---|---|---|", flush=True)
+    print(f"{machine()}\n{device}\n\n| size | wall s | processor s | ms a frame |\n|---|---|---|---|", flush=True)
+    begin = time.perf_counter()
+    rows = []
+    record(64, 48, 0.1)  # compiles kernels
     for width, height in SIZES:
         wall, worked = min(record(width, height, args.seconds) for _ in range(args.repeats))
-        row = {"width": width, "height": height, "seconds": args.seconds, "fps": FPS, "wall_s": wall, "cpu_s": worked}
-        report["videos"].append(row)
         per_frame = 1e3 * wall / (args.seconds * FPS)
+        rows.append({"size": f"{width} x {height}", "wall_s": wall, "cpu_s": worked, "frame_ms": per_frame})
         print(f"| {width} x {height} | {wall:.1f} | {worked:.1f} | {per_frame:.1f} |", flush=True)
     if args.out:
-        args.out.write_text(json.dumps(report, indent=1) + "\n")
+        args.out.write_text(json.dumps(report(args, device, rows, time.perf_counter() - begin), indent=1) + "\n")
+
+
+def report(args: argparse.Namespace, device: str, rows: list[dict[str, object]], wall: float) -> dict[str, object]:
+    """The content of a file of benchmarks/results, see tables.py."""
+    return {
+        "name": "video",
+        "command": f"python benchmarks/video.py --seconds {args.seconds:g} --repeats {args.repeats}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": wall,
+        "metrics": {
+            "wall_s": f"time of a video of {args.seconds:g} s at {FPS} frames/s, from reset to finished file, s",
+            "cpu_s": "processor time of all processes that simulate, draw and encode, s",
+            "frame_ms": "wall time of a frame, ms",
+        },
+        "columns": [
+            {"key": "size", "title": "size", "format": ""},
+            {"key": "wall_s", "title": "wall s", "format": ".1f"},
+            {"key": "cpu_s", "title": "processor s", "format": ".1f"},
+            {"key": "frame_ms", "title": "ms a frame", "format": ".0f"},
+        ],
+        "rows": rows,
+        "notes": f"drone-hover, classical controller, {len(os.sched_getaffinity(0))} cores, {device}",
+    }
 
 
 def record(width: int, height: int, seconds: float) -> tuple[float, float]:

@@ -21,8 +21,11 @@ from numba.extending import intrinsic
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
 """For functions that Python calls."""
-inlined = njit(nogil=True, error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For functions that kernels call."""
+_INSIDE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inlined = njit(forceinline=True, **_INSIDE)
+"""For small functions that kernels call."""
+compiled = njit(**_INSIDE)
+"""For larger ones, which the compiler need not look at anew in each kernel."""
 
 _intrinsic: Any = intrinsic  # its stubs count the typing context as an argument of the call
 

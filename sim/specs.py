@@ -7,7 +7,7 @@ docs and the contract that travels with a trained policy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -106,6 +106,45 @@ class ObservationSet:
         return self.history * self.frame_size
 
 
+Signed = tuple[int, ...]
+"""What becomes of a vector in a mirror: entry i is the number, from 1, of the component that stands at place i in the mirrored
+vector, with its sign: (-1, 3, 2) takes (a, b, c) to (-a, c, b)."""
+
+
+def joined(parts: Sequence[Signed]) -> Signed:
+    """The mirror of vectors side by side."""
+    out: list[int] = []
+    for part in parts:
+        at = len(out)
+        out += [i + at if i > 0 else i - at for i in part]
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """How the vectors of a robot with a left and a right side change when both are exchanged. Components that are exchanged
+    must have the same scale and clip.
+
+    Args:
+        observation: [F], one frame of the policy's terms.
+        action: [D].
+        state: [S], the environment's `state`; empty where nobody reads it.
+    """
+
+    observation: Signed
+    action: Signed
+    state: Signed = ()
+
+    def __post_init__(self) -> None:
+        for what, vector in vars(self).items():
+            if sorted(abs(i) for i in vector) != list(range(1, len(vector) + 1)):
+                raise ValueError(f"the mirrored {what} must hold each of its components once, got {vector}.")
+            signed = dict(enumerate(vector, 1))
+            twice = [signed[abs(i)] * (1 if i > 0 else -1) for i in vector]
+            if twice != list(signed):
+                raise ValueError(f"the mirror of the mirrored {what} must be itself, got {vector}.")
+
+
 @dataclass(frozen=True)
 class Group:
     """Agents that share one observation and one action declaration.
@@ -123,6 +162,7 @@ class Group:
         observation_sets: further sets by name, such as "critic" and "teacher"; `Task.observe_privileged` gives their terms
             that are not in `observation`. A group that declares no "teacher" has one of the terms of `observation`, nothing
             hidden (see `sets`).
+        mirror: what left-right symmetry does to these vectors; None for a robot without it.
     """
 
     count: int
@@ -132,6 +172,7 @@ class Group:
     targets: tuple[Term, ...] = ()
     future: tuple[str, ...] = ()
     observation_sets: Mapping[str, ObservationSet] = field(default_factory=dict)
+    mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
         _check_terms("observation terms", self.observation, self.history)
@@ -143,6 +184,12 @@ class Group:
             for term in declared.terms:
                 if sizes.setdefault(term.name, term.size) != term.size:
                     raise ValueError(f"{term.name!r} has two sizes, {sizes[term.name]} and {term.size}.")
+        mirror = self.mirror
+        if mirror is not None and (len(mirror.observation), len(mirror.action)) != (self.frame_size, self.action.size):
+            raise ValueError(
+                f"the mirror has {len(mirror.observation)} observed and {len(mirror.action)} commanded components, the group "
+                f"{self.frame_size} and {self.action.size}."
+            )
         strange = [name for name in self.future if name not in self.target_slices()]
         if strange:
             raise ValueError(f"future names {strange}, which are no targets: those are {list(self.target_slices())}.")

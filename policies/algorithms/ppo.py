@@ -9,11 +9,10 @@ The gradients of the loss by the networks' outputs are written out, and `nn.netw
 weights; a test compares them with autograd. Nothing here waits for the device but one transfer of log figures per update. On
 a CPU each minibatch is divided among a few threads (nn/parallel.py).
 
-Where the time goes, on 2 cores of an AMD EPYC with 1024 worlds, 22 observations, 4 actions, 64x64 tanh, 32 steps and
-4 epochs x 4 minibatches (benchmarks/ppo_vs_sb3.py --task random --epochs 4): 9 ms of 82 ms an iteration are acting and
-storing, 5 ms values and advantages, 2 ms shuffling, 66 ms networks and losses; of those three quarters are matrix
-products near the processor's limit, so that what is left to win is small. That makes 400,000 samples/s, Stable-
-Baselines3 does 190,000. With drone-hover on MuJoCo the environment takes another 170 to 240 ms.
+Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
+rows at a time in the cache; wider ones, other modules, state estimators and other devices use the torch operations below,
+which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes 145 ms of one
+core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.algorithms.ppo_learner import MAX_LOG_RATIO, GroupLearner
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
@@ -39,9 +38,6 @@ __all__ = ["PPO", "PPOConfig"]
 
 FIGURES = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "estimator_loss")
 """What `loss_gradients` sums up, in this order."""
-
-MAX_LOG_RATIO = 20.0
-"""Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
 
 
 class PPO(Algorithm):
@@ -203,17 +199,25 @@ class PPO(Algorithm):
         size = rows.stop - rows.start
         count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
         parts = split(rows, len(learner.workers))
-        jobs = [(learner, w, batch, part, count) for w, part in zip(learner.workers, parts, strict=True)]
-        sums = sum(self._threads.map(self.loss_gradients, jobs))
+        jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
+        sums = sum(self._threads.map(self._gradients, jobs))
         assert isinstance(sums, Tensor)
         for worker in learner.workers[1:]:
             learner.gradients += worker.gradients
         if not self.policy_frozen:
             learner.workers[0].log_std_grad -= self.config.entropy_coef  # d entropy / d log std = 1
+        if learner.symmetry is not None:
+            learner.symmetry.project(learner.gradients)
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()
         return sums
+
+    def _gradients(self, learner: GroupLearner, i: int, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
+        """`loss_gradients` in the memory of worker i, compiled where the networks allow it."""
+        if learner.compiled:
+            return learner.compiled[i].compute(batch, rows, count, self.policy_frozen)
+        return self.loss_gradients(learner, learner.workers[i], batch, rows, count)
 
     def loss_gradients(
         self, learner: GroupLearner, worker: Worker, batch: Samples, rows: slice, count: int | Tensor

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class PPOConfig:
     network: str = ""
     """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
     (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
+    mirror: bool = False
+    """Let the networks act alike on both sides of the robot, as the task declares them: every sample teaches both."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
@@ -96,6 +98,9 @@ class PPOConfig:
     """Upper bound of the adaptive rate."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm over all weights of a policy and its critic."""
+    compiled: bool = True
+    """Compute gradients in a compiled kernel where the networks are small enough (see ppo_compiled.py); the results are those
+    of torch but for rounding."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -106,6 +111,12 @@ class PPOConfig:
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
+
+        if self.mirror and (self.normalize_observations or self.estimator != "off" or self.network):
+            raise RookeryError(
+                "mirror is for perceptrons of observations as the task declares them: with it, give "
+                "normalize_observations=false and estimator=off, and no network."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""

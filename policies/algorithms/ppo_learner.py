@@ -7,13 +7,16 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.compiled import fits
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.policy import Policy
@@ -23,11 +26,17 @@ from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
+if TYPE_CHECKING:
+    from rookery.policies.algorithms.ppo_compiled import CompiledGradients
+
 CHUNK_ROWS = 2048
 """Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
 
 HALF_LOG_2_PI_E = 1.4189385
 """Entropy of a standard normal distribution, nats."""
+
+MAX_LOG_RATIO = 20.0
+"""Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
 
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
@@ -52,21 +61,16 @@ class GroupLearner:
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
         estimator: predicts what the agents do not measure, or None.
+        compiled: the workers' gradients in compiled kernels, or empty where torch computes them.
 
     Raises:
         RookeryError: fewer samples than minibatches.
     """
 
     def __init__(
-        self,
-        name: str,
-        spec: Group,
-        worlds: int,
-        state_size: int,
-        config: PPOConfig,
-        generator: torch.Generator,
+        self, name: str, spec: Group, worlds: int, state_size: int, config: PPOConfig, generator: torch.Generator,
         device: torch.device,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
         self.spec = spec
         self.config = config
@@ -96,8 +100,7 @@ class GroupLearner:
         self.explained_variance = torch.zeros((), device=device)
 
     def _make_networks(self, state_size: int, threads: int, generator: torch.Generator) -> None:
-        c = self.config
-        spec = self.spec
+        c, spec = self.config, self.spec
         targets = spec.target_size if c.estimator != "off" else 0
         self.estimator: StateEstimator | None = None
         if targets:
@@ -115,24 +118,29 @@ class GroupLearner:
             )
         frames = c.actor_frames or (1 if targets else spec.history)
         self.actor_inputs = spec.frame_size * min(frames, spec.history)
-        act = spec.action.size
         critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
-        actor = NetworkSpec(self.actor_inputs + targets, act, c.hidden, c.activation, c.network)
+        actor = NetworkSpec(self.actor_inputs + targets, spec.action.size, c.hidden, c.activation, c.network)
         critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation)
         self._network_specs = (actor, critic)
-        count = actor.parameter_count + critic.parameter_count + act
+        small = not c.network and not targets and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
+        self._compile = c.compiled and small
+        self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
+        count = actor.parameter_count + critic.parameter_count + spec.action.size
         self.parameters = torch.zeros(self.sets, count, device=self.device)
         self.workers: list[Worker] = []
+        self.compiled: list[CompiledGradients] = []
         self.divide(threads)
-        self.actor = self.workers[0].actor
-        self.critic = self.workers[0].critic
-        self.gradients = self.workers[0].gradients
-        self.log_std = self.parameters[:, -act:].unsqueeze(1)
+        first = self.workers[0]
+        self.actor, self.critic, self.gradients = first.actor, first.critic, first.gradients
+        self.log_std = self.parameters[:, -spec.action.size :].unsqueeze(1)
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
         self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
         self.critic.initialize(generator, 1.0)
+        self.symmetry = symmetry_of(spec, state_size, actor, critic, self.device) if c.mirror else None
+        if self.symmetry is not None:
+            self.symmetry.tie(self.parameters, (self.actor, self.critic))
         self.log_std.fill_(torch.tensor(c.initial_std).log())
-        self.adam = Adam(self.parameters, self.gradients, c.max_grad_norm)
+        self.adam = Adam(self.parameters, self.gradients, c.max_grad_norm, self._compile)
         self.learning_rate = torch.full((self.sets, 1), c.learning_rate, device=self.device)
 
     def divide(self, parts: int) -> None:
@@ -140,6 +148,11 @@ class GroupLearner:
         self.workers = self.workers[:parts]
         while len(self.workers) < parts:
             self.workers.append(Worker(self.parameters, *self._network_specs))
+        if self._compile:
+            from rookery.policies.algorithms.ppo_compiled import CompiledGradients
+
+            about = (*self._network_specs, self._one_input, self.config, MAX_LOG_RATIO)
+            self.compiled = [CompiledGradients(self.parameters, w.gradients, *about) for w in self.workers]
         if self.estimator is not None:
             self.estimator.divide(parts)
             for worker, part in zip(self.workers, self.estimator.workers, strict=True):

@@ -238,7 +238,7 @@ class Learner:
         for start in range(0, steps, STEPS_PER_CALL):
             count = min(STEPS_PER_CALL, steps - start)
             index = self.replay.draw(count * self.config.batch, generator).view(count, -1)
-            noise = torch.randn(*index.shape, 2, self.action_size, generator=generator, device=device).transpose(1, 2)
+            noise = torch.randn(count, 2, self.config.batch, self.action_size, generator=generator, device=device)
             if self.compiled is not None:
                 sums += self.compiled.learn(index, noise)
             else:

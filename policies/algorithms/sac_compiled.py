@@ -68,8 +68,10 @@ class CompiledSteps:
 
     def _memory(self) -> kernels.Memory:
         r = self._replay
-        arrays = (r.observation, r.action, r.reward, r.active, r.terminated, r.truncated, r.final_index, r.finals)
-        return kernels.Memory(*(x.numpy() for x in arrays), r.oldest)
+        return kernels.Memory(
+            r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
+            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.oldest,
+        )  # fmt: skip
 
 
 def _tables(networks: MLP, rows: int, arena: Arena, like: np.ndarray | None = None) -> np.ndarray:

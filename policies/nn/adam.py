@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from rookery.policies.nn.compiled_adam import CompiledAdam
 
 
 class Adam:
@@ -16,12 +20,13 @@ class Adam:
     Args:
         parameters, gradients: [G, P].
         max_norm: limit of each row's gradient norm.
+        compiled: whether to make the step in a compiled kernel; on the CPU.
     """
 
     BETAS = (0.9, 0.999)
     EPS = 1e-5
 
-    def __init__(self, parameters: Tensor, gradients: Tensor, max_norm: float) -> None:
+    def __init__(self, parameters: Tensor, gradients: Tensor, max_norm: float, compiled: bool = False) -> None:
         self.parameters = parameters
         self.gradients = gradients
         self.max_norm = max_norm
@@ -29,6 +34,11 @@ class Adam:
         self.second = torch.zeros_like(parameters)
         self._work = torch.empty_like(parameters)
         self.steps = 0
+        self._compiled: CompiledAdam | None = None
+        if compiled:
+            from rookery.policies.nn.compiled_adam import CompiledAdam
+
+            self._compiled = CompiledAdam(parameters, gradients, self.first, self.second)
 
     def reset(self) -> None:
         """Forget all gradients, as at the start."""
@@ -49,6 +59,9 @@ class Adam:
     def step(self, learning_rate: Tensor) -> None:
         """Clip, then descend; learning_rate [G, 1]."""
         self.steps += 1
+        if self._compiled is not None:
+            self._compiled.step(self.steps, learning_rate, self.EPS, self.max_norm)
+            return
         b1, b2 = self.BETAS
         norm = torch.linalg.vector_norm(self.gradients, dim=1, keepdim=True)
         self.gradients.mul_((self.max_norm / (norm + 1e-6)).clamp_(max=1.0))

@@ -16,4 +16,4 @@ def fits(hidden: tuple[int, ...], device: torch.device) -> bool:
         return False
     import numba  # only here: it takes a second to import
 
-    return not numba.config.DISABLE_JIT
+    return not numba.config.DISABLE_JIT  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from torch import Tensor
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -57,3 +58,20 @@ def _sum_of_squares(x: Any) -> float:
     for i in range(x.size):
         total += float(x[i]) * float(x[i])
     return total
+
+
+class CompiledAdam:
+    """Steps on the rows of torch's tensors, each with its own norm and learning rate.
+
+    Args:
+        parameters, gradients, first, second: [G, P] on the CPU, which may not be replaced.
+    """
+
+    def __init__(self, parameters: Tensor, gradients: Tensor, first: Tensor, second: Tensor) -> None:
+        arrays = [x.numpy() for x in (parameters, gradients, first, second)]
+        self._rows = [Optimized(*rows) for rows in zip(*arrays, strict=True)]
+
+    def step(self, steps: int, learning_rate: Tensor, eps: float, max_norm: float) -> None:
+        """One step of every row, see `adam_step`; learning_rate [G, 1]."""
+        for row, rate in zip(self._rows, learning_rate.flatten().tolist(), strict=True):
+            adam_step(row, steps, rate, eps, max_norm)

@@ -57,7 +57,7 @@ def exp32(x):  # type: ignore[no-untyped-def]
     r = x - n * _LOG_2_HIGH - n * _LOG_2_LOW
     series = _C4 + r * (_C5 + r * (_C6 + r * _C7))
     series = _ONE + r * (_ONE + r * (_C2 + r * (_C3 + r * series)))
-    return series * _float_of_bits(np.int32((n + _BIAS) * _MANTISSA))
+    return series * _float_of_bits(np.int32((n + _BIAS) * _MANTISSA))  # type: ignore[call-arg]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -45,6 +45,8 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
         _check_fit(ppo.config, learner, policy, stored)
         _take_over(ppo.config, learner, policy, stored)
+        if learner.symmetry is not None and not learner.symmetry.holds(learner.parameters):
+            raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
 
 
 def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:

@@ -21,6 +21,7 @@ from rookery.cli.options import (
     Obs,
     Randomize,
     Seed,
+    Shards,
     Task,
     TaskConfig,
     positive,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rookery.sim.env import Env
+    from rookery.sim.envs.vec_env import VecEnv
     from rookery.sim.world import World
 
 EXAMPLES = """
@@ -64,6 +66,7 @@ class Args:
     seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
     randomize: Randomize = "none"
     task_config: TaskConfig = ()
+    shards: Shards = "auto"
     seed: Seed = 0
     json: Json = False
 
@@ -76,7 +79,10 @@ def run(args: Args) -> int:
     from rookery import make
 
     config = task_config(args.task_config, args.action, args.obs)
-    env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
+    env = make(
+        args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config,
+        shards=args.shards,
+    )  # fmt: skip
     result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
     env.close()
     if args.json:
@@ -95,42 +101,60 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 
     Returns:
         env_steps_per_s, agent_steps_per_s, physics_steps_per_s, raw_physics_steps_per_s, counted over all worlds;
-        efficiency; num_envs, actions (the kind, by group) and slices.
+        efficiency; stages, the share of each of `rookery.stages.STAGES` in a step, empty for shards; num_envs, shards, actions
+        (the kind, by group) and slices.
     """
     from rookery.sim.engines import make_world
     from rookery.sim.envs.concat_env import only_task
+    from rookery.sim.envs.sharded_env import ShardedEnv
 
-    inner = only_task(env)
-    k = inner.task.physics_steps
-    raw = make_world(env.engine, inner.task.scene(), env.num_envs, str(env.device))
+    whole = env.unwrapped
+    shards = whole.shards if isinstance(whole, ShardedEnv) else 1
+    inner = whole if isinstance(whole, ShardedEnv) else only_task(env)
+    task = inner.one.task if isinstance(inner, ShardedEnv) else inner.task
+    k = task.physics_steps
+    raw = make_world(env.engine, task.scene(), env.num_envs, str(env.device))
     actions = _random_actions(env)
     env.reset()
     env.stagger()
     slice_s = min(SLICE_S, seconds / 4)
     _env_slice(env, actions, slice_s)  # compiles kernels, fills caches
-    _raw_slice(inner.world, raw, k, slice_s)
+    _raw_slice(inner, raw, k, slice_s)
     rates: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while not rates or time.perf_counter() < end:
         pair = {}
         # Who goes first alternates too: a machine that slows down must not favour one of the two.
         for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
-            pair[which] = (
-                _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner.world, raw, k, slice_s)
-            )
+            pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
         rates.append((pair["env"], pair["raw"]))
     raw.close()
+    stages = {}
+    if not isinstance(inner, ShardedEnv):
+        stages = _stage_shares(env, inner, actions, slice_s * max(1, len(rates) // 4))
     control = statistics.median(r for r, _ in rates)
     return {
         "num_envs": env.num_envs,
+        "shards": shards,
         "actions": {name: group.action.kind for name, group in env.groups.items()},
         "env_steps_per_s": control * env.num_envs,
         "agent_steps_per_s": control * env.num_envs * sum(g.count for g in env.groups.values()),
         "physics_steps_per_s": control * env.num_envs * k,
         "raw_physics_steps_per_s": statistics.median(r for _, r in rates) * env.num_envs * k,
         "efficiency": statistics.median(e / r for e, r in rates),
+        "stages": stages,
         "slices": len(rates),
     }
+
+
+def _stage_shares(env: Env, inner: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> dict[str, float]:
+    """Share of each stage in the steps of some seconds, which the other figures do not contain: timing takes time."""
+    from rookery.stages import stage_clock
+
+    with stage_clock(inner) as clock:
+        start = time.perf_counter()
+        _env_slice(env, actions, seconds)
+        return clock.shares(time.perf_counter() - start)
 
 
 def _random_actions(env: Env) -> list[dict[str, Tensor]]:
@@ -157,9 +181,9 @@ def _env_slice(env: Env, actions: list[dict[str, Tensor]], seconds: float) -> fl
             return steps / elapsed
 
 
-def _raw_slice(world: World, raw: World, k: int, seconds: float) -> float:
+def _raw_slice(env: Env, raw: World, k: int, seconds: float) -> float:
     """Control steps per second of the engine alone; going back to the environment's states is not timed."""
-    snapshot = world.snapshot()
+    snapshot = {k[len("world.") :]: v for k, v in env.state_dict().items() if k.startswith("world.")}
     elapsed = 0.0
     steps = 0
     while elapsed < seconds:
@@ -187,6 +211,8 @@ def show(result: dict[str, Any]) -> None:
     ):
         table.add_row(label, f"{result[key]:>14,.0f}")
     table.add_row("efficiency", f"[bold]{result['efficiency']:>14.2f}[/]")
+    for stage, share in result["stages"].items():
+        table.add_row(f"  share of {stage}", f"{share:>14.0%}")
     console = Console()
     console.print(f"[bold]{result['task']}[/] on {result['engine']}, {result['num_envs']} worlds, {kinds}")
     console.print(table)

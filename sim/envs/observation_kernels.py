@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load
-from rookery.sim.random_kernels import inlined, kernel, normals_of, uniform01, word
+from rookery.sim.random_kernels import compiled, kernel, normals_of, uniform01, word
 
 PAIRS_AT_ONCE = 512
 """Normals are made for some worlds at a time: enough for vector code, few enough for the cache."""
@@ -54,7 +54,7 @@ L = Layout
 _ZERO = np.float32(0.0)
 
 
-@inlined
+@compiled
 def _gather(at, rows, ids, x):
     """Raw terms of the worlds `ids` [n] into x [n, A F]."""
     starts = integers(at[L.STARTS], len(rows))
@@ -71,7 +71,7 @@ def _gather(at, rows, ids, x):
                     x[r, target + d] = load(address, source + d * s2)
 
 
-@inlined
+@compiled
 def _scale(at, x):
     n, size = x.shape
     scale = floats(at[L.SCALE], size)
@@ -83,7 +83,7 @@ def _scale(at, x):
             x[r, j] = -clip[j] if v < -clip[j] else v
 
 
-@inlined
+@compiled
 def _add_noise(at, ids, x):
     """Noise on x [n, A F], a block of worlds, each by its factor and from its own stream."""
     n, size = x.shape
@@ -119,7 +119,7 @@ def _add_noise(at, ids, x):
                     x[r, j + pairs] += sines[r * m + k] * (factor * sigma[j + pairs])
 
 
-@inlined
+@compiled
 def _add_bias(at, ids, begins, x):
     """The offsets of the episodes on x [n, A F], drawn anew where they begin."""
     n, size = x.shape
@@ -141,7 +141,7 @@ def _add_bias(at, ids, begins, x):
                 x[r, j] += offset[i * size + j]
 
 
-@inlined
+@compiled
 def _delay(at, ids, begins, x):
     """Put x [n, A F] into the delay lines of the worlds `ids` and take out what arrives now."""
     n, size = x.shape
@@ -167,7 +167,7 @@ def _delay(at, ids, begins, x):
                 x[r, j] = past[row + j]
 
 
-@inlined
+@compiled
 def _frames(at, ids, begins, x, out):
     """Put x [n, A F] into the histories of the worlds `ids` and write all of these, the newest frame last, to their rows of
     out [N A H F]."""

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import BufferedReader
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -187,7 +188,7 @@ class _Worker:
             [sys.executable, "-m", __name__], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._requests = cast(IO[bytes], self._process.stdin)
-        self._pictures = cast(IO[bytes], self._process.stdout)
+        self._pictures = cast(BufferedReader, self._process.stdout)
         self._job: object = job
 
     def paint(self, frame: Frame, shape: tuple[int, int, int]) -> Picture:
@@ -199,7 +200,7 @@ class _Worker:
                 self._job = None
             pickle.dump(frame, self._requests)
             self._requests.flush()
-            got = self._pictures.readinto(memoryview(picture).cast("B"))  # type: ignore[attr-defined]
+            got = self._pictures.readinto(picture.data.cast("B"))
         except OSError:
             got = 0
         if got != picture.nbytes:
@@ -235,7 +236,7 @@ def _work() -> None:
         while True:
             frame = pickle.load(requests)
             stage.pose(frame)
-            pictures.write(memoryview(painter.paint(stage.data, frame.view, frame.shapes)).cast("B"))
+            pictures.write(painter.paint(stage.data, frame.view, frame.shapes).data.cast("B"))
             pictures.flush()
     except (EOFError, BrokenPipeError):
         pass

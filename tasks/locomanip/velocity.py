@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.mirror import mirror
 
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
 
@@ -76,7 +77,9 @@ class Velocity(LeggedTask):
     arm_from: Tensor
 
     def groups(self) -> dict[str, Group]:
-        return {"robot": self.group(self.body_terms(), self.robot.legs)}
+        group = self.group(self.body_terms(), self.robot.legs)
+        symmetric = self.robot.arm is None and self.terrain is None
+        return {"robot": replace(group, mirror=mirror(group.observation)) if symmetric else group}
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         return {"robot": {"base_velocity": self.robot.velocity[:, None]}}

@@ -352,6 +352,9 @@ def test_bench_json(engine, capsys):
     assert result["physics_steps_per_s"] == pytest.approx(5 * result["env_steps_per_s"])
     assert result["raw_physics_steps_per_s"] > 0
     assert 0.0 < result["efficiency"] < 2.0
+    assert list(result["stages"]) == ["physics", "task", "observation", "reset", "rest"]
+    assert sum(result["stages"].values()) == pytest.approx(1.0)
+    assert all(share > 0.0 for stage, share in result["stages"].items() if stage != "reset")
 
 
 def test_doctor_json():

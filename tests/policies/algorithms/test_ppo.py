@@ -131,10 +131,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("drop_out", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_update_equals_a_plain_implementation(case, drop_out):
-    config = dataclasses.replace(BASE, **CASES[case])
+def test_update_equals_a_plain_implementation(case, drop_out, compiled):
+    config = dataclasses.replace(BASE, **CASES[case], compiled=compiled)
     ppo = PPO(FakeEnv(10, agents=2, act=2, horizon=9, limit=1.5, drop_out=drop_out), config)
     ppo.learners["point"].chunk = 32  # several chunks in each thread's part, the last one smaller
     ppo.learners["point"].divide(2)
@@ -263,6 +264,8 @@ def test_it_learns(tmp_path):
         ({"normalize_values": 1}, "normalize_values is 1: give true or false"),
         ({"schedule": 3}, "schedule is 3: give fixed or linear or adaptive"),
         ({"separate": ("a", 1)}, "give a list of names"),
+        ({"mirror": True}, "normalize_observations=false"),
+        ({"mirror": True, "normalize_observations": False, "estimator": "predict"}, "estimator=off"),
         ({"critic_hidden": "wide"}, "give a list of whole numbers.* or null"),
     ],
 )

@@ -1,0 +1,44 @@
+"""PPO's `mirror`: the symmetry of a group's policy and critic, from the mirror that its task declares."""
+
+from __future__ import annotations
+
+import torch
+
+from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.nn.symmetry import Symmetry
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group, Signed, joined
+
+
+def symmetry_of(
+    spec: Group, state_size: int, actor: NetworkSpec, critic: NetworkSpec, device: torch.device
+) -> Symmetry:
+    """How a mirror exchanges the weights of a group's networks.
+
+    Args:
+        spec: the group, with its `mirror`.
+        state_size: S, components of a central critic's state, which stand before the observation; 0 for none.
+        actor, critic: perceptrons.
+        device: of the weights.
+
+    Raises:
+        RookeryError: the group declares no mirror, or none of its state, or layers have an odd width.
+    """
+    mirror = spec.mirror
+    if mirror is None:
+        raise RookeryError("mirror needs a task that declares its left-right symmetry: leave it out.")
+    if state_size and len(mirror.state) != state_size:
+        raise RookeryError(
+            f"the mirror of the state has {len(mirror.state)} components and the state {state_size}: declare all of "
+            'them, or use critic="own".'
+        )
+    frames = actor.inputs // spec.frame_size
+    state: list[Signed] = [mirror.state] if state_size else []
+    return Symmetry(
+        (actor.inputs, *actor.hidden, actor.outputs),
+        (critic.inputs, *critic.hidden, critic.outputs),
+        joined([mirror.observation] * frames),
+        joined([*state, *[mirror.observation] * spec.history]),
+        mirror.action,
+        device,
+    )
