@@ -6,11 +6,12 @@
         state.json              algorithm's name and config, counters, settings, contract, log figures, and the SHA-256 of
                                 every file and of itself
 
-A folder without the leading dot is complete. Nothing is ever unpickled.
+A folder without the leading dot is complete, and was on the disk before it got its name. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -27,6 +28,8 @@ from rookery.sim.errors import RookeryError
 FORMAT = "rookery-checkpoint"
 VERSION = 2
 PARTS = ("algorithm", "env")
+REPLACED = ".replaced-"
+"""Begins the name of a checkpoint that is being written once more."""
 
 
 def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
@@ -48,9 +51,8 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
     final = folder / f"{steps:012d}"
     temporary = folder / f".writing-{steps:012d}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for leftover in _interrupted(folder):
-            shutil.rmtree(leftover)
+        store.make_folder(folder)
+        _clean_up(folder)
         temporary.mkdir()
         files = {}
         for part in PARTS:
@@ -59,11 +61,11 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
             files[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
         header = {"format": FORMAT, "version": VERSION, "torch": torch.__version__, "files": files}
         store.write(temporary / "state.json", _seal(header | state))
-        store.flush_folder(temporary)
+        store.flush(temporary)
         if final.exists():  # the same steps once more, after a resume from an older checkpoint
-            final.rename(folder / f".old-{final.name}")
+            final.rename(folder / f"{REPLACED}{final.name}")
         temporary.rename(final)
-        store.flush_folder(folder)
+        store.flush(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise store.unwritable(folder, error) from error
@@ -71,22 +73,36 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
 
 
 def remove_old(run_dir: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints, and what an interrupted write left."""
-    for old in complete(run_dir)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
-    for leftover in _interrupted(run_dir / "checkpoints"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    """Remove all but the newest `keep` checkpoints, and what an interrupted write left.
+
+    A checkpoint loses its name first, for good, and its files then: what has its name is always whole.
+    """
+    folder = run_dir / "checkpoints"
+    with contextlib.suppress(OSError):
+        for old in complete(run_dir)[:-keep]:
+            old.rename(folder / f".removing-{old.name}")
+            store.flush(folder)
+        _clean_up(folder)
 
 
-def _interrupted(folder: Path) -> list[Path]:
-    """What interrupted writes left; other hidden files, such as those of a file manager, stay."""
-    return [*folder.glob(".writing-*"), *folder.glob(".old-*")]
+def _clean_up(folder: Path) -> None:
+    """Put back a replaced checkpoint whose successor did not come, and remove what interrupted writes left. Other hidden
+    files, such as those of a file manager, stay."""
+    for replaced in folder.glob(f"{REPLACED}*"):
+        name = replaced.name.removeprefix(REPLACED)
+        replaced.rename(folder / (f".removing-{name}" if (folder / name).exists() else name))
+        store.flush(folder)
+    for leftover in [*folder.glob(".writing-*"), *folder.glob(".removing-*")]:
+        shutil.rmtree(leftover)
 
 
 def complete(run_dir: Path) -> list[Path]:
-    """Checkpoint folders of a run, oldest first."""
+    """Checkpoint folders of a run, oldest first; one that was about to be replaced counts until its successor is there."""
     folder = run_dir / "checkpoints"
-    return sorted(f for f in folder.iterdir() if f.name.isdigit()) if folder.is_dir() else []
+    found = {f.name: f for f in folder.glob("*") if f.name.isdigit()}
+    for replaced in folder.glob(f"{REPLACED}*"):
+        found.setdefault(replaced.name.removeprefix(REPLACED), replaced)
+    return [found[name] for name in sorted(found)]
 
 
 def newest(run_dir: Path | str) -> Path:

@@ -31,7 +31,7 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            store.make_folder(self._folder)
             self._descriptor = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise store.unwritable(self._folder, error) from error

@@ -111,7 +111,7 @@ class RunLog:
         self._terminal = Terminal(steps, total_steps) if progress is None else None
         self._board: Any = None
         try:
-            run_dir.mkdir(parents=True, exist_ok=True)
+            store.make_folder(run_dir)
         except OSError as error:
             raise store.unwritable(run_dir, error) from error
 
@@ -167,6 +167,13 @@ class RunLog:
             self._terminal.show(row)
         if self._progress is not None:
             self._progress(row)
+
+    def flush(self) -> None:
+        """Wait until all rows are on the disk."""
+        try:
+            store.flush(self.file)
+        except OSError as error:
+            raise store.unwritable(self.file.parent, error) from error
 
     def _read(self) -> list[dict[str, str]]:
         """The file's whole rows; one that a kill cut short is left out."""

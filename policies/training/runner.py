@@ -133,12 +133,15 @@ class Runner:
             log.resume(self.steps)
             while (stopped := self._stop_criterion()) is None:
                 log.write(self.iterate())
-                if interruption.wanted:
-                    raise Interrupted(self.save())
-                if self.iteration % self.config.checkpoint_every == 0:
-                    self.save()
+                interrupted = interruption.wanted
+                if interrupted or self.iteration % self.config.checkpoint_every == 0:
+                    log.flush()
+                    path = self.save()
                     last_save = self.iteration
+                if interrupted:
+                    raise Interrupted(path)
             if last_save != self.iteration:
+                log.flush()
                 self.save()
         return stopped
 

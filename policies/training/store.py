@@ -33,7 +33,7 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
     contract = copy.deepcopy(contract)
     groups = contract.setdefault("groups", {})
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, policy in policies.items():
             group = name if name in groups else re.sub(r"_\d+$", "", name)
             groups.setdefault(group if group in groups else name, {})["network"] = policy.network()
@@ -137,12 +137,20 @@ def replace(file: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    flush_folder(file.parent)
+    flush(file.parent)
 
 
-def flush_folder(folder: Path) -> None:
-    """Wait until the folder's entries are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def make_folder(folder: Path) -> None:
+    """Make a folder with its missing parents, and wait until they are on the disk."""
+    missing = [made for made in (folder, *folder.parents) if not made.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        flush(made.parent)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file's data or a folder's entries are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

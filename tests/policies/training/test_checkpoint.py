@@ -322,7 +322,7 @@ def test_hidden_files_beside_checkpoints_are_no_obstacle(tmp_path):
     """Only what an interrupted write left is removed; .DS_Store and the like stay."""
     folder = tmp_path / "checkpoints"
     (folder / ".writing-000000000001").mkdir(parents=True)
-    (folder / ".old-000000000001").mkdir()
+    (folder / ".removing-000000000001").mkdir()
     (folder / ".DS_Store").write_text("x")
     trainer(tmp_path, total=2 * ITERATION).run(quiet)
     assert sorted(f.name for f in folder.iterdir() if f.name.startswith(".")) == [".DS_Store"]
