@@ -297,14 +297,23 @@ class ConcatEnv(Env):
         """As `Env.state_dict`, by ``<part>.<name>``."""
         return {f"{n}.{k}": v for n, e in self.parts.items() for k, v in e.state_dict().items()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
         for n, e in self.parts.items():
-            start = n + "."
-            e.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})
+            e.check_state_dict(_part_of(state, n))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.check_state_dict(state)
+        for n, e in self.parts.items():
+            e.load_state_dict(_part_of(state, n))
 
     def close(self) -> None:
         for e in self.parts.values():
             e.close()
+
+
+def _part_of(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The state of one part within that of all."""
+    return {k.removeprefix(f"{part}."): v for k, v in state.items() if k.startswith(f"{part}.")}
 
 
 @contextmanager

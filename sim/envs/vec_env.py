@@ -363,11 +363,20 @@ class VecEnv(Buffers, Env):
         out.update({f"world.{k}": v for k, v in self.world.snapshot().items()})
         return out
 
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().check_state_dict(state)
+        self.world.check_snapshot(_world_of(state))
+
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.world.restore({k[len("world.") :]: v for k, v in state.items() if k.startswith("world.")})
+        self.world.restore(_world_of(state))
         self._terms = self.task.observe()
         self._ready = True
 
     def close(self) -> None:
         self.world.close()
+
+
+def _world_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The world's snapshot within a state."""
+    return {k.removeprefix("world."): v for k, v in state.items() if k.startswith("world.")}
