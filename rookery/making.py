@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rookery.runs import open_run
 from rookery.sim.config import from_dict, merge, to_dict
-from rookery.sim.engines import check_seed, make_world
+from rookery.sim.engines import check_num_envs, check_seed, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
+from rookery.sim.envs.sharded_env import ShardedEnv, check_shards
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
@@ -24,6 +26,9 @@ FROZEN = "frozen"
 """Config value of a task with a wrapper: the policy that does not learn, see TaskEntry.frozen."""
 TASKS_OF_SET = "tasks"
 """Config value of a set: the names of those of its tasks that are wanted."""
+AUTO_CORES = 4
+AUTO_WORLDS = 16
+"""Cores, and worlds for each, from which `shards="auto"` divides the worlds: below, processes gain less than they cost."""
 
 
 def make(
@@ -37,6 +42,7 @@ def make(
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
+    shards: int | str = 1,
 ) -> Env:
     """Make N worlds of a task.
 
@@ -53,6 +59,9 @@ def make(
             its tasks; ``{"push": {"episode_s": 3.0}}`` in one, and ``{"tasks": ["push"]}`` leaves the others out.
         weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
             number (see rookery.sim.envs.scalarize); None leaves a vector reward as it is.
+        shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
+            rookery.sim.envs.sharded_env); "auto" takes what is fastest on this machine. Each process finds the task by
+            name: one that a script registers is not known there.
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -61,21 +70,62 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
+        if shards not in (1, "1", "auto"):
+            raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
     values = dict(config or {})
     frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
-    built = entry.load()(from_dict(entry.load().Config, values))
-    world = make_world(entry.engines[0] if engine is None else entry.check(engine), built.scene(), num_envs, device)
+    engine = entry.engines[0] if engine is None else entry.check(engine)
+    arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
+    arguments |= {"fixed": fixed, "config": values}
+    env = _divide(entry, num_envs, shards, arguments)
+    if entry.wrapper:
+        env = _wrap(entry, env, frozen)
+    return env if weights is None else LinearScalarization(env, weights)
+
+
+def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
+    """The environment of one task, in as many processes as asked for."""
+    if isinstance(shards, str):
+        shards = (
+            auto_shards(entry, num_envs, arguments) if shards == "auto" else int(shards) if shards.isdecimal() else 0
+        )
+    if shards == 1:
+        return make_shard(num_envs=num_envs, **arguments)
+    check_num_envs(num_envs)
+    check_shards(num_envs, shards)
+    if entry.wrapper:
+        raise RookeryError(f"{entry.id} has a frozen policy, with which worlds cannot be divided: leave out shards.")
+    return ShardedEnv(make_shard, arguments, num_envs, shards)
+
+
+def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> int:
+    """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
+    for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
+    cores = len(os.sched_getaffinity(0))
+    if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or not isinstance(num_envs, int):
+        return 1
+    if num_envs < AUTO_WORLDS * cores:
+        return 1
+    built = entry.load()(from_dict(entry.load().Config, arguments["config"]))
+    return cores if built.shardable else 1
+
+
+def make_shard(
+    task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
+    config: dict[str, Any], first: int = 0, total: int | None = None,
+) -> VecEnv:  # fmt: skip
+    """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
+    entry = find(task)
+    built = entry.load()(from_dict(entry.load().Config, config))
+    world = make_world(engine, built.scene(), num_envs, device, threads=0 if total is None else 1)
     own = built.default_randomization if randomize == "default" else None
     ranges = randomization.load(randomize) if own is None else dict(own)
     preset = set(ranges) - set(fixed or {}) if randomize == "default" else set()
     ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
-    env: Env = VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task)
-    if entry.wrapper:
-        env = _wrap(entry, env, frozen)
-    return env if weights is None else LinearScalarization(env, weights)
+    return VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task, first=first, total=total)
 
 
 def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:

@@ -33,7 +33,7 @@ def make_env(
         config: changes to the contract's task config; to the defaults of another `task`.
         task: another one in place of the contract's, with the same observations and actions, such as "ML10-test" for a
             policy of "ML10-train". What the contract's set of tasks fixes, such as a hidden goal, holds in it too.
-        options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
+        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
 
     Raises:
         RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
@@ -82,7 +82,7 @@ def open_env(
         controller: "policy" or "classical", the task's classical controller.
         task: another one for the policy to act in, see `make_env`; None for the one that it was trained for.
         config: changes to the task config.
-        options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
+        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
 
     Raises:
         RookeryError: as `open_run` and `make_env`; or there is no such controller.

@@ -32,6 +32,8 @@ class RunSettings:
     """Seed of the environment and of the algorithm."""
     engine: str | None = None
     """Physics engine; none takes the first that the task names."""
+    shards: str = "auto"
+    """Processes among which the worlds are divided, with the same results: a number, or auto for what is fastest here."""
     randomize: str = "none"
     """Domain randomization: none, default, or a TOML file of ranges."""
     fixed: dict[str, float] = field(default_factory=dict)

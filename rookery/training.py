@@ -178,6 +178,7 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
         fixed=settings.fixed,
         config=merge(settings.train_overrides, settings.task_config),
         weights=settings.weights or None,
+        shards=settings.shards,
     )
     entry = find_algorithm(settings.algorithm)
     try:

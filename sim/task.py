@@ -181,6 +181,12 @@ class Task(Buffers, abc.ABC):
         return []
 
     @property
+    def shardable(self) -> bool:
+        """Whether nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
+        processes (see ShardedEnv)."""
+        return True
+
+    @property
     def physics_steps(self) -> int:
         """K: physics steps in a control step."""
         return round(self.cfg.control_dt / self.cfg.dt)

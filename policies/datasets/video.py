@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.policies.datasets.writer import Writer, unwritable
+from rookery.policies.datasets.writer import Writer
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera
+from rookery.sim.rendering.encoder import encoding
 from rookery.sim.rendering.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -97,29 +98,10 @@ def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, heig
     Raises:
         RookeryError: it cannot be written or encoded.
     """
-    partial = path.with_name(f".{path.name}.writing.mp4")
-    try:
-        ffmpeg = _ffmpeg().write_frames(
-            str(partial), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
-            output_params=["-crf", str(crf), "-g", "2"], ffmpeg_log_level="error",
-        )  # fmt: skip
-        ffmpeg.send(None)
-        try:
-            for picture in pictures:
-                ffmpeg.send(np.ascontiguousarray(picture))
-        finally:
-            ffmpeg.close()
-        if partial.stat().st_size == 0:
-            raise RookeryError(f"{path} cannot be encoded: the encoder wrote nothing; is the disk full?")
-        partial.replace(path)
-    except OSError as error:
-        raise unwritable(path.parent, error) from error
-    except RuntimeError as error:
-        raise RookeryError(
-            f"no video can be encoded: {error}; `pip install imageio-ffmpeg` brings the encoder."
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    output = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", str(crf), "-g", "2"]
+    with encoding(path, fps, width, height, output) as write:
+        for picture in pictures:
+            write(picture)
 
 
 class Video:

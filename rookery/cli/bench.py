@@ -21,6 +21,7 @@ from rookery.cli.options import (
     Obs,
     Randomize,
     Seed,
+    Shards,
     Task,
     TaskConfig,
     positive,
@@ -65,6 +66,7 @@ class Args:
     seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
     randomize: Randomize = "none"
     task_config: TaskConfig = ()
+    shards: Shards = "auto"
     seed: Seed = 0
     json: Json = False
 
@@ -77,7 +79,10 @@ def run(args: Args) -> int:
     from rookery import make
 
     config = task_config(args.task_config, args.action, args.obs)
-    env = make(args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config)
+    env = make(
+        args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config,
+        shards=args.shards,
+    )  # fmt: skip
     result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
     env.close()
     if args.json:
@@ -96,36 +101,41 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 
     Returns:
         env_steps_per_s, agent_steps_per_s, physics_steps_per_s, raw_physics_steps_per_s, counted over all worlds;
-        efficiency; stages, the share of each of `rookery.stages.STAGES` in a step; num_envs, actions (the kind, by group) and
-        slices.
+        efficiency; stages, the share of each of `rookery.stages.STAGES` in a step, empty for shards; num_envs, shards, actions
+        (the kind, by group) and slices.
     """
     from rookery.sim.engines import make_world
     from rookery.sim.envs.concat_env import only_task
+    from rookery.sim.envs.sharded_env import ShardedEnv
 
-    inner = only_task(env)
-    k = inner.task.physics_steps
-    raw = make_world(env.engine, inner.task.scene(), env.num_envs, str(env.device))
+    whole = env.unwrapped
+    shards = whole.shards if isinstance(whole, ShardedEnv) else 1
+    inner = whole if isinstance(whole, ShardedEnv) else only_task(env)
+    task = inner.one.task if isinstance(inner, ShardedEnv) else inner.task
+    k = task.physics_steps
+    raw = make_world(env.engine, task.scene(), env.num_envs, str(env.device))
     actions = _random_actions(env)
     env.reset()
     env.stagger()
     slice_s = min(SLICE_S, seconds / 4)
     _env_slice(env, actions, slice_s)  # compiles kernels, fills caches
-    _raw_slice(inner.world, raw, k, slice_s)
+    _raw_slice(inner, raw, k, slice_s)
     rates: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while not rates or time.perf_counter() < end:
         pair = {}
         # Who goes first alternates too: a machine that slows down must not favour one of the two.
         for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
-            pair[which] = (
-                _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner.world, raw, k, slice_s)
-            )
+            pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
         rates.append((pair["env"], pair["raw"]))
     raw.close()
-    stages = _stage_shares(env, inner, actions, slice_s * max(1, len(rates) // 4))
+    stages = {}
+    if not isinstance(inner, ShardedEnv):
+        stages = _stage_shares(env, inner, actions, slice_s * max(1, len(rates) // 4))
     control = statistics.median(r for r, _ in rates)
     return {
         "num_envs": env.num_envs,
+        "shards": shards,
         "actions": {name: group.action.kind for name, group in env.groups.items()},
         "env_steps_per_s": control * env.num_envs,
         "agent_steps_per_s": control * env.num_envs * sum(g.count for g in env.groups.values()),
@@ -171,9 +181,9 @@ def _env_slice(env: Env, actions: list[dict[str, Tensor]], seconds: float) -> fl
             return steps / elapsed
 
 
-def _raw_slice(world: World, raw: World, k: int, seconds: float) -> float:
+def _raw_slice(env: Env, raw: World, k: int, seconds: float) -> float:
     """Control steps per second of the engine alone; going back to the environment's states is not timed."""
-    snapshot = world.snapshot()
+    snapshot = {k[len("world.") :]: v for k, v in env.state_dict().items() if k.startswith("world.")}
     elapsed = 0.0
     steps = 0
     while elapsed < seconds:

@@ -16,6 +16,7 @@ from rookery.cli.options import (
     Randomize,
     Run,
     Seed,
+    Shards,
     TaskConfig,
     announce,
     numbers,
@@ -56,6 +57,7 @@ class Args:
     task_config: TaskConfig = ()
     controller: Controller = "policy"
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
+    shards: Shards = "auto"
     seed: Seed = 0
     json: Json = False
 
@@ -82,6 +84,7 @@ def run(args: Args) -> int:
         seed=args.seed,
         randomize=args.randomize,
         fixed=fixed,
+        shards=args.shards,
     )
     announce(args.run, args.controller)
     try:

@@ -16,6 +16,7 @@ EXAMPLES = """
   rookery export --check bundle
   rookery export --check bundle --json
   rookery export --check bundle --mcu
+  rookery export --check bundle --run-c
 """
 
 
@@ -25,7 +26,8 @@ class Args:
 
     A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
     output, and golden.npz, observations with the actions of the network. --check reloads it without PyTorch and
-    compares ONNX Runtime and the compiled C with those actions.
+    compares ONNX Runtime and the compiled C with those actions. Only C that Rookery itself generates from the bundle's
+    contract and weights is run; other C needs --run-c, and then runs with your rights.
     """
 
     run: Annotated[
@@ -38,6 +40,10 @@ class Args:
         bool,
         tyro.conf.arg(help="With --check: also run the C on an emulated Cortex-M4 (arm-none-eabi-gcc and QEMU)."),
     ] = False
+    run_c: Annotated[
+        bool,
+        tyro.conf.arg(help="With --check: also run C that was edited or written by someone else, with your rights."),
+    ] = False
     json: Json = False
 
 
@@ -46,9 +52,10 @@ def run(args: Args) -> int:
     if args.check is not None:
         if args.run is not None or args.out is not None:
             raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
-        return _check(args.check, args.mcu, args.json)
-    if args.mcu:
-        raise RookeryError("--mcu belongs to a check: write `rookery export --check DIR --mcu`.")
+        return _check(args.check, args.mcu, args.run_c, args.json)
+    for option, given in (("--mcu", args.mcu), ("--run-c", args.run_c)):
+        if given:
+            raise RookeryError(f"{option} belongs to a check: write `rookery export --check DIR {option}`.")
     if args.run is None or args.out is None:
         raise RookeryError("give a run and --out DIR to export, or --check DIR: see `rookery export --help`.")
     from rookery.runs import open_run
@@ -68,14 +75,14 @@ def run(args: Args) -> int:
     return 0
 
 
-def _check(bundle: Path, mcu: bool, as_json: bool) -> int:
+def _check(bundle: Path, mcu: bool, run_c: bool, as_json: bool) -> int:
     from rookery.sim2real.export.check import check_bundle
 
-    result = check_bundle(bundle)
+    result = check_bundle(bundle, run_c=run_c)
     if mcu:
         from rookery.sim2real.export.mcu import check_mcu
 
-        result |= check_mcu(bundle)
+        result |= check_mcu(bundle, run_c=run_c)
     if as_json:
         print_json({"bundle": str(bundle), **result})
         return 0

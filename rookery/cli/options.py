@@ -33,6 +33,13 @@ Seed = Annotated[int, tyro.conf.arg(metavar="N", help="Seed of all random stream
 Randomize = Annotated[
     str, tyro.conf.arg(metavar="RANGES", help="Domain randomization: none, default or a TOML file of ranges.")
 ]
+Shards = Annotated[
+    str,
+    tyro.conf.arg(
+        metavar="N",
+        help="Processes among which the worlds are divided, with the same results; auto: what is fastest here.",
+    ),
+]
 Words = tyro.conf.UseAppendAction[tuple[str, ...]]
 TaskConfig = Annotated[
     Words, tyro.conf.arg(metavar="NAME=VALUE", help="Value of the task's config in place of its default; repeatable.")

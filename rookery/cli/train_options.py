@@ -120,7 +120,7 @@ def _settings(args: Any, base: RunSettings) -> RunSettings:
     """The base with the given options."""
     environment = args.environment
     nested = task_config(environment.task_config, environment.action, environment.obs)
-    given = {name: getattr(environment, name) for name in ("num_envs", "seed", "engine", "randomize")}
+    given = {name: getattr(environment, name) for name in _ENVIRONMENT}
     inputs = {f.name: getattr(args.inputs, f.name) for f in dataclasses.fields(args.inputs)}
     return dataclasses.replace(
         base,
@@ -162,7 +162,7 @@ def _parser(base: RunSettings) -> type:
     return parser
 
 
-_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize")
+_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "shards")
 _DICTS = ("fixed", "task_config", "train_overrides", "weights")
 _DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
 

@@ -47,13 +47,20 @@ def check_seed(seed: Any) -> int:
     Raises:
         RookeryError: not a whole number of at most 64 bits.
     """
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not MIN_SEED <= seed <= MAX_SEED:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not MIN_SEED <= int(seed) <= MAX_SEED:
         raise RookeryError(f"seed must be from {MIN_SEED} to {MAX_SEED}, a whole number, got {seed!r}.")
     return int(seed)
 
 
-def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") -> World:
+def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu", threads: int = 0) -> World:
     """N copies of a scene on an engine.
+
+    Args:
+        engine: name, one of ENGINES.
+        scene: what is simulated.
+        num_envs: N.
+        device: "cpu".
+        threads: of the engine `mujoco`; 0 takes one for each processor that this process may use.
 
     Raises:
         RookeryError: unknown engine, no worlds, or a device that the engine does not run on.
@@ -70,7 +77,7 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu") ->
     if engine == "mujoco":
         from rookery.sim.engines.mujoco.world import MujocoWorld
 
-        return MujocoWorld(scene, num_envs)
+        return MujocoWorld(scene, num_envs, threads)
     from rookery.sim.engines.pybullet.world import PyBulletWorld
 
     return PyBulletWorld(scene, num_envs)

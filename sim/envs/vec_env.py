@@ -50,6 +50,8 @@ class VecEnv(Buffers, Env):
         ranges: randomised or fixed parameters, by name (see randomization).
         optional: names in `ranges` that are left out where this task lacks them.
         task_id: registered name, for messages and records.
+        first, total: of a shard of a larger environment (see ShardedEnv), the index of its first world and the number of
+            worlds of all shards; 0 and N otherwise.
 
     Attributes:
         task: the task.
@@ -59,7 +61,7 @@ class VecEnv(Buffers, Env):
 
     def __init__(
         self, task: Task, world: World, *, seed: int = 0, ranges: dict[str, Range] | None = None,
-        optional: Collection[str] = (), task_id: str = "task",
+        optional: Collection[str] = (), task_id: str = "task", first: int = 0, total: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.task = task
@@ -69,9 +71,11 @@ class VecEnv(Buffers, Env):
         self.device = world.device
         self.engine = world.engine
         self._set_clock()
-        self.rng = Streams(self.num_envs, seed)
-        self._noise_rng = Streams(self.num_envs, seed, "noise")
-        self._randomization_rng = Streams(self.num_envs, seed, "randomization")
+        self.first = first
+        self.total = self.num_envs if total is None else total
+        self.rng = Streams(self.num_envs, seed, first=first)
+        self._noise_rng = Streams(self.num_envs, seed, "noise", first)
+        self._randomization_rng = Streams(self.num_envs, seed, "randomization", first)
         self._streams = (self.rng, self._noise_rng, self._randomization_rng)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         self._steps = self.steps.numpy()
@@ -158,7 +162,7 @@ class VecEnv(Buffers, Env):
             self.state_size = state.shape[1]
 
     def _parameters(self) -> dict[str, Parameter]:
-        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()))
+        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), self.first)
         return self.task.parameters() | own
 
     @one_thread_each
@@ -196,7 +200,7 @@ class VecEnv(Buffers, Env):
         self._log.reset(where)
 
     def stagger(self) -> None:
-        self.steps.copy_(self._all * self.max_episode_steps // self.num_envs)
+        self.steps.copy_((self._all + self.first) * self.max_episode_steps // self.total)
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:

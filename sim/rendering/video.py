@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, driven_bodies
+from rookery.sim.rendering.encoder import completed, encoding
 from rookery.sim.rendering.frame import Frame
 from rookery.sim.rendering.painters import FramePainter
 from rookery.sim.rendering.renderer import Composer
 
 Picture = NDArray[np.uint8]
-Writer = Callable[[Picture], None]
 _SUFFIXES = (".mp4", ".gif")
 _UNITS = ("m", "s", "rad", "N")
 _INK = (255, 255, 255, 255)
@@ -86,7 +85,7 @@ def record_video(
     composer = Composer(model, height, camera=env.camera if camera is None else camera, trails=trails)
     text = _Overlay(env.task_id, world)
     painter = FramePainter(model, width, height, backend, total)
-    with painter, _writer(path, fps, width, height) as write:
+    with painter, encoding(path, fps, width, height, _output(path)) as write:
         frames = _frames(env, act, composer, text, total, fps, seed)
         for k, (picture, lines) in enumerate(painter.paint(frames)):
             progress(k, k / total)
@@ -182,7 +181,7 @@ def contact_sheet(
         small = Image.fromarray(frames[k]).resize((width, height), Image.Resampling.LANCZOS)
         tile = _annotate(np.asarray(small), [f"{k / fps:.1f} s"], corner="bottom")
         sheet.paste(Image.fromarray(tile), (gap + i % columns * (width + gap), gap + i // columns * (height + gap)))
-    with _completed(path) as partial:
+    with completed(path) as partial:
         sheet.save(partial, "PNG")
     return path
 
@@ -242,75 +241,12 @@ def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, h
     return path
 
 
-@contextmanager
-def _completed(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; moved into place at the end, removed if anything goes wrong."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-    except OSError as e:
-        raise RookeryError(f"cannot write {path}: {e.strerror}; choose another place.") from e
-    try:
-        yield partial
-        partial.replace(path)
-    except OSError as e:
-        raise RookeryError(f"cannot write {path}: {e.strerror or e}; free some space or choose another place.") from e
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writer(path: Path, fps: int, width: int, height: int) -> Iterator[Writer]:
-    """Takes pictures one by one and encodes them."""
-    with _completed(path) as partial:
-        ffmpeg: Any = None
-
-        def write(picture: Picture) -> None:
-            nonlocal ffmpeg
-            if ffmpeg is None:
-                ffmpeg = _encoder(partial, fps, width, height)
-            ffmpeg.send(np.ascontiguousarray(picture))
-
-        try:
-            yield write
-        finally:
-            if ffmpeg is not None:
-                ffmpeg.close()
-        if partial.stat().st_size == 0:
-            raise RookeryError(f"cannot write {path}: the encoder wrote nothing; is the disk full?")
-
-
-def _encoder(path: Path, fps: int, width: int, height: int) -> Any:
-    """An ffmpeg process as a generator that is sent pictures."""
-    import imageio_ffmpeg
-
+def _output(path: Path) -> list[str]:
+    """ffmpeg's options by the suffix."""
     if path.suffix.lower() == ".gif":
         palette = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer"
-        codec = "gif"
-        pixels = "pal8"
-        output = ["-vf", palette]
-    else:
-        codec = "libx264"
-        pixels = "yuv420p"
-        output = ["-preset", "veryfast", "-crf", "20", "-movflags", "+faststart"]
-    try:
-        ffmpeg = imageio_ffmpeg.write_frames(
-            str(path),
-            (width, height),
-            fps=fps,
-            codec=codec,
-            pix_fmt_out=pixels,
-            quality=None,
-            bitrate=None,
-            macro_block_size=2,
-            output_params=output,
-            ffmpeg_log_level="error",
-        )
-        ffmpeg.send(None)
-    except RuntimeError as e:
-        raise RookeryError(f"no video can be encoded: {e}; `pip install imageio-ffmpeg` brings the encoder.") from e
-    return ffmpeg
+        return ["-c:v", "gif", "-pix_fmt", "pal8", "-vf", palette]
+    return ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "veryfast", "-crf", "20", "-movflags", "+faststart"]
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[list[Picture], float]:

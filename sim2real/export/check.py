@@ -1,33 +1,40 @@
 """Proves a bundle without torch: ONNX Runtime and the compiled C, each against the golden vectors, and every file
 against its contract.
 
-The C of the bundle is compiled and run in this process, so check only bundles that you would also fly.
+A bundle may come from anyone: its files are read with bounds, its network and its C run in a child process with limits, and
+C other than that which Rookery generates from contract and weights runs only where the caller asks for it.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import Damaged, onnx_arrays, parse_json, read_npz, read_onnx
 from rookery.sim2real.compatibility import differences
 from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
+from rookery.sim2real.export.answers import LIBRARY, ask_c, ask_onnx
 from rookery.sim2real.export.bundle import bundle_files
-from rookery.sim2real.export.native import NativePolicy, read_header
+from rookery.sim2real.export.native import Header, compile_library, read_header
 from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, KNOWN, OUTPUT
+from rookery.sim2real.export.trust import write_source
+
+if TYPE_CHECKING:
+    import onnx
 
 Array = NDArray[np.float32]
 AGAIN = "export the bundle again with `rookery export RUN --out DIR`"
 LEAST = 1000
 """Fewest golden observations that count as a proof."""
+GOLDEN_BYTES = 64 << 20
+"""Most bytes of a group's golden vectors."""
 
 
 @dataclass(frozen=True)
@@ -40,30 +47,36 @@ class Golden:
     known: Array | None = None
 
 
-def check_bundle(folder: Path | str, tolerance: float = 1e-5) -> dict[str, float]:
+def check_bundle(folder: Path | str, tolerance: float = 1e-5, run_c: bool = False) -> dict[str, float]:
     """Reload a bundle, run it, and compare. torch is not imported.
 
     Args:
         folder: what `export_bundle` wrote.
         tolerance: largest difference allowed from the torch policy's actions, which lie in [-1, 1].
+        run_c: also run C that Rookery does not generate from the bundle's contract and weights; it has the rights of the
+            user.
 
     Returns:
         `onnx_max_error` and `c_max_error`, the largest differences over all groups, and `observations`, how many were
         tried.
 
     Raises:
-        RookeryError: when a file is missing, broken or of another export, when there is no C compiler, or when a
-            difference exceeds the tolerance.
+        RookeryError: when a file is missing, broken or of another export, when there is no C compiler, when the C may not
+            run, or when a difference exceeds the tolerance.
     """
     folder = Path(folder)
     contract = read_bundle_contract(folder)
     result = {"onnx_max_error": 0.0, "c_max_error": 0.0, "observations": 0}
     for group, files in bundle_files(contract).items():
-        session = _open_onnx(folder / files["onnx"], contract, group)
+        model = open_onnx(folder / files["onnx"], contract, group)
         golden = read_golden(folder / files["golden"], contract, group)
         known = read_known(folder / files["golden"], contract, group, golden)
-        onnx_error = max(_check_onnx(session, g, tolerance, folder / files["onnx"]) for g in (golden, *known))
-        c_error = _check_c(folder, files, contract, group, (golden, *known), tolerance)
+        onnx_error = max(_check_onnx(model, g, tolerance, folder / files["onnx"]) for g in (golden, *known))
+        weights = read_weights(model, folder / files["onnx"])
+        with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
+            header = check_header(folder / files["h"], contract, group)
+            source = write_source(folder, files, contract, group, header, weights, Path(build), run_c)
+            c_error = _check_c(source, folder / files["c"], header, contract.groups[group], (golden, *known), tolerance)
         result["onnx_max_error"] = max(result["onnx_max_error"], onnx_error)
         result["c_max_error"] = max(result["c_max_error"], c_error)
         result["observations"] += len(golden.observations)
@@ -89,13 +102,13 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
         RookeryError: when the file is broken, of other sizes, too short, or from another export.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            golden = Golden(stored["observations"], stored["actions"])
-            mark = str(stored["fingerprint"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
+        stored = read_npz(path, GOLDEN_BYTES)
+        golden = Golden(stored["observations"], stored["actions"])
+        mark = str(stored["fingerprint"])
+    except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
     network = contract.groups[group].trained
-    n = len(golden.observations)
+    n = len(golden.observations) if golden.observations.ndim else 0
     wanted = ((n, network.observation_size), (n, network.action_size))
     if (golden.observations.shape, golden.actions.shape) != wanted:
         given = f"{golden.observations.shape} and {golden.actions.shape}"
@@ -121,13 +134,14 @@ def read_known(path: Path, contract: Contract, group: str, golden: Golden) -> li
     if not targets:
         return []
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            known = Golden(golden.observations, stored["known_actions"], stored["known_targets"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
+        stored = read_npz(path, GOLDEN_BYTES)
+        known = Golden(golden.observations, stored["known_actions"], stored["known_targets"])
+    except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
     assert known.known is not None
     wanted = (golden.actions.shape, (len(golden.observations), targets))
-    if (known.actions.shape, known.known.shape) != wanted or known.known.dtype != np.float32:
+    kinds = (known.actions.dtype, known.known.dtype)
+    if (known.actions.shape, known.known.shape) != wanted or kinds != (np.float32, np.float32):
         raise RookeryError(f"{path} must hold float32 arrays of {wanted} for known targets: {AGAIN}.")
     return [known]
 
@@ -138,6 +152,8 @@ def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> floa
     Raises:
         RookeryError: when it exceeds the tolerance, or an answer is NaN.
     """
+    if answer.shape != golden.actions.shape or answer.dtype != np.float32:
+        raise RookeryError(f"{path} answers with {answer.dtype} numbers {answer.shape}: {AGAIN}.")
     error = np.abs(answer.astype(np.float64) - golden.actions)
     worst = float(error.max())
     if not worst <= tolerance:  # also catches NaN
@@ -149,22 +165,21 @@ def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> floa
     return worst
 
 
-def _open_onnx(path: Path, contract: Contract, group: str) -> Any:
-    """An ONNX Runtime session whose sizes and metadata agree with the contract."""
+def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
+    """An ONNX model whose sizes and metadata agree with the contract; it does not run.
+
+    Raises:
+        RookeryError: it is damaged, or of another contract or group.
+    """
     try:
-        import onnxruntime as ort  # type: ignore[import-untyped]
-    except ImportError as e:
-        raise RookeryError(f"checking {path} needs ONNX Runtime: `pip install onnxruntime`.") from e
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
+        model = read_onnx(path)
+    except (OSError, ValueError) as e:
+        raise RookeryError(f"{path} is not a readable ONNX file ({e}): {AGAIN}.") from e
+    meta = {line.key: line.value for line in model.metadata_props}
     try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as e:  # its exceptions share no base class
-        raise RookeryError(f"{path} is not a readable ONNX file ({str(e).splitlines()[0]}): {AGAIN}.") from e
-    meta = session.get_modelmeta().custom_metadata_map
-    try:
-        inner = json.loads(meta[CONTRACT_KEY])
+        inner = parse_json(meta[CONTRACT_KEY])
+        if not isinstance(inner, Mapping):
+            raise Damaged("no object")
     except (KeyError, ValueError) as e:
         raise RookeryError(f"{path} carries no Rookery contract in its metadata: {AGAIN}.") from e
     if meta.get(GROUP_KEY) != group:
@@ -175,22 +190,35 @@ def _open_onnx(path: Path, contract: Contract, group: str) -> Any:
         raise RookeryError(f"contract line {line} is {ours!r} in contract.json and {theirs!r} in {path}: {AGAIN}.")
     network = contract.groups[group].trained
     wanted = [(INPUT, [1, network.observation_size]), (OUTPUT, [1, network.action_size])]
-    given = [(t.name, list(t.shape)) for t in (*session.get_inputs(), *session.get_outputs())]
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    ends = [*(i for i in model.graph.input if i.name not in defaults), *model.graph.output]
+    given = [(t.name, [d.dim_value for d in t.type.tensor_type.shape.dim]) for t in ends]
     if given != wanted:
         raise RookeryError(f"{path} takes and gives {given}, and the contract wants {wanted}: {AGAIN}.")
-    return session
+    return model
 
 
-def _check_onnx(session: Any, golden: Golden, tolerance: float, path: Path) -> float:
+def read_weights(model: onnx.ModelProto, path: Path) -> dict[str, Array]:
+    """The float32 arrays of a model by name.
+
+    Raises:
+        RookeryError: they are damaged.
+    """
+    try:
+        return onnx_arrays(model)
+    except ValueError as e:
+        raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
+
+
+def _check_onnx(model: onnx.ModelProto, golden: Golden, tolerance: float, path: Path) -> float:
     """The largest difference of ONNX Runtime's answers."""
-    feeds = [{INPUT: row[None]} for row in golden.observations]
-    if golden.known is not None:
-        feeds = [feed | {KNOWN: row[None]} for feed, row in zip(feeds, golden.known, strict=True)]
-    answer = np.concatenate([session.run([OUTPUT], feed)[0] for feed in feeds])
+    questions = {INPUT: golden.observations} | ({} if golden.known is None else {KNOWN: golden.known})
+    with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
+        answer = ask_onnx(model.SerializeToString(), questions, path, Path(build), AGAIN)
     return compare(answer, golden, tolerance, path)
 
 
-def check_header(path: Path, contract: Contract, group: str) -> Any:
+def check_header(path: Path, contract: Contract, group: str) -> Header:
     """The facts of a header that agree with the contract.
 
     Raises:
@@ -212,40 +240,55 @@ def check_header(path: Path, contract: Contract, group: str) -> Any:
 
 
 def _check_c(
-    folder: Path, files: Mapping[str, str], contract: Contract, group: str, golden: Sequence[Golden],
-    tolerance: float,
-) -> float:  # fmt: skip
-    """Compile the C, compare the network with the golden actions and the scaling functions with the contract."""
-    header = check_header(folder / files["h"], contract, group)
-    source = folder / files["c"]
-    with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
-        native = NativePolicy(source, header, Path(build))
-        worst = 0.0
-        for g in golden:
-            obs = g.observations
-            answer = native.policy(obs) if g.known is None else native.policy_known(obs, g.known)
-            worst = max(worst, compare(answer, g, tolerance, source))
-        _check_scaling(native, contract.groups[group], source)
+    source: Path, shown: Path, header: Header, group: ContractGroup, golden: Sequence[Golden], tolerance: float
+) -> float:
+    """Compile the C, compare the network with the golden actions and the scaling functions with the contract.
+
+    Args:
+        source: the C in a temporary folder, where it may run.
+        shown: the bundle's file, for errors.
+        header: of the C.
+        group: in the contract.
+        golden: with unknown targets, and perhaps with known ones.
+        tolerance: largest difference allowed.
+    """
+    compile_library(source, source.parent, shown).replace(source.parent / LIBRARY)
+    rng = np.random.default_rng(0)
+    questions = {
+        "obs": golden[0].observations,
+        "raw": (rng.standard_normal((100, group.spec.frame_size)) * 10.0).astype(np.float32),
+        "action": rng.uniform(-1.5, 1.5, (100, header.actions)).astype(np.float32),
+    }
+    if len(golden) > 1 and golden[1].known is not None:
+        questions["known_targets"] = golden[1].known
+    answers = ask_c(header, questions, shown, source.parent, AGAIN)
+    names = ("policy", "known")[: len(golden)]
+    missing = {*names, "observe", "command", *["remember"] * (group.spec.history > 1)} - answers.keys()
+    if missing:
+        raise RookeryError(f"{shown} gave no answers of {sorted(missing)[0]}: {AGAIN}.")
+    worst = max(compare(answers[name], g, tolerance, shown) for name, g in zip(names, golden, strict=True))
+    _check_scaling(answers, questions, group, shown)
     return worst
 
 
-def _check_scaling(native: NativePolicy, group: ContractGroup, source: Path) -> None:
+def _check_scaling(
+    answers: Mapping[str, Array], questions: Mapping[str, Array], group: ContractGroup, source: Path
+) -> None:
     """`observe` and `command` of the C against the contract's scales, clips and limits."""
-    rng = np.random.default_rng(0)
     terms = group.spec.observation
     sizes = [t.size for t in terms]
     scale = np.repeat([t.effective_scale for t in terms], sizes)
     clip = np.repeat([t.clip for t in terms], sizes)
-    raw = (rng.standard_normal((100, scale.size)) * 10.0).astype(np.float32)
+    raw = questions["raw"]
     seen = np.clip(raw * scale, -clip, clip)
-    action = rng.uniform(-1.5, 1.5, (100, native.actions)).astype(np.float32)
     low = np.array(group.spec.action.low)
     high = np.array(group.spec.action.high)
-    command = low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
+    command = low + (np.clip(questions["action"], -1.0, 1.0) + 1.0) / 2.0 * (high - low)
     span = np.maximum(np.abs(low), np.abs(high))
-    same = np.allclose(native.observe(raw), seen, rtol=1e-5, atol=0.0)
-    if not (same and (np.abs(native.command(action) - command) <= 1e-5 * span).all()):
+    shapes = (answers["observe"].shape, answers["command"].shape) == (seen.shape, command.shape)
+    same = shapes and np.allclose(answers["observe"], seen, rtol=1e-5, atol=0.0)
+    if not (same and (np.abs(answers["command"] - command) <= 1e-5 * span).all()):
         raise RookeryError(f"{source} scales observations or actions otherwise than the contract: {AGAIN}.")
     history = group.spec.history
-    if history > 1 and not np.array_equal(native.remember(raw), raw[-history:].ravel()):
+    if history > 1 and not np.array_equal(answers["remember"], raw[-history:].ravel()):
         raise RookeryError(f"{source} stacks frames otherwise than the contract: {AGAIN}.")

@@ -3,12 +3,13 @@
 The default board carries an STM32F405, the Crazyflie's own chip. A small start-up file stands in for the firmware;
 golden observations and answers travel through semihosting files. Counted instructions are those of the program; QEMU
 knows nothing of the chip's wait states.
+
+Semihosting lets the emulated program open files of this machine with the user's rights. QEMU may start no other program.
 """
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +19,27 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import read_bytes
 from rookery.sim2real.export.bundle import bundle_files
-from rookery.sim2real.export.check import Array, Golden, check_header, compare, read_bundle_contract, read_golden
+from rookery.sim2real.export.check import (
+    Array,
+    Golden,
+    check_header,
+    compare,
+    open_onnx,
+    read_bundle_contract,
+    read_golden,
+    read_weights,
+)
+from rookery.sim2real.export.limited import run_limited
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
+from rookery.sim2real.export.trust import write_source
 
 COMPILER = "arm-none-eabi-gcc"
 SIZE = "arm-none-eabi-size"
 EMULATOR = "qemu-system-arm"
+EMULATE_S = 120
+"""s, most time for the emulated program."""
 CPU = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-ffunction-sections", "-fdata-sections")
 
 
@@ -45,21 +60,24 @@ BOARDS = {
 }
 
 
-def check_mcu(folder: Path | str, board: str = "netduinoplus2", tolerance: float = 1e-5) -> dict[str, float]:
+def check_mcu(
+    folder: Path | str, board: str = "netduinoplus2", tolerance: float = 1e-5, run_c: bool = False
+) -> dict[str, float]:
     """Cross-compile a bundle's C, run it on an emulated Cortex-M4F, and compare. torch is not imported.
 
     Args:
         folder: what `export_bundle` wrote.
         board: "netduinoplus2" (1 MiB flash, 128 KiB RAM) or "mps2-an386" (4 MiB each).
         tolerance: largest difference allowed from the torch policy's actions.
+        run_c: as in `check_bundle`.
 
     Returns:
         `mcu_max_error` over all groups, `mcu_flash_bytes` (code and weights of all groups, without the C library) and
         `mcu_instructions` (a call of the slowest group's policy).
 
     Raises:
-        RookeryError: when the board is unknown, a tool is missing, the program does not fit the board, or a difference
-            exceeds the tolerance.
+        RookeryError: when the board is unknown, a tool is missing, the C may not run, the program does not fit the board,
+            or a difference exceeds the tolerance.
     """
     if board not in BOARDS:
         raise unknown("board", board, BOARDS)
@@ -72,10 +90,13 @@ def check_mcu(folder: Path | str, board: str = "netduinoplus2", tolerance: float
     contract = read_bundle_contract(folder)
     result = {"mcu_max_error": 0.0, "mcu_flash_bytes": 0, "mcu_instructions": 0}
     for group, files in bundle_files(contract).items():
+        model = open_onnx(folder / files["onnx"], contract, group)
+        weights = read_weights(model, folder / files["onnx"])
         golden = read_golden(folder / files["golden"], contract, group)
         header = check_header(folder / files["h"], contract, group)
         with tempfile.TemporaryDirectory(prefix="rookery-mcu-") as build:
-            flash, instructions, answer = _run(folder / files["c"], header, golden, BOARDS[board], Path(build))
+            source = write_source(folder, files, contract, group, header, weights, Path(build), run_c)
+            flash, instructions, answer = _run(source, folder / files["c"], header, golden, BOARDS[board])
         error = compare(answer, golden, tolerance, folder / files["c"])
         result["mcu_max_error"] = max(result["mcu_max_error"], error)
         result["mcu_flash_bytes"] += flash
@@ -83,25 +104,26 @@ def check_mcu(folder: Path | str, board: str = "netduinoplus2", tolerance: float
     return result
 
 
-def _run(source: Path, header: Header, golden: Golden, board: Board, build: Path) -> tuple[int, int, Array]:
-    """Build and run one group's policy: flash bytes, instructions of a call, actions [n, D]."""
+def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board) -> tuple[int, int, Array]:
+    """Build and run one group's policy, `source` in a temporary folder: flash bytes, instructions of a call, actions [n, D]."""
+    build = source.parent
     policy = build / "policy.o"
     program = build / "program.elf"
     names = {"@HEADER@": f"{source.stem}.h", "@PREFIX@": header.prefix, "@UPPER@": header.prefix.upper()}
     places = {"@FLASH_AT@": board.flash_at, "@FLASH@": board.flash, "@RAM@": board.ram}
     (build / "main.c").write_text(_fill(MAIN_C, names))
     (build / "board.ld").write_text(_fill(BOARD_LD, places))
-    compile_c([COMPILER, *CPU, *FLAGS, "-c", str(source), "-o", str(policy)], source)
-    parts = [f"-I{source.parent}", str(build / "main.c"), str(policy)]
+    compile_c([COMPILER, *CPU, *FLAGS, "-c", str(source), "-o", str(policy)], shown, build)
+    parts = [str(build / "main.c"), str(policy)]
     link = ["-T", str(build / "board.ld"), "--specs=rdimon.specs", "-Wl,--gc-sections", "-o", str(program), "-lm"]
     fit = f"it must fit into the {board.flash >> 10} KiB flash of {board.machine}, so take another board or network"
-    compile_c([COMPILER, *CPU, "-O2", *parts, *link], source, fit)
+    compile_c([COMPILER, *CPU, "-O2", *parts, *link], shown, build, fit)
     golden.observations.tofile(build / "obs.bin")
     _emulate(program, board.machine, build)
     answer = build / "action.bin"
-    raw = answer.read_bytes() if answer.is_file() else b""
+    raw = _bytes(answer, golden.actions.nbytes + 4)
     if len(raw) != golden.actions.nbytes + 4:
-        raise RookeryError(f"{source} stopped early on the emulated {board.machine}: export the bundle again.")
+        raise RookeryError(f"{shown} stopped early on the emulated {board.machine}: export the bundle again.")
     ticks = int(np.frombuffer(raw[-4:], np.uint32)[0])
     # With -icount shift=0 an instruction takes 1 ns of the machine's time.
     instructions = round(ticks * 1e9 / board.clock_hz)
@@ -110,20 +132,27 @@ def _run(source: Path, header: Header, golden: Golden, board: Board, build: Path
 
 def _emulate(program: Path, machine: str, build: Path) -> None:
     command = [EMULATOR, "-M", machine, "-nographic", "-monitor", "none", "-serial", "none", "-icount", "shift=0"]
+    command += ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"]
     command += ["-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
+    done = run_limited(command, build, EMULATE_S)
+    if done.status != 0:
+        raise RookeryError(
+            f"the policy failed on the emulated {machine} ({done.reason}): check the bundle without --mcu."
+        )
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    """What the program wrote; nothing where it is missing or too much."""
     try:
-        done = subprocess.run(command, cwd=build, capture_output=True, text=True, timeout=300, check=False)
-    except (OSError, subprocess.TimeoutExpired) as e:
-        raise RookeryError(f"the emulated {machine} did not finish ({e}): check the bundle without --mcu.") from e
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise RookeryError(f"the policy failed on the emulated {machine} ({last}): check the bundle without --mcu.")
+        return read_bytes(path, most)
+    except (OSError, ValueError):
+        return b""
 
 
 def _flash_bytes(policy: Path) -> int:
     """Code, constants and initialised data of an object file."""
-    done = subprocess.run([SIZE, str(policy)], capture_output=True, text=True, check=True)
-    text, data = done.stdout.splitlines()[1].split()[:2]
+    done = run_limited([SIZE, str(policy)], policy.parent, 10)
+    text, data = done.output.splitlines()[1].split()[:2]
     return int(text) + int(data)
 
 

@@ -6,7 +6,6 @@ import ctypes
 import importlib.util
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_text
+from rookery.sim2real.export.limited import run_limited
 
 Array = NDArray[np.float32]
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
+COMPILE_S = 60
+"""s, most time for a compiler."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,13 @@ def read_header(path: Path) -> Header:
         RookeryError: when the file is missing or lacks one of them.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
+        text = read_text(path)
+    except (OSError, ValueError) as e:
         raise RookeryError(f"cannot read {path} ({e}): export the bundle again.") from e
     name = re.search(r"^void (\w+)_policy\(", text, re.M)
     found = dict(re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT|FRAME|TARGETS) "?(\w+)"?', text, re.M))
-    if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found):
+    sizes = all(re.fullmatch("[0-9]{1,9}", number) for key, number in found.items() if key != "CONTRACT")
+    if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found) or not sizes:
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     inputs = int(found["OBSERVATIONS"])
     frame = int(found.get("FRAME", inputs))
@@ -68,34 +72,51 @@ def find_compiler() -> list[str]:
     )
 
 
-def compile_c(command: list[str], source: Path, advice: str = "export the bundle again") -> None:
-    """Run a compiler.
+def compile_c(command: list[str], source: Path, build: Path, advice: str = "export the bundle again") -> None:
+    """Run a compiler, with limits on its time and memory.
+
+    Args:
+        command: compiler and arguments.
+        source: what to name in an error.
+        build: temporary folder.
+        advice: the way out of an error.
 
     Raises:
-        RookeryError: with the compiler's first complaint, and the advice.
+        RookeryError: it fails, with the first line number it complains about. The complaint itself stays hidden, as it
+            may quote any file that the source includes.
     """
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False)
-    except (OSError, subprocess.TimeoutExpired) as e:
-        raise RookeryError(f"the C compiler {command[0]} did not run ({e}): install or repair it.") from e
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        first = next((line for line in lines if "error" in line or "overflowed" in line), lines[0])
-        raise RookeryError(f"{source} does not compile ({first.strip()}): {advice}.")
+    done = run_limited(command, build, COMPILE_S)
+    if done.status == 0:
+        return
+    line = re.search(rf"^[^\n:]*{re.escape(source.name)}:(\d+):(?:\d+:)? (?:fatal )?error", done.output, re.M)
+    overflow = re.search(r"region .{1,20} overflowed by \d+ bytes", done.output)
+    where = f"line {line[1]}" if line else overflow[0] if overflow else done.reason
+    raise RookeryError(f"{source} does not compile ({where}): {advice}.")
+
+
+def compile_library(source: Path, build: Path, shown: Path | None = None) -> Path:
+    """Compile a `policy.c`, with its header beside it, to a shared object in the folder `build`.
+
+    Raises:
+        RookeryError: there is no compiler, or it fails (see `compile_c`), naming the file `shown`.
+    """
+    library = build / f"{source.stem}.so"
+    command = [*find_compiler(), *FLAGS, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"]
+    compile_c(command, shown or source, build)
+    return library
 
 
 class NativePolicy:
     """A policy's C functions, called row by row. Calls release Python's lock, so threads really run side by side.
 
+    Loading runs what the library has in its constructors.
+
     Args:
-        source: `policy.c`, with its header beside it.
+        library: of `compile_library`.
         header: as `read_header` gives it.
-        build: folder for the shared object.
     """
 
-    def __init__(self, source: Path, header: Header, build: Path) -> None:
-        library = build / f"{source.stem}.so"
-        compile_c([*find_compiler(), *FLAGS, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"], source)
+    def __init__(self, library: Path, header: Header) -> None:
         self.observations = header.observations
         self.actions = header.actions
         self.frame = header.frame
@@ -106,7 +127,7 @@ class NativePolicy:
             loaded = ctypes.CDLL(str(library))
             self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
-            raise RookeryError(f"cannot load what {source} compiled to ({e}): export the bundle again.") from e
+            raise RookeryError(f"cannot load {library} ({e}): export the bundle again.") from e
         for name, call in self._calls.items():
             call.argtypes = [ctypes.c_void_p] * (3 if name == "policy_known" else 2)
             call.restype = None

@@ -169,6 +169,11 @@ class LeggedTask(Task):
         spec.option.disableflags |= NO_WARM_START
         return spec
 
+    @property
+    def shardable(self) -> bool:
+        """A terrain's columns are shared out among all worlds."""
+        return self.terrain is None
+
     def setup(self) -> None:
         n = self.world.num_envs
         self.robot = Go2(self.world, find_arm(self.cfg.arm))

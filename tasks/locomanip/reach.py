@@ -88,6 +88,11 @@ class Reach(LeggedTask):
     change_sum: Tensor
     torque_peak: Tensor
 
+    @property
+    def shardable(self) -> bool:
+        """The widths of the reward for tracking shrink with the mean errors of all worlds."""
+        return False
+
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs

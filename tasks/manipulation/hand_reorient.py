@@ -95,6 +95,11 @@ class HandReorient(Task):
         scene.add(lambda: coloured_cube(), "cube", pos=MIDDLE.tolist())
         return scene.add(lambda: coloured_cube(shown=True), "goal", pos=SHOWN)
 
+    @property
+    def shardable(self) -> bool:
+        """Means and norms of torch round by how many worlds there are, here in what the hand is commanded."""
+        return False
+
     def setup(self) -> None:
         world = self.world
         n = self.world.num_envs

@@ -20,7 +20,7 @@ from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.c import c_source, literal, policy_arrays
 from rookery.sim2real.export.golden import golden_observations
-from rookery.sim2real.export.native import FLAGS, NativePolicy, find_compiler, read_header
+from rookery.sim2real.export.native import FLAGS, NativePolicy, compile_library, find_compiler, read_header
 from tests.sim2real.conftest import make_env, make_group, make_policy
 
 
@@ -30,7 +30,7 @@ def native(policy: Policy, folder: Path, group: Group | None = None, prefix: str
     code, header = c_source(contract, "drone", policy_arrays(policy), prefix, "policy.h")
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
-    return NativePolicy(folder / "policy.c", read_header(folder / "policy.h"), folder)
+    return NativePolicy(compile_library(folder / "policy.c", folder), read_header(folder / "policy.h"))
 
 
 def observations(policy: Policy) -> Any:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import onnx
 import pytest
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.mcu import BOARDS, COMPILER, EMULATOR, SIZE, check_mcu
+from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY
 from tests.sim2real.conftest import make_env, make_policy
 
 
@@ -34,10 +38,23 @@ def write_c_bundle(folder: Path, hidden: tuple[int, ...], activation: str) -> Pa
     code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
-    (folder / "policy.onnx").write_bytes(b"")
+    write_weights(folder / "policy.onnx", policy_arrays(policy), contract)
     write_golden(policy, contract.fingerprint, folder / "golden.npz")
     contract.write(folder / "contract.json")
     return folder
+
+
+def write_weights(path: Path, arrays: dict[str, Any], contract: Contract) -> None:
+    """An ONNX file with weights, metadata and sizes, and a network of another kind."""
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size])
+        for name, size in (("obs", 15), ("action", 3))
+    ]
+    node = onnx.helper.make_node("Identity", ["obs"], ["action"])
+    weights = [onnx.numpy_helper.from_array(a, name) for name, a in arrays.items()]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "policy", ends[:1], ends[1:], weights))
+    onnx.helper.set_model_props(model, {CONTRACT_KEY: contract.dumps(), GROUP_KEY: "drone"})
+    onnx.save(model, path)
 
 
 @pytest.mark.usefixtures("_tools")
@@ -64,6 +81,8 @@ def test_a_wrong_network_is_found_and_a_large_one_does_not_fit(tmp_path: Path) -
     code = tmp_path / "policy.c"
     code.write_text(code.read_text().replace("s0 + s1", "s0 - s1"))
     with pytest.raises(RookeryError, match=r"policy\.c differs from the torch policy"):
+        check_mcu(tmp_path, run_c=True)
+    with pytest.raises(RookeryError, match=r"policy\.c is not run"):
         check_mcu(tmp_path)
     write_c_bundle(tmp_path, (512, 512), "relu")
     with pytest.raises(RookeryError, match=r"overflowed.* 1024 KiB flash of netduinoplus2"):
@@ -92,3 +111,41 @@ def test_missing_tool_and_unknown_board_are_sentences(shared_bundle: Path, monke
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(RookeryError, match="arm-none-eabi-gcc is not installed: `apt-get install"):
         check_mcu(shared_bundle)
+
+
+SYSTEM = """
+static int host(const char *command, int length)
+{
+    struct { const char *text; int length; } block = {command, length};
+    register int operation __asm("r0") = 0x12; /* SYS_SYSTEM */
+    register void *at __asm("r1") = &block;
+    __asm volatile("bkpt 0xAB" : "+r"(operation) : "r"(at) : "memory");
+    return operation;
+}
+"""
+
+
+@pytest.mark.usefixtures("_tools")
+def test_the_emulated_program_starts_nothing_on_this_machine_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rookery.sim2real.export.mcu.EMULATE_S", 3)
+    write_c_bundle(tmp_path, (8,), "relu")
+    code = (tmp_path / "policy.c").read_text()
+    made = tmp_path / "made"
+    call = f'host("touch {made}", {len(f"touch {made}")});'
+    (tmp_path / "policy.c").write_text(
+        code.replace("normalize(obs, z);", f"normalize(obs, z); {call}").replace(
+            "static float clamp", SYSTEM.replace("__asm", "__asm__") + "\nstatic float clamp", 1
+        )
+    )
+    with pytest.raises(RookeryError, match="failed on the emulated"):
+        check_mcu(tmp_path, run_c=True)
+    assert not made.exists()
+    (tmp_path / "policy.c").write_text(
+        code.replace("normalize(obs, z);", "normalize(obs, z); while (obs != NULL) { }", 1).replace(
+            "#include <math.h>", "#include <math.h>\n#include <stddef.h>"
+        )
+    )
+    with pytest.raises(RookeryError, match="did not end in time"):
+        check_mcu(tmp_path, run_c=True)

@@ -1,0 +1,132 @@
+"""What ONNX Runtime and the compiled C of a bundle answer, found in a child process with limits.
+
+The parent writes policy.onnx, policy.so, header.json and questions.npz into a temporary folder, and reads the answers:
+
+    python -m rookery.sim2real.export.answers FOLDER
+
+Whatever a network or foreign C does to its process, the parent goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import parse_json, read_npz
+from rookery.sim2real.export.limited import run_limited
+from rookery.sim2real.export.native import Header, NativePolicy
+
+Array = NDArray[np.float32]
+RUN_S = 30
+"""s, most time for all answers."""
+MODULE = "rookery.sim2real.export.answers"
+MODEL, LIBRARY, HEADER, QUESTIONS, ANSWERS = "policy.onnx", "policy.so", "header.json", "questions.npz", "answers.npz"
+NO_SESSION = 11
+NO_LIBRARY = 12
+INPUTS = ("obs", "known_targets")
+OUTPUT = "action"
+
+
+def ask_onnx(model: bytes, questions: Mapping[str, Array], source: Path, build: Path, again: str) -> Array:
+    """Actions [n, D] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M].
+
+    Args:
+        model: bytes of an ONNX file.
+        questions: arrays by name.
+        source: the file, for errors.
+        build: temporary folder.
+        again: the way out of an error.
+
+    Raises:
+        RookeryError: it cannot be loaded, or gives no answers within the limits.
+    """
+    (build / MODEL).write_bytes(model)
+    return _ask(questions, build, source, again)["action"]
+
+
+def ask_c(header: Header, questions: Mapping[str, Array], source: Path, build: Path, again: str) -> dict[str, Array]:
+    """What the functions of `build`/policy.so answer: by function's name, `known` being that of policy_known.
+
+    Args:
+        header: of the library.
+        questions: `obs` [n, O], perhaps `known_targets` [n, M], `raw` [k, F] and `action` [k, D].
+        source: the C file, for errors.
+        build: temporary folder with the library.
+        again: the way out of an error.
+
+    Raises:
+        RookeryError: it lacks a function, or gives no answers within the limits.
+    """
+    (build / HEADER).write_text(json.dumps(dataclasses.asdict(header)))
+    return _ask(questions, build, source, again)
+
+
+def _ask(questions: Mapping[str, Array], build: Path, source: Path, again: str) -> dict[str, Any]:
+    np.savez(build / QUESTIONS, **questions)  # type: ignore[arg-type]  # its stubs take the names for options
+    done = run_limited([sys.executable, "-P", "-m", MODULE, str(build)], build, RUN_S)
+    if done.status == NO_SESSION:
+        raise RookeryError(f"{source} is not a readable ONNX file (ONNX Runtime refuses it): {again}.")
+    if done.status == NO_LIBRARY:
+        raise RookeryError(f"cannot load what {source} compiled to (it lacks a function): {again}.")
+    try:
+        if done.status == 0:
+            return read_npz(build / ANSWERS)
+        reason = done.reason
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    raise RookeryError(f"{source} gave no answers ({reason}): {again}.")
+
+
+def _onnx(build: Path, questions: Mapping[str, Array]) -> dict[str, Array]:
+    import onnxruntime as ort  # type: ignore[import-untyped]
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        session = ort.InferenceSession((build / MODEL).read_bytes(), options, providers=["CPUExecutionProvider"])
+    except Exception:  # its exceptions share no base class
+        sys.exit(NO_SESSION)
+    names = [n for n in INPUTS if n in questions]
+    rows = zip(*(questions[n] for n in names), strict=True)
+    answers = [session.run([OUTPUT], {n: x[None] for n, x in zip(names, row, strict=True)})[0] for row in rows]
+    return {"action": np.concatenate(answers)}
+
+
+def _native(build: Path, questions: Mapping[str, Array]) -> dict[str, Array]:
+    header = Header(**parse_json((build / HEADER).read_bytes()))
+    try:
+        native = NativePolicy(build / LIBRARY, header)
+    except RookeryError:
+        sys.exit(NO_LIBRARY)
+    obs = questions["obs"]
+    answers = {
+        "policy": native.policy(obs),
+        "observe": native.observe(questions["raw"]),
+        "command": native.command(questions["action"]),
+    }
+    if "known_targets" in questions:
+        answers["known"] = native.policy_known(obs, questions["known_targets"])
+    if header.frame < header.observations:
+        answers["remember"] = native.remember(questions["raw"])
+    return answers
+
+
+def main(folder: Path) -> int:
+    """Answer the questions in a folder."""
+    questions = read_npz(folder / QUESTIONS)
+    answers = (_native if (folder / HEADER).exists() else _onnx)(folder, questions)
+    np.savez(folder / ANSWERS, **answers)  # type: ignore[arg-type]
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,90 @@
+"""Which C of a bundle may run: that which Rookery itself generates from the bundle's contract and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_bytes
+from rookery.sim2real.contract import Contract, NetworkSpec
+from rookery.sim2real.export.c import c_source
+from rookery.sim2real.export.native import Header
+
+Array = NDArray[np.float32]
+GENERATED = "it is not what Rookery generates from its contract.json and policy.onnx"
+
+
+def weight_shapes(network: NetworkSpec) -> dict[str, tuple[int, ...]]:
+    """Shapes of the weights of a policy by name, as `rookery.sim2real.export.c.policy_arrays` gives them."""
+    inputs = (network.actor_inputs or network.observation_size) + (network.targets or 0)
+    chains = {"layers": (inputs, *network.hidden, network.action_size)}
+    shapes: dict[str, tuple[int, ...]] = {"mean": (network.observation_size,), "std": (network.observation_size,)}
+    if network.targets:
+        chains["estimator"] = (network.observation_size, *(network.estimator or ()), network.targets)
+        shapes |= {"target_mean": (network.targets,), "target_std": (network.targets,)}
+    for name, sizes in chains.items():
+        for i in range(len(sizes) - 1):
+            shapes[f"{name}.{i}.weight"] = (sizes[i + 1], sizes[i])
+            shapes[f"{name}.{i}.bias"] = (sizes[i + 1],)
+    return shapes
+
+
+def write_source(
+    folder: Path, files: Mapping[str, str], contract: Contract, group: str, header: Header, weights: Mapping[str, Array],
+    build: Path, run_c: bool,
+) -> Path:  # fmt: skip
+    """Put the C of a bundle and its header into the folder `build`, if it may run.
+
+    Args:
+        folder, files: the bundle, and the names of the group's files.
+        contract: of the bundle.
+        group: agent group.
+        header: of `read_header`.
+        weights: float32 arrays of policy.onnx.
+        build: temporary folder.
+        run_c: accept C that Rookery does not generate from contract and weights.
+
+    Returns:
+        The C file in `build`.
+
+    Raises:
+        RookeryError: the C may not run.
+    """
+    given = {files[kind]: _bytes(folder / files[kind]) for kind in ("c", "h")}
+    wanted = _generated(files, contract, group, header, weights)
+    if given != wanted and not run_c:
+        name = folder / next((n for n in given if n in wanted and given[n] != wanted[n]), files["c"])
+        raise RookeryError(
+            f"{name} is not run, for {GENERATED}: export the bundle again, or if you trust who wrote it, say --run-c."
+        )
+    for name, text in given.items():
+        (build / name).write_bytes(text)
+    return build / files["c"]
+
+
+def _generated(
+    files: Mapping[str, str], contract: Contract, group: str, header: Header, weights: Mapping[str, Array]
+) -> dict[str, bytes]:
+    """C and header by file name; nothing where contract and weights give none."""
+    shapes = weight_shapes(contract.groups[group].trained)
+    arrays = {name: weights[name] for name in shapes if name in weights}
+    if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
+        return {}
+    if not all(np.isfinite(a).all() for a in arrays.values()):
+        return {}
+    try:
+        code, declarations = c_source(contract, group, arrays, header.prefix, files["h"])
+    except RookeryError:
+        return {}
+    return {files["c"]: code.encode("ascii"), files["h"]: declarations.encode("ascii")}
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise RookeryError(f"cannot read {path} ({error}): export the bundle again.") from error

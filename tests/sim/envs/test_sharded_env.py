@@ -1,0 +1,205 @@
+"""Worlds divided among processes give what they give together, to the bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import rookery
+from rookery.making import make_shard
+from rookery.sim.env import Env
+from rookery.sim.envs.sharded_env import ShardedEnv
+from rookery.sim.errors import RookeryError
+from rookery.tasks.registry import TASKS
+
+ON_MUJOCO = [t.id for t in TASKS.values() if t.engines[0] == "mujoco" and not t.members and not t.wrapper]
+
+
+def same(a: Any, b: Any, where: str = "") -> None:
+    """Equal structure and equal bits."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), where
+        for k in a:
+            same(a[k], b[k], f"{where}/{k}")
+    elif isinstance(a, Tensor):
+        assert a.dtype == b.dtype, where
+        assert a.shape == b.shape, where
+        if a.is_floating_point():
+            a, b = a.nan_to_num(9e9), b.nan_to_num(9e9)
+        assert torch.equal(a, b), where
+    else:
+        assert a == b, where
+
+
+def actions(env: Env, generator: torch.Generator) -> dict[str, Tensor]:
+    return {
+        g: torch.rand(env.num_envs, s.count, s.action.size, generator=generator) * 2 - 1 for g, s in env.groups.items()
+    }
+
+
+def same_info(a: dict[str, Any], b: dict[str, Any]) -> None:
+    """final_state has a meaning in the rows that ended."""
+    assert a.keys() == b.keys()
+    if "episode" in a:
+        ids = a["episode"]["ids"]
+        same(a.pop("final_state")[ids], b.pop("final_state")[ids], "final_state")
+    same(a, b, "info")
+
+
+@pytest.mark.parametrize("task", ON_MUJOCO)
+def test_a_shard_gives_the_worlds_of_the_whole(task: str) -> None:
+    arguments: dict[str, Any] = {"task": task, "engine": "mujoco", "device": "cpu", "seed": 5, "randomize": "default"}
+    arguments |= {"fixed": None, "config": {}}
+    whole = make_shard(num_envs=5, **arguments)
+    if not whole.task.shardable:
+        pytest.skip("its worlds depend on each other")
+    parts = [make_shard(num_envs=n, first=first, total=5, **arguments) for n, first in ((2, 0), (3, 2))]
+    rows = slice(0, 2), slice(2, 5)
+    same(whole.reset()[0], _joined([p.reset()[0] for p in parts]), "reset")
+    for env in (whole, *parts):
+        env.steps.copy_(env.max_episode_steps - 3 - (torch.arange(env.num_envs) + env.first))
+    generator = torch.Generator().manual_seed(0)
+    for i in range(9):
+        a = actions(whole, generator)
+        obs, reward, terminated, truncated, _ = whole.step(a)
+        steps = [p.step({g: x[at] for g, x in a.items()}) for p, at in zip(parts, rows, strict=True)]
+        same(obs, _joined([s[0] for s in steps]), f"step {i}, observation")
+        same(reward, _joined([s[1] for s in steps]), f"step {i}, reward")
+        same(terminated, torch.cat([s[2] for s in steps]), f"step {i}, terminated")
+        same(truncated, torch.cat([s[3] for s in steps]), f"step {i}, truncated")
+    same(whole.metrics(), _joined([p.metrics() for p in parts]), "metrics")
+    same(whole.randomization.values, torch.cat([p.randomization.values for p in parts]), "randomization")
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], Tensor):
+        return torch.cat(parts)
+    return {k: _joined([p[k] for p in parts]) for k in parts[0]}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Any:
+    """table-push with 7 worlds, in one process and in three."""
+    options: dict[str, Any] = {"seed": 3, "randomize": "default", "config": {"episode_s": 0.25}}
+    one = rookery.make("table-push", 7, **options)
+    three = rookery.make("table-push", 7, shards=3, **options)
+    yield one, three
+    three.close()
+
+
+def test_three_processes_give_the_same_bits(pair: tuple[Env, Env]) -> None:
+    one, three = pair
+    same(one.reset(4)[0], three.reset(4)[0], "reset")
+    one.stagger()
+    three.stagger()
+    generator = torch.Generator().manual_seed(1)
+    ended = set()
+    for _ in range(30):
+        a = actions(one, generator)
+        x, y = one.step(a), three.step(a)
+        for i, name in enumerate(("observation", "reward", "terminated", "truncated")):
+            same(x[i], y[i], name)
+        ended |= set(x[4]["episode"]["ids"].tolist()) if "episode" in x[4] else set()
+        same_info(x[4], y[4])
+    assert ended == set(range(7))
+    same(one.state, three.state, "state")
+    same(one.metrics(), three.metrics(), "metrics")
+    assert one.active == three.active
+    assert one.deployment() == three.deployment()
+    assert [one.markers(i) for i in range(7)] == [three.markers(i) for i in range(7)]
+    for i in range(7):
+        assert (one.mj_data(i).xpos == three.mj_data(i).xpos).all()
+    expert, sharded = one.controller(), three.controller()
+    assert expert is not None
+    assert sharded is not None
+    same(expert(x[0]), sharded(y[0]), "controller")
+
+
+def test_states_are_interchangeable(pair: tuple[Env, Env]) -> None:
+    one, three = pair
+    generator = torch.Generator().manual_seed(2)
+    one.reset(8)
+    three.reset(9)
+    for _ in range(5):
+        one.step(actions(one, generator))
+    three.load_state_dict(one.state_dict())
+    same(one.state_dict(), three.state_dict(), "state")
+    a = actions(one, generator)
+    same(one.step(a)[0], three.step(a)[0], "after one's state")
+    three.step(a)
+    one.load_state_dict(three.state_dict())
+    same(one.step(a)[0], three.step(a)[0], "after three's state")
+    with pytest.raises(ValueError, match="number of worlds"):
+        three.load_state_dict(
+            rookery.make("table-push", 6, config={"episode_s": 0.25}, randomize="default").state_dict()
+        )
+    same(one.state_dict(), three.state_dict(), "unchanged")
+
+
+def test_recorded_terms_are_those_of_all_worlds(pair: tuple[Env, Env]) -> None:
+    logs: list[list[Any]] = [[], []]
+    for env, log in zip(pair, logs, strict=True):
+        env.record_terms(lambda what, terms, log=log: log.append((what, _copied(terms))))  # type: ignore[misc]
+        env.reset(1)
+        env.step(torch.zeros(7, 1, 4))
+        env.record_terms(None)
+        env.step(torch.zeros(7, 1, 4))
+    assert [what for what, _ in logs[0]] == ["observation", "reward", "observation"]
+    assert len(logs[0]) == len(logs[1])
+    for (what, a), (what_too, b) in zip(*logs, strict=True):
+        assert what == what_too
+        same(a, b, what)
+
+
+def _copied(terms: Any) -> Any:
+    return {k: _copied(v) for k, v in terms.items()} if isinstance(terms, dict) else terms.clone()
+
+
+def test_wrong_actions_name_the_world_of_the_whole(pair: tuple[Env, Env]) -> None:
+    _, three = pair
+    a = torch.zeros(7, 1, 4)
+    a[5] = torch.nan
+    with pytest.raises(RookeryError, match="first in world 5"):
+        three.step(a)
+    three.step(torch.zeros(7, 1, 4))
+
+
+def test_an_error_in_a_shard_is_raised_and_the_environment_goes_on(pair: tuple[Env, Env]) -> None:
+    _, three = pair
+    with pytest.raises(RookeryError, match="observation set"):
+        three.observation_set("nothing")
+    three.step(torch.zeros(7, 1, 4))
+
+
+def test_a_process_that_dies_is_a_sentence_and_close_ends_the_others() -> None:
+    env = rookery.make("table-reach", 4, shards=2)
+    assert isinstance(env, ShardedEnv)
+    env.reset()
+    processes = list(env._processes)
+    os.kill(processes[1].pid, signal.SIGKILL)
+    with pytest.raises(RookeryError, match="shard 1 ended unexpectedly"):
+        env.step(torch.zeros(4, 1, 4))
+    env.close()
+    assert all(p.poll() is not None for p in processes)
+    with pytest.raises(RookeryError, match="closed"):
+        env.metrics()
+
+
+def test_refusals() -> None:
+    with pytest.raises(RookeryError, match="at least 2 worlds"):
+        rookery.make("table-reach", 3, shards=2)
+    with pytest.raises(RookeryError, match="whole number"):
+        rookery.make("table-reach", 3, shards="many")
+    with pytest.raises(RookeryError, match="rotor"):
+        rookery.make("drone-hover", 8, shards=2)
+    with pytest.raises(RookeryError, match="this config"):
+        rookery.make("go2arm-reach", 4, shards=2)
+    with pytest.raises(RookeryError, match="this config"):
+        rookery.make("go2-velocity", 4, shards=2, config={"terrain": "rough"})
+    with pytest.raises(RookeryError, match="set of tasks"):
+        rookery.make("MT10", 20, shards=2)
