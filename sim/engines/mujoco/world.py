@@ -274,11 +274,12 @@ class MujocoWorld(World):
         return out
 
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
-        shape = tuple(snapshot["state"].shape) if "state" in snapshot else (0, 0)
-        if shape != self.batch.state.shape:
+        saved = snapshot.get("state", torch.empty(0, 0))
+        if saved.shape != self.batch.state.shape:
+            worlds, size = (*saved.shape, 0, 0)[:2]
             raise RookeryError(
-                f"the snapshot holds worlds and numbers {shape}, this world has {self.batch.state.shape}: use the same "
-                "task, engine and num_envs."
+                f"the snapshot holds {worlds} worlds of {size} numbers, this world has {self.batch.state.shape[0]} of "
+                f"{self.batch.state.shape[1]}: use the same task, engine and num_envs."
             )
         own = {
             "state": torch.from_numpy(self.batch.state),
