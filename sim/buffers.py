@@ -46,13 +46,13 @@ class Buffers:
         for name, t in self._buffers.items():
             t.copy_(state[name])
         for prefix, obj in self._children.items():
-            obj.load_state_dict(_under(prefix, state))
+            obj.load_state_dict(under(prefix, state))
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         """Refuse a saved state that does not fit, see `load_state_dict`."""
         check_tensors(self._buffers, state)
         for prefix, obj in self._children.items():
-            obj.check_state_dict(_under(prefix, state))
+            obj.check_state_dict(under(prefix, state))
 
 
 def check_tensors(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
@@ -71,7 +71,7 @@ def check_tensors(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
             )
 
 
-def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The part of a state whose names begin with a prefix, without it."""
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in state.items() if name.startswith(start)}

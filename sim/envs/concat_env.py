@@ -23,6 +23,7 @@ import numba
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import under
 from rookery.sim.env import Act, Deployment, Env, StepResult, check_actions
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.vec_env import VecEnv
@@ -299,21 +300,16 @@ class ConcatEnv(Env):
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         for n, e in self.parts.items():
-            e.check_state_dict(_part_of(state, n))
+            e.check_state_dict(under(n, state))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.check_state_dict(state)
         for n, e in self.parts.items():
-            e.load_state_dict(_part_of(state, n))
+            e.load_state_dict(under(n, state))
 
     def close(self) -> None:
         for e in self.parts.values():
             e.close()
-
-
-def _part_of(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The state of one part within that of all."""
-    return {k.removeprefix(f"{part}."): v for k, v in state.items() if k.startswith(f"{part}.")}
 
 
 @contextmanager

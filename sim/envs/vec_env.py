@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.buffers import Buffers
+from rookery.sim.buffers import Buffers, under
 from rookery.sim.config import to_dict
 from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
 from rookery.sim.envs import episode_kernels
@@ -374,11 +374,11 @@ class VecEnv(Buffers, Env):
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         super().check_state_dict(state)
-        self.world.check_snapshot(_world_of(state))
+        self.world.check_snapshot(under("world", state))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.world.restore(_world_of(state))
+        self.world.restore(under("world", state))
         self._terms = self.task.observe()
         self._ready = True
 
@@ -396,8 +396,3 @@ class VecEnv(Buffers, Env):
                 "this environment was made before a fork and has no threads here: make it in this process, or start processes "
                 'by multiprocessing\'s "spawn".'
             )
-
-
-def _world_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The world's snapshot within a state."""
-    return {k.removeprefix("world."): v for k, v in state.items() if k.startswith("world.")}

@@ -19,7 +19,7 @@ import torch
 from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
-from rookery.sim.buffers import check_tensors
+from rookery.sim.buffers import check_tensors, under
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
@@ -287,7 +287,7 @@ class MujocoWorld(World):
             "failures": torch.tensor(0),
         }
         check_tensors(own, snapshot)
-        self._params.check(_params_of(snapshot))
+        self._params.check(under("params", snapshot))
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.check_snapshot(snapshot)
@@ -295,7 +295,7 @@ class MujocoWorld(World):
         self.batch.warning[:] = snapshot["warnings"].numpy()
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
         self.failures = int(snapshot["failures"])
-        self._params.restore(_params_of(snapshot))
+        self._params.restore(under("params", snapshot))
         self.forward()
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
@@ -305,8 +305,3 @@ class MujocoWorld(World):
 
     def close(self) -> None:
         self.inner_loops = ()
-
-
-def _params_of(snapshot: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The part of a snapshot that belongs to `Params`."""
-    return {k.removeprefix("params."): v for k, v in snapshot.items() if k.startswith("params.")}

@@ -355,13 +355,12 @@ class PyBulletWorld(World):
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         if "qpos" not in snapshot or tuple(snapshot["qpos"].shape) != self.qpos.shape:
             raise RookeryError(
-                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same task, "
-                "engine and num_envs."
+                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same settings."
             )
         arrays = {name: getattr(self, name) for name in _STATE_PARTS} | {"act": self.actuation.act}
         arrays |= {f"params.{name}": array for name, array in self._params.arrays.items()}
-        own = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        check_tensors(own | {"failures": torch.tensor(0)}, snapshot)
+        own = {"failures": torch.tensor(0)} | {name: torch.from_numpy(array) for name, array in arrays.items()}
+        check_tensors(own, snapshot)
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.check_snapshot(snapshot)
