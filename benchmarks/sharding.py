@@ -10,13 +10,16 @@ are measured, on cores without other work; the table follows from them, without 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
-from machine import machine
+from machine import commit, machine
 
 import rookery
 from rookery.sim.env import Env
@@ -75,32 +78,59 @@ def constants(task: str, seconds: float) -> dict[str, float]:
     return {"c": c * 1e6, "v": v * 1e6, "p": p * 1e6, "h": max(h, 0.0) * 1e6}
 
 
+def table(task: str, worlds: int, k: dict[str, float]) -> list[dict[str, Any]]:
+    """Rows of a task: steps per second that follow from its constants, by number of cores."""
+    rows = []
+    for cores in CORES:
+        one = k["c"] + k["v"] * worlds + k["p"] * worlds / cores
+        parts = {
+            "physics": k["p"] * worlds / cores,
+            "Python by world": k["v"] * worlds / cores,
+            "Python and messages": k["c"] + k["h"],
+        }
+        row: dict[str, Any] = {"task": task, "cores": cores, **k}
+        row |= {"one": worlds / one * 1e6, "many": worlds / sum(parts.values()) * 1e6}
+        rows.append(row | {"limit": max(parts, key=lambda name: parts[name])})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tasks", nargs="+")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--num-envs", type=int, default=4096)
     args = parser.parse_args()
-    print(machine(), flush=True)
-    print("\n| task | cores | c, v, p, h (us) | one process, env steps/s | one a core, env steps/s | limit |")
-    print("|---|---|---|---|---|---|")
-    n = args.num_envs
+    start = time.perf_counter()
+    rows = []
     for task in args.tasks:
-        k = constants(task, args.seconds)
-        for cores in CORES:
-            one = k["c"] + k["v"] * n + k["p"] * n / cores
-            parts = {
-                "physics": k["p"] * n / cores,
-                "Python by world": k["v"] * n / cores,
-                "Python and messages": k["c"] + k["h"],
-            }
-            many = sum(parts.values())
-            cells = f"{k['c']:.0f}, {k['v']:.2f}, {k['p']:.1f}, {k['h']:.0f}"
-            print(
-                f"| {task} | {cores} | {cells} | {n / one * 1e6:,.0f} | {n / many * 1e6:,.0f} "
-                f"| {max(parts, key=lambda name: parts[name])} |",
-                flush=True,
-            )
+        rows += table(task, args.num_envs, constants(task, args.seconds))
+        print(rows[-1], flush=True)
+    result = {
+        "name": "sharding",
+        "command": f"python benchmarks/sharding.py {' '.join(args.tasks)} --seconds {args.seconds:g}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "metrics": {
+            "c": "Python's constant part of a step; v its part by world; p physics by world on one core; h messages and "
+            "copies of processes: all measured on this machine",
+            "one": f"computed from them for {args.num_envs} worlds; memory bandwidth is left out",
+        },
+        "columns": [
+            {"key": "task", "title": "task"},
+            {"key": "cores", "title": "cores", "format": "d"},
+            {"key": "c", "title": "c, us", "format": ".0f"},
+            {"key": "v", "title": "v, us", "format": ".2f"},
+            {"key": "p", "title": "p, us", "format": ".1f"},
+            {"key": "h", "title": "h, us", "format": ".0f"},
+            {"key": "one", "title": "one process, steps/s", "format": ",.0f"},
+            {"key": "many", "title": "one a core, steps/s", "format": ",.0f"},
+            {"key": "limit", "title": "largest part of a step"},
+        ],
+        "rows": rows,
+    }
+    (Path(__file__).parent / "results" / "sharding.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ TASKS_OF_SET = "tasks"
 """Config value of a set: the names of those of its tasks that are wanted."""
 AUTO_CORES = 4
 AUTO_WORLDS = 16
-"""Cores, and worlds for each, from which `shards="auto"` divides the worlds: below, processes gain less than they cost."""
+"""Cores, and worlds for each, from which `shards="auto"` divides the worlds. On two cores processes gain nothing (measured);
+the rest is computed from constants measured there (benchmarks/sharding.py), not measured on more cores."""
 
 
 def make(

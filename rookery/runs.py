@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import read_json
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -104,7 +105,7 @@ def describe_run(run: Path) -> str:
     """
     folder = find_run(run).resolve()
     try:
-        steps = json.loads((folder / "contract.json").read_bytes())["provenance"]["steps"]
+        steps = read_json(folder / "contract.json")["provenance"]["steps"]
     except (OSError, ValueError, KeyError, TypeError):
         return str(folder)
     return f"{folder} ({steps:,} steps)" if isinstance(steps, int) else str(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import NONE, from_values, to_values
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_toml
 
 FILE = "settings.toml"
 """Settings in a run folder."""
@@ -142,7 +142,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         RookeryError: it cannot be read, or is no TOML.
     """
     try:
-        values = tomllib.loads(file.read_text())
+        values = read_toml(file)
     except OSError as error:
         raise RookeryError(f"cannot read the settings file {file} ({error.strerror}).") from error
     except ValueError as error:

@@ -12,6 +12,8 @@ from rookery.making import full_config, make
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner
@@ -132,6 +134,8 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
         raise RookeryError(
             f"{run} is a run of {settings.task!r}, not of {task!r}: write {settings.task} or leave it out."
         )
+    if isinstance(settings.algorithm_config, PPOConfig) and settings.algorithm_config.network:
+        refuse_untrusted(settings.algorithm_config.network, run)
     runner_config: RunnerConfig = dataclasses.replace(settings.runner, **(changes or {}))
     settings = dataclasses.replace(settings, runner=runner_config)
     if state["steps"] >= runner_config.total_steps:

@@ -6,8 +6,10 @@ Nothing here executes what a file holds. Every function raises `Damaged`, a Valu
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import re
 import stat
 import struct
@@ -51,8 +53,7 @@ def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
     Raises:
         Damaged: it is no ordinary file, or has more than `most` bytes. OSError: it cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device would never end
-        raise Damaged("it is no ordinary file")
+    _require_file(path)
     with open(path, "rb") as opened:
         data = opened.read(most + 1)
     if len(data) > most:
@@ -118,8 +119,7 @@ def read_npz(path: Path, most: int = ARRAY_BYTES) -> dict[str, NDArray[Any]]:
         Damaged: it is no zip of arrays, an array is of Python objects or of another size than its header says, or all
             together exceed `most` bytes. OSError: it cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise Damaged("it is no ordinary file")
+    _require_file(path)
     try:
         with zipfile.ZipFile(path) as file:
             members = file.infolist()
@@ -174,8 +174,7 @@ def safetensors_header(data: bytes | Path) -> tuple[dict[str, tuple[str, tuple[i
         Damaged: the header is no such one, or does not describe just the bytes that follow it. OSError: it cannot be read.
     """
     if isinstance(data, Path):
-        if not stat.S_ISREG(data.stat().st_mode):
-            raise Damaged("it is no ordinary file")
+        _require_file(data)
         size = data.stat().st_size
         with open(data, "rb") as opened:
             head = opened.read(8)
@@ -293,6 +292,14 @@ def onnx_arrays(model: onnx.ModelProto) -> dict[str, NDArray[np.float32]]:
             raise Damaged(f"its array {tensor.name[:60]!r} is of another size than its shape says")
         arrays[tensor.name] = np.asarray(onnx.numpy_helper.to_array(tensor), np.float32)
     return arrays
+
+
+def _require_file(path: Path) -> None:
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):  # a pipe or a device would never end
+        raise Damaged("it is no ordinary file")
 
 
 def _finite(text: str) -> float:

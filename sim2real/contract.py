@@ -22,6 +22,7 @@ from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
 
@@ -196,8 +197,8 @@ class Contract:
         """
         if isinstance(source, (bytes, str)):
             try:
-                source = json.loads(source)
-            except (ValueError, RecursionError) as error:
+                source = parse_json(source)
+            except ValueError as error:
                 raise RookeryError(f"the contract is not JSON ({error}): export the policy again.") from error
         values = validate(source, networks)
         low, high = values["assumed_delay"]
@@ -222,12 +223,12 @@ class Contract:
         path = Path(path)
         path = path / "contract.json" if path.is_dir() else path
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
         except OSError as e:
             raise RookeryError(
                 f"cannot read {path} ({e.strerror}): give a folder that `rookery export` or `rookery train` wrote."
             ) from e
-        except (ValueError, RecursionError) as e:
+        except ValueError as e:
             raise RookeryError(f"{path} is not a JSON file ({e}): export the policy again.") from e
         return cls.from_json(values)
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 from torch import Tensor
 
@@ -28,11 +26,13 @@ from rookery.policies.datasets.schema import (
     Column,
     Episode,
     Facts,
+    check_meta,
     mark,
     refuse_other,
     required,
 )
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import parse_json, read_json, read_safetensors, safetensors_header
 
 WINDOW = 64
 """Episodes that `transitions` holds in memory and mixes."""
@@ -90,6 +90,7 @@ class Dataset:
             self.contract: dict[str, Any] = meta["contract"]
             self.recording: dict[str, Any] = meta["recording"]
             self.cameras: dict[str, dict[str, Any]] = meta["cameras"]
+            check_meta(meta)
             self.columns = {name: Column.from_json(line) for name, line in meta["columns"].items()}
             names = [f.name for f in dataclasses.fields(Facts)]
             self.episodes = [Facts(**{k: line[k] for k in names}) for line in meta["episodes"]]
@@ -99,7 +100,7 @@ class Dataset:
             self.task_id = str(self.contract["task_id"])
             needed = required(self.contract)
             self._mark = mark(self.contract)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise RookeryError(
                 f"{self.folder / META} is damaged ({type(error).__name__}: {error}): copy or record it again."
             ) from error
@@ -142,8 +143,12 @@ class Dataset:
         for name in names:
             if name not in self.columns:
                 raise unknown("column", name, self.columns)
-        with safetensors.safe_open(self._files[i], framework="pt") as opened:
-            return {name: opened.get_tensor(name) for name in names}
+        try:
+            return read_safetensors(self._files[i], names)[0]
+        except (OSError, ValueError) as error:
+            raise RookeryError(
+                f"{self._files[i]} is damaged ({error}): copy or record the demonstrations again."
+            ) from error
 
     def video(self, i: int, camera: str) -> Path:
         """The video of episode i.
@@ -238,7 +243,7 @@ class Dataset:
     def _meta(self) -> dict[str, Any]:
         path = self.folder / META
         try:
-            meta = json.loads(path.read_bytes())
+            meta = read_json(path)
             known = meta["format"] == FORMAT
             version = int(meta["version"])
         except OSError as error:
@@ -247,7 +252,7 @@ class Dataset:
                 f"{self.folder} holds no demonstrations ({META}: {error.strerror}):{unfinished} give a folder that "
                 "`rookery demos record` finished."
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise RookeryError(f"{path} is damaged: copy or record it again.") from error
         if not known or version > VERSION:
             raise RookeryError(
@@ -261,11 +266,10 @@ class Dataset:
         file = self._files[i]
         length = self.episodes[i].length
         try:
-            with safetensors.safe_open(file, framework="pt") as opened:
-                stored = json.loads((opened.metadata() or {}).get(MARK, "{}"))
-                present = set(opened.keys())
-                shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in present}
-        except (OSError, ValueError, safetensors.SafetensorError) as error:
+            header, metadata = safetensors_header(file)
+            stored = dict(parse_json(metadata.get(MARK, "{}")))
+            shapes = {name: shape for name, (_, shape) in header.items()}
+        except (OSError, ValueError, TypeError) as error:
             state = "is missing" if not file.exists() else "is cut short or damaged"
             raise RookeryError(f"{file} {state}: copy or record the demonstrations again.") from error
         if stored.get("control_dt") != self._mark["control_dt"]:
@@ -279,7 +283,7 @@ class Dataset:
                 f"contract of {self.task_id!r}: keep different recordings in folders of their own."
             )
         for name, column in self.columns.items():
-            if name not in present:
+            if name not in shapes:
                 raise RookeryError(f"{file} lacks the column {name!r}: copy or record the demonstrations again.")
             expected = (length + column.last, *column.shape)
             if shapes[name] != expected:

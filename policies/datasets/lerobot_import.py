@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -22,6 +21,7 @@ from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.untrusted import read_json
 
 Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
 """From task id, groups and control period (s) to the contract as JSON values (`rookery.sim2real.build.describe_json`)."""
@@ -76,7 +76,7 @@ class _Reader:
         self._at: Path | None = None
         self._table: Any = None
         try:
-            self.info = json.loads((folder / INFO).read_bytes())
+            self.info = read_json(folder / INFO)
             version = str(self.info["codebase_version"])
             self.features: dict[str, dict[str, Any]] = self.info["features"]
             self.fps = float(self.info["fps"])
@@ -139,7 +139,7 @@ def _matrix(column: Any, size: int) -> NDArray[Any]:
 def _own(read: _Reader, folder: Path, videos: bool, report: Progress) -> Dataset:
     """One that we wrote."""
     try:
-        meta = json.loads((read.folder / OWN).read_bytes())
+        meta = read_json(read.folder / OWN)
         columns = {name: Column.from_json(line) for name, line in meta["columns"].items()}
         names = [f.name for f in fields(Facts)]
         facts = [Facts(**{k: line[k] for k in names}) for line in meta["episodes"]]

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -132,6 +133,70 @@ def interface(contract: Mapping[str, Any]) -> dict[str, Any]:
         out[f"order of observations of {name}"] = [t["name"] for t in group["observation"]]
         out[f"action of {name}"] = {k: v for k, v in group["action"].items() if k != "neutral"}
     return json.loads(json.dumps(out))  # type: ignore[no-any-return]  # tuples as lists
+
+
+def check_meta(meta: Mapping[str, Any]) -> None:
+    """Refuse metadata of wrong types, sizes below one, and files outside of the dataset's folder.
+
+    Raises:
+        TypeError, ValueError, KeyError: naming what is wrong.
+    """
+    for key, kind in (
+        ("contract", dict),
+        ("recording", dict),
+        ("cameras", dict),
+        ("columns", dict),
+        ("episodes", list),
+    ):
+        if not isinstance(meta[key], kind):
+            raise TypeError(f"{key} is no {kind.__name__}")
+    for line in meta["episodes"]:
+        _check_episode(line)
+    for line in meta["columns"].values():
+        for size in line["shape"]:
+            _check_whole(size, 0, "the size of a column")
+        if not all(isinstance(line[key], str) for key in ("dtype", "unit", "frame")):
+            raise TypeError("type, unit or frame of a column")
+    for name, camera in meta["cameras"].items():
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise ValueError(f"camera {name!r:.60}")
+        for key in ("width", "height"):
+            _check_whole(camera[key], 1, f"{key} of a camera")
+        _check_number(camera["fps"], "fps of a camera")
+    _check_contract(meta["contract"])
+
+
+def _check_episode(line: Mapping[str, Any]) -> None:
+    _check_whole(line["length"], 1, "the length of an episode")
+    _check_whole(line["world"], 0, "the world of an episode")
+    _check_number(line["seed"], "the seed of an episode")
+    if line["success"] not in (True, False, None) or not isinstance(line["cause"], str):
+        raise ValueError("success or cause of an episode")
+    for key in ("returns", "metrics"):
+        for name, value in line[key].items():
+            _check_number(0.0 if value is None else value, f"{key} {name!r:.60} of an episode")
+    if not re.fullmatch(rf"{EPISODES}/[\w-]+\.safetensors", line["file"]):
+        raise ValueError(f"file {line['file']!r:.60} of an episode")
+
+
+def _check_contract(contract: Mapping[str, Any]) -> None:
+    """As far as sizes are computed from it."""
+    _check_number(contract["control_dt"], "control_dt")
+    for group in contract["groups"].values():
+        _check_whole(group["count"], 1, "the count of a group")
+        for term in group["observation"]:
+            _check_whole(term["size"], 1, "the size of a term")
+            _check_whole(term["history"], 1, "the history of a term")
+
+
+def _check_whole(value: Any, low: int, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << 40:
+        raise ValueError(f"{what} is {value!r:.60}")
+
+
+def _check_number(value: Any, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{what} is {value!r:.60}")
 
 
 def mark(contract: Mapping[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -34,6 +35,31 @@ def make_module(path: str, inputs: int, outputs: int) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise RookeryError(f"network {path!r} gives {type(module).__name__}, not a torch.nn.Module.")
     return module
+
+
+TRUSTED = "ROOKERY_TRUST_MODULES"
+"""Environment variable: packages, separated by commas, whose networks may be imported because a file names them."""
+
+
+def refuse_untrusted(path: str, file: object) -> None:
+    """Refuse a factory that a stored file names, unless it is Rookery's own or of a package in ROOKERY_TRUST_MODULES.
+
+    To import a module is to run it: a file from elsewhere must not choose which.
+
+    Args:
+        path: as in `make_module`.
+        file: which names it.
+
+    Raises:
+        RookeryError: it is not trusted.
+    """
+    name = path.partition(":")[0]
+    trusted = ["rookery", *(t.strip() for t in os.environ.get(TRUSTED, "").split(","))]
+    if not any(t and (name == t or name.startswith(f"{t}.")) for t in trusted):
+        raise RookeryError(
+            f"{file} asks for code of the module {name!r}, which is not imported because a file says so: if you trust it, set "
+            f"{TRUSTED}={name.partition('.')[0]}."
+        )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import parse_json
 
 FORMAT = "rookery-checkpoint"
 VERSION = 2
@@ -139,7 +140,7 @@ def read_state(folder: Path | str) -> dict[str, Any]:
     except OSError as error:
         raise _damaged(folder, f"state.json cannot be read ({error.strerror})") from error
     try:
-        state = json.loads(text)
+        state = parse_json(text)
         if state["format"] != FORMAT:
             raise KeyError("format")
         version = int(state["version"])

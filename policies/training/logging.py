@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from rookery.policies.training import store
-from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_text
 
 Progress = Callable[[dict[str, Any]], None]
 PLAIN_LINE_EVERY_S = 5.0
+LOG_BYTES = 1 << 30
+"""Largest log that is read."""
 
 
 class EpisodeStatistics:
@@ -132,10 +134,10 @@ class RunLog:
         """Forget rows past `steps`, which a killed run may have left, and open the files.
 
         Raises:
-            RookeryError: progress.csv is damaged or cannot be written.
+            RookeryError: progress.csv cannot be written.
         """
         try:
-            rows = [r for r in self._read() if int(r["steps"]) <= steps] if steps else []
+            rows = [r for r in self._rows() if int(r["steps"]) <= steps] if steps else []
             self._columns = list(rows[0]) if rows else []
             self._rewrite(rows)
             from torch.utils.tensorboard import SummaryWriter
@@ -143,17 +145,13 @@ class RunLog:
             self._board = SummaryWriter(str(self.file.parent), purge_step=steps or None, flush_secs=10)
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
-        except (ValueError, KeyError, csv.Error) as error:
-            raise RookeryError(
-                f"{self.file} is damaged: move it away and resume, the log goes on without it."
-            ) from error
 
     def write(self, row: dict[str, Any]) -> None:
         """One row, everywhere."""
         try:
             new = [k for k in row if k not in self._columns]
             if new:
-                rows = self._read()
+                rows = self._rows()
                 self._columns += new
                 self._rewrite(rows)
             with open(self.file, "a", newline="") as opened:
@@ -175,13 +173,26 @@ class RunLog:
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
 
-    def _read(self) -> list[dict[str, str]]:
-        """The file's whole rows; one that a kill cut short is left out."""
+    def _rows(self) -> list[dict[str, str]]:
+        """The file's whole rows; one that a kill cut short is left out, a damaged file is set aside."""
         if not self.file.exists():
             return []
-        text = self.file.read_text()
-        text = text[: text.rfind("\n") + 1]
-        return [r for r in csv.DictReader(io.StringIO(text, newline="")) if r["steps"] and None not in r.values()]
+        try:
+            text = read_text(self.file, LOG_BYTES)
+            text = text[: text.rfind("\n") + 1]
+            lines = csv.DictReader(io.StringIO(text, newline=""))
+            rows = [r for r in lines if r["steps"] and None not in r.values() and None not in r]
+            for row in rows:
+                int(row["steps"])
+        except (ValueError, KeyError, csv.Error) as error:
+            aside = self.file.with_name(f"progress-damaged-{time.time_ns()}.csv")
+            self.file.rename(aside)
+            print(
+                f"rookery: {self.file} is damaged ({error}); it is now {aside.name}, and the log begins anew.",
+                file=sys.stderr,
+            )
+            return []
+        return rows
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         out = io.StringIO(newline="")

@@ -15,12 +15,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
+from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import parse_json, read_json, read_safetensors
 
 
 def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
@@ -58,7 +60,7 @@ def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:
     folder = Path(folder)
     contract_file = folder / "contract.json"
     try:
-        contract = json.loads(contract_file.read_bytes())
+        contract = read_json(contract_file)
         groups = {name: group.get("network") for name, group in contract["groups"].items()}
     except OSError as error:
         raise RookeryError(
@@ -89,11 +91,9 @@ def _files(folder: Path, group: str, alone: bool) -> list[tuple[str, Path]]:
 def _read(file: Path, contract_file: Path, group: str, network: dict[str, Any] | None) -> Policy:
     way = "copy it again or use another run."
     try:
-        with safetensors.safe_open(file, framework="pt") as opened:
-            metadata = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-        own = json.loads(metadata["network"])
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        tensors, metadata = read_safetensors(file)
+        own = dict(parse_json(metadata["network"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RookeryError(f"{file} is damaged or no policy of Rookery: {way}") from error
     if _digest(tensors) != metadata.get("sha256"):
         raise RookeryError(f"{file} was edited, its checksum does not fit its weights: {way}")
@@ -102,10 +102,17 @@ def _read(file: Path, contract_file: Path, group: str, network: dict[str, Any] |
             f"{contract_file} and {file.name} disagree on the network of group {group!r} ({network} and {own}): "
             "take both from the same run."
         )
+    if own.get("module"):
+        refuse_untrusted(str(own["module"]), file)
     try:
+        if not own.get("module"):
+            with torch.device("meta"):  # sizes first, without memory
+                declared = {name: t.shape for name, t in Policy(**own).state_dict().items()}
+            if declared != {name: t.shape for name, t in tensors.items()}:
+                raise ValueError("other sizes")
         policy = Policy(**own)
         policy.load_state_dict(tensors)
-    except (TypeError, RuntimeError, KeyError) as error:
+    except (TypeError, ValueError, RuntimeError, KeyError, OverflowError) as error:
         raise RookeryError(f"{file} does not hold the network it declares: {way}") from error
     return policy.eval()
 

@@ -12,7 +12,6 @@ A TOML file has one table a quantity::
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
+from rookery.sim.untrusted import read_toml
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def load(choice: str) -> dict[str, Range]:
     if path.suffix != ".toml":
         raise unknown("randomisation", choice, ["none", "default", "FILE.toml"])
     try:
-        tables = tomllib.loads(path.read_text())
+        tables = read_toml(path)
     except OSError as e:
         raise RookeryError(f"cannot read the randomisation file {choice}: {e.strerror}.") from e
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except ValueError as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
     return {name: _range(choice, name, table) for name, table in tables.items()}
 

@@ -7,7 +7,6 @@ the gripper is open, and the velocity command of the base. docs/trajectories.md 
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_npz
 from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, Limits, check
 from rookery.tasks.locomanip.trajectory_math import Floats, slerp
 
@@ -143,14 +143,10 @@ def resample(trajectory: Trajectory, dt: float) -> Trajectory:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("one array, not a zip of arrays")
-        with file:
-            return {name: file[name] for name in file.files}
+        return read_npz(path)
     except FileNotFoundError:
         raise RookeryError(f"there is no trajectory file {path}: check the path.") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError) as error:
         raise RookeryError(
             f"{path} is not a trajectory file ({error}): write it with rookery.tasks.locomanip.trajectories.save."
         ) from None

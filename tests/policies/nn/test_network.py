@@ -13,7 +13,7 @@ from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.nn.autograd import AutogradNetwork
-from rookery.policies.nn.spec import NetworkSpec, make_module
+from rookery.policies.nn.spec import NetworkSpec, make_module, refuse_untrusted
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -108,7 +108,7 @@ CONFIG = PPOConfig(
 )
 
 
-def test_ppo_trains_a_gru_that_reads_a_velocity_from_positions(tmp_path):
+def test_ppo_trains_a_gru_that_reads_a_velocity_from_positions(tmp_path, monkeypatch):
     """Acting without knowing the velocity earns -1/3; the last frames' difference shows it."""
     ppo = PPO(Drift(64, history=FRAMES, goal=False), CONFIG)
     ppo.learners["point"].divide(2)
@@ -117,6 +117,9 @@ def test_ppo_trains_a_gru_that_reads_a_velocity_from_positions(tmp_path):
     after = reward(ppo)
     assert before < -0.25 and after > -0.12, (before, after)
     save_policy(tmp_path, ppo.policies(), {"groups": {"point": {}}})
+    with pytest.raises(RookeryError, match=r"module 'policies_gru', .* ROOKERY_TRUST_MODULES=policies_gru"):
+        load_policy(tmp_path)
+    monkeypatch.setenv("ROOKERY_TRUST_MODULES", "other, policies_gru")
     stored, _ = load_policy(tmp_path)
     obs, _ = ppo.env.reset()
     assert stored["point"].network()["module"] == GRU
@@ -153,3 +156,11 @@ def test_what_learning_cannot_keep_is_refused():
 
 def test_the_gru_is_one():
     assert any(isinstance(m, nn.GRU) for m in Gru(6, 2).modules())
+
+
+def test_a_file_chooses_no_module():
+    """Neither one whose name begins with a trusted name, nor any of the standard library."""
+    for name in ("os:kill", "rookery_evil:net", "rookeryx.rookery:net", ":net", ""):
+        with pytest.raises(RookeryError, match="asks for code of the module"):
+            refuse_untrusted(name, "a file")
+    refuse_untrusted("rookery.policies.nn.mlp:net", "a file")

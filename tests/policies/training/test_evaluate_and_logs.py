@@ -106,15 +106,16 @@ def test_rows_past_the_checkpoint_are_forgotten_and_columns_may_come_late(tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"\xff\x00\n1,2\n", b"steps,a\nmany,1\n", b"a,b\n1,2\n"])
-def test_a_damaged_log_is_a_sentence_and_stays(tmp_path, content):
+def test_a_damaged_log_is_set_aside_and_stops_nothing(tmp_path, content, capsys):
     file = tmp_path / "progress.csv"
     file.write_bytes(content)
-    with (
-        pytest.raises(RookeryError, match=r"progress\.csv is damaged: move it away"),
-        RunLog(tmp_path, 20, 100, lambda row: None) as log,
-    ):
+    with RunLog(tmp_path, 20, 100, lambda row: None) as log:
         log.resume(20)
-    assert file.read_bytes() == content
+        log.write({"steps": 30, "a": 1.0})
+    assert rows_of(file) == [{"steps": "30", "a": "1"}]
+    (aside,) = tmp_path.glob("progress-damaged-*.csv")
+    assert aside.read_bytes() == content
+    assert aside.name in capsys.readouterr().err
 
 
 def test_the_line_says_what_matters(capsys):
