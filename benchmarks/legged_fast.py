@@ -184,8 +184,11 @@ def training(runs: list[Path], policies: list[Path], episodes: int) -> None:
         }.items():
             metrics = evaluate(run, *options)["metrics"]
             row |= {f"error{name}": metrics["velocity_error"], f"fell{name}": 100.0 * metrics["fell"]}
+            if not name:
+                row |= {"turn": metrics["turn_error"], "action_change": metrics["action_change"]}
+                row |= {"torque": metrics["torque_peak"]}
+            print(row, flush=True)
         rows.append(row)
-        print(row, flush=True)
     columns = [
         {"key": "run", "title": "policy"},
         {"key": "steps", "title": "steps", "format": ",.0f"},

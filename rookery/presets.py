@@ -85,7 +85,7 @@ SPIKE = replace(
 )
 
 # Legged robots. A third of the commands of walking are to stand still: falls occur mostly at a sudden stop. Physics steps of
-# 10 ms cost half of those of 5 ms, to the same error (benchmarks/legged_fast.py). With a mirror, 12 steps teach as much as 24.
+# 10 ms cost half of those of 5 ms, and policies do as well at either (docs/results.md).
 LEGGED = RunSettings(
     num_envs=512,
     randomize="default",

@@ -114,8 +114,8 @@ class PPOConfig:
 
         if self.mirror and (self.normalize_observations or self.estimator != "off" or self.network):
             raise RookeryError(
-                "mirror is for perceptrons of observations as the task declares them: with it, give "
-                "normalize_observations=false and estimator=off, and no network."
+                "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
+                "normalize_observations=false and estimator=off and no network."
             )
 
     def to_dict(self) -> dict[str, Any]:
