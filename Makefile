@@ -1,6 +1,6 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
 #   make demo   train, record, cross-check and export a drone policy        make test   all tests
-#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
+#   make fuzz   a million changed files   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -11,7 +11,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint format types docs bench clean distclean
+.PHONY: help install demo test lint format types docs bench fuzz clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -57,6 +57,11 @@ types: $(STAMP)
 # The site in .site/; a warning is an error.
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+# A million changed files of every format, for the night: about three hours on one core.
+FUZZ ?= 1000000
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
 
 bench: $(STAMP)
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
