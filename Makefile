@@ -1,6 +1,6 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
-#   make demo   train, record, cross-check and export a drone policy        make test   all tests
-#   make fuzz   a million changed files   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
+#   make demo   train, record, cross-check and export a drone policy        make test   all tests   make fuzz   a million changed files
+#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
 
 VENV    := .venv
 BIN     := $(VENV)/bin
