@@ -27,6 +27,9 @@ from typing import Any
 from tests.fuzz.targets import TARGETS, Target
 
 SECONDS = 2.0
+"""s of the processor."""
+WAIT = 60.0
+"""s of the clock: it waits for something that never comes."""
 MEMORY = 1 << 30
 
 
@@ -43,15 +46,18 @@ def limits() -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = signal.signal(signal.SIGALRM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of the processor: other processes do not count
+    signal.setitimer(signal.ITIMER_REAL, WAIT)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def attempt(target: Target, good: Path, seed: int, i: int) -> str | None:
