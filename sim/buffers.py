@@ -46,23 +46,32 @@ class Buffers:
         for name, t in self._buffers.items():
             t.copy_(state[name])
         for prefix, obj in self._children.items():
-            obj.load_state_dict(_under(prefix, state))
+            obj.load_state_dict(under(prefix, state))
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         """Refuse a saved state that does not fit, see `load_state_dict`."""
-        for name, t in self._buffers.items():
-            if name not in state:
-                raise ValueError(f"the saved state lacks {name!r}: it is of another task or version.")
-            if state[name].shape != t.shape or state[name].dtype != t.dtype:
-                raise ValueError(
-                    f"saved {name!r} is {tuple(state[name].shape)} {state[name].dtype}, "
-                    f"needed {tuple(t.shape)} {t.dtype}: it is of another task or number of worlds."
-                )
+        check_tensors(self._buffers, state)
         for prefix, obj in self._children.items():
-            obj.check_state_dict(_under(prefix, state))
+            obj.check_state_dict(under(prefix, state))
 
 
-def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+def check_tensors(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    """Compare saved tensors with those that they are to replace; nothing broadcasts and no type is converted.
+
+    Raises:
+        ValueError: one is missing, or of another shape or type.
+    """
+    for name, t in own.items():
+        if name not in saved:
+            raise ValueError(f"the saved state lacks {name!r}: it is of another task or version.")
+        if saved[name].shape != t.shape or saved[name].dtype != t.dtype:
+            raise ValueError(
+                f"saved {name!r} is {tuple(saved[name].shape)} {saved[name].dtype}, "
+                f"needed {tuple(t.shape)} {t.dtype}: it is of another task or number of worlds."
+            )
+
+
+def under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The part of a state whose names begin with a prefix, without it."""
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in state.items() if name.startswith(start)}

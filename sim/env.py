@@ -228,12 +228,15 @@ class Env(abc.ABC):
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next step depends on, exactly."""
 
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Refuse a saved state that `load_state_dict` would refuse; nothing is changed."""
+
     @abc.abstractmethod
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state of an environment made with the same arguments.
 
         Raises:
-            ValueError: it is of another task, number of worlds or version.
+            ValueError, RookeryError: it is of another task, number of worlds or version; nothing is changed then.
         """
 
     @property
@@ -380,6 +383,9 @@ class EnvWrapper(Env):
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.env.state_dict()
+
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.env.check_state_dict(state)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.env.load_state_dict(state)

@@ -232,9 +232,18 @@ class World(abc.ABC):
         """The exact physics state and per-world parameters of all worlds, on the CPU."""
 
     @abc.abstractmethod
+    def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
+        """Refuse a snapshot that does not fit; nothing is changed.
+
+        Raises:
+            ValueError: a part is missing, or of another shape or type.
+            RookeryError: it is of another number of worlds or another scene.
+        """
+
+    @abc.abstractmethod
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Put a snapshot back: the continued simulation equals the uninterrupted one bit for bit where the engine can
-        (mujoco), to its own precision elsewhere."""
+        (mujoco), to its own precision elsewhere. One that does not fit is refused as by `check_snapshot`."""
 
     @abc.abstractmethod
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:

@@ -29,6 +29,7 @@ from rookery.policies.algorithms.ppo_learner import MAX_LOG_RATIO, GroupLearner
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -146,6 +147,21 @@ class PPO(Algorithm):
             mask = self.env.reveal_future_mask
             if mask is not None:
                 context["reveal_future_mask"] = mask.clone()
+        return context
+
+    def _context_shapes(self) -> dict[str, Tensor]:
+        """Zeros of the names, shapes and types that `_read_context` gives."""
+        n = self.env.num_envs
+        context: dict[str, Tensor] = {}
+        if self.config.critic == "central":
+            context["state"] = torch.zeros(n, self.env.state_size)
+        context |= {f"active.{k}": torch.zeros_like(v) for k, v in (self.env.active or {}).items() if v is not None}
+        for name, group in self.env.groups.items():
+            if self._estimates and group.targets:
+                size = sum(t.size for t in group.targets)
+                context[f"privileged_targets.{name}"] = torch.zeros(n, group.count, size)
+        if self._estimates and self.env.reveal_future_mask is not None:
+            context["reveal_future_mask"] = torch.zeros(n, dtype=torch.bool)
         return context
 
     # Learning
@@ -345,20 +361,14 @@ class PPO(Algorithm):
         return state | {"generator": self._generator.get_state(), "updates": torch.tensor(self.updates)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        own = self.state_dict()
-        state = dict(state)
-        context = {k.removeprefix("context/"): state.pop(k) for k in list(state) if k.startswith("context/")}
-        own = {k: v for k, v in own.items() if not k.startswith("context/")}
-        for name in own.keys() ^ state.keys():
-            raise RookeryError(
-                f"the saved state {'lacks' if name in own else 'has'} {name!r}: it is of another config."
-            )
-        for name, tensor in own.items():
-            if tensor.shape != state[name].shape:
-                raise RookeryError(
-                    f"{name} has shape {tuple(state[name].shape)} in the saved state and {tuple(tensor.shape)} here: "
-                    "use the config that it was made with."
-                )
+        own = {k: v for k, v in self.state_dict().items() if not k.startswith("context/")}
+        context = {k.removeprefix("context/"): v for k, v in state.items() if k.startswith("context/")}
+        state = {k: v for k, v in state.items() if not k.startswith("context/")}
+        check_state(own, state)
+        for name in state.keys() - own.keys():
+            raise RookeryError(f"the saved state has {name!r}: it is of another config.")
+        if context or int(state["updates"]):
+            check_state(self._context_shapes(), context)
         for name, learner in self.learners.items():
             prefix = f"{name}/"
             learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})

@@ -144,7 +144,7 @@ class SAC(Algorithm):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state, see `Algorithm.load_state_dict`."""
-        check_state({"steps": torch.tensor(0)}, state)
+        check_state({"steps": torch.tensor(0), "generator": self._generator.get_state()}, state)
         for name, learner in self.learners.items():
             learner.check_state(under(name, state))
         for name, learner in self.learners.items():

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Deployment, Env, EnvWrapper, StepResult, check_actions
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -92,11 +93,12 @@ class TwoLevelEnv(EnvWrapper):
     def state_dict(self) -> dict[str, Tensor]:
         return self.env.state_dict() | {"two_level.observation": self._obs.cpu().clone()}
 
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        check_tensors({"two_level.observation": self._obs}, state)
+        self.env.check_state_dict({k: v for k, v in state.items() if k != "two_level.observation"})
+
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        if "two_level.observation" not in state:
-            raise ValueError(
-                "the saved state lacks 'two_level.observation': it is of the environment without the skill."
-            )
+        self.check_state_dict(state)
         self.env.load_state_dict({k: v for k, v in state.items() if k != "two_level.observation"})
         self._obs.copy_(state["two_level.observation"])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ObservationSet, Term
@@ -134,6 +135,7 @@ class PolicyTeacher(Teacher):
         return {"new": self._new} | {f"frames/{group}": frames for group, frames in self.frames.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        check_state(self.state_dict(), state)
         self._new.copy_(state["new"])
         for group, frames in self.frames.items():
             frames.copy_(state[f"frames/{group}"])

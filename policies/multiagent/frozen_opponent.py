@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
+from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Deployment, Env, EnvWrapper, StepResult, check_actions
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group
@@ -108,19 +109,27 @@ class FrozenOpponentEnv(EnvWrapper):
         return replace(known, actuators={g: n for g, n in known.actuators.items() if g in self.groups})
 
     def state_dict(self) -> Rows:
+        return self.env.state_dict() | self._own_state()
+
+    def _own_state(self) -> Rows:
         own = {f"opponent.observation.{g}": x.cpu().clone() for g, x in self._obs.items()}
-        own |= {f"opponent.return.{g}": x.cpu().clone() for g, x in self._returns.items()}
-        return self.env.state_dict() | own
+        return own | {f"opponent.return.{g}": x.cpu().clone() for g, x in self._returns.items()}
+
+    def check_state_dict(self, state: Rows) -> None:
+        check_tensors(self._own_state(), state)
+        self.env.check_state_dict(_without_opponent(state))
 
     def load_state_dict(self, state: Rows) -> None:
+        self.check_state_dict(state)
         for prefix, into in (("opponent.observation.", self._obs), ("opponent.return.", self._returns)):
             for g in into:
-                if prefix + g not in state:
-                    raise ValueError(
-                        f"the saved state lacks {prefix + g!r}: it is of the environment without an opponent."
-                    )
                 into[g] = state[prefix + g].to(self.device).clone()
-        self.env.load_state_dict({k: v for k, v in state.items() if not k.startswith("opponent.")})
+        self.env.load_state_dict(_without_opponent(state))
+
+
+def _without_opponent(state: Rows) -> Rows:
+    """The wrapped environment's part of a state."""
+    return {k: v for k, v in state.items() if not k.startswith("opponent.")}
 
 
 def frozen_opponent(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.prefix import check_state
+
 if TYPE_CHECKING:
     from rookery.policies.nn.compiled_adam import CompiledAdam
 
@@ -51,7 +53,8 @@ class Adam:
         return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put a saved state back, in place."""
+        """Put a saved state back, in place; one that does not fit raises RookeryError and changes nothing."""
+        check_state(self.state_dict(), state)
         self.first.copy_(state["first"])
         self.second.copy_(state["second"])
         self.steps = int(state["steps"])

@@ -24,7 +24,7 @@ from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.network import Network
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.policies.storage.prefix import prefixed, under
+from rookery.policies.storage.prefix import check_state, prefixed, under
 from rookery.sim.env import Env
 from rookery.sim.specs import Group
 
@@ -166,7 +166,8 @@ class StateEstimator:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put a saved state back, in place."""
+        """Put a saved state back, in place; one that does not fit raises RookeryError and changes nothing."""
+        check_state(self.state_dict(), state)
         self.parameters.copy_(state["parameters"])
         self.adam.load_state_dict(under("adam", state))
         self.scale.load_state_dict(under("scale", state))

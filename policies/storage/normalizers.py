@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.prefix import check_state
+
 STD_FLOOR = 1e-2
 """Least standard deviation of an observation component: one that hardly moves is not blown up into noise."""
 
@@ -101,7 +103,8 @@ class ObservationNorm:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put saved statistics back, in place."""
+        """Put saved statistics back, in place; any that do not fit raise RookeryError and change nothing."""
+        check_state(self.state_dict(), state)
         for name, tensor in self.state_dict().items():
             tensor.copy_(state[name])
         self._pending.zero_()
@@ -169,6 +172,7 @@ class ValueNorm:
         return {"mean": self._mean, "square": self._square, "weight": self._weight}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put saved accumulators back, in place."""
+        """Put saved accumulators back, in place; any that do not fit raise RookeryError and change nothing."""
+        check_state(self.state_dict(), state)
         for name, tensor in self.state_dict().items():
             tensor.copy_(state[name])

@@ -21,7 +21,7 @@ def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     """Compare a saved state with one's own.
 
     Raises:
-        RookeryError: a name is missing, or of another shape.
+        RookeryError: a name is missing, or of another shape or type.
     """
     for name, tensor in own.items():
         if name not in saved:
@@ -30,4 +30,9 @@ def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
             raise RookeryError(
                 f"{name} has shape {list(saved[name].shape)} in the saved state and {list(tensor.shape)} here: use the "
                 "config that it was made with."
+            )
+        if saved[name].dtype != tensor.dtype:
+            raise RookeryError(
+                f"{name} is {saved[name].dtype} in the saved state and {tensor.dtype} here: use the version that it was "
+                "made with."
             )

@@ -210,12 +210,19 @@ class Replay:
                     f"the saved replay memory has {name} {list(saved.shape)}, and this one {list(own.shape)}: use the "
                     "run's own settings."
                 )
-        steps = int(state["counters"][0])
+        counters = state["counters"]
+        if counters.shape != (5,) or counters.dtype != torch.int64:
+            raise RookeryError("the saved replay memory has other counters: use the version that it was made with.")
+        steps, head, size, first, following = counters.tolist()
         if steps != self.steps:
             raise RookeryError(
                 f"the saved replay memory holds {steps} control steps, and this one {self.steps}: use the run's own "
                 "buffer_size."
             )
+        used = self._slots if size == steps else size + 1
+        whole = 0 <= size <= steps and 0 <= head < self._slots and len(state["finals"]) == following - first >= 0
+        if not whole or any(len(state[name]) != used for name in _RINGS):
+            raise RookeryError("the saved replay memory contradicts its own counters: use an older checkpoint.")
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state of a memory made with the same arguments.

@@ -244,8 +244,10 @@ class Runner:
                 )
         tensors = checkpoint.read_tensors(path, state)
         env_state = _under("env/", tensors["env"])
-        self.algorithm.load_state_dict(tensors["algorithm"])
         try:
+            if env_state:
+                self.env.check_state_dict(env_state)
+            self.algorithm.load_state_dict(tensors["algorithm"])
             if env_state:
                 self.env.load_state_dict(env_state)
         except (KeyError, ValueError, RuntimeError) as error:

@@ -23,6 +23,7 @@ import numba
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import under
 from rookery.sim.env import Act, Deployment, Env, StepResult, check_actions
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.vec_env import VecEnv
@@ -297,10 +298,14 @@ class ConcatEnv(Env):
         """As `Env.state_dict`, by ``<part>.<name>``."""
         return {f"{n}.{k}": v for n, e in self.parts.items() for k, v in e.state_dict().items()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
         for n, e in self.parts.items():
-            start = n + "."
-            e.load_state_dict({k[len(start) :]: v for k, v in state.items() if k.startswith(start)})
+            e.check_state_dict(under(n, state))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.check_state_dict(state)
+        for n, e in self.parts.items():
+            e.load_state_dict(under(n, state))
 
     def close(self) -> None:
         for e in self.parts.values():

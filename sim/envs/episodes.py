@@ -107,7 +107,7 @@ class EpisodeLog(Buffers):
             "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
             more than there are causes for diverged physics; "return" {group: [m]}, mean over agents, or
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
-            {name: [m]}, of the task.
+            {name: [m]}, of the task, but that an episode whose physics diverged is no success.
         """
         returns: dict[str, Tensor] = {}
         by_term: dict[str, Tensor] = {}
@@ -116,8 +116,11 @@ class EpisodeLog(Buffers):
             by_term.update(zip((f"{g}/{name}" for name in rewards.table.names), terms.unbind(), strict=True))
             names = [f"{g}/{name}" for name in self.task.objectives] or [g]
             returns.update(zip(names, objectives.unbind(), strict=True))
+        metrics = self._measure(ids)
+        if "success" in metrics:  # measured after the engine put the world back
+            metrics["success"][cause > len(self.task.causes)] = 0.0
         return {"ids": torch.from_numpy(ids), "length": length, "cause": cause, "return": returns,
-                "reward_terms": by_term, "metrics": self._measure(ids)}  # fmt: skip
+                "reward_terms": by_term, "metrics": metrics}  # fmt: skip
 
     def _measure(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
         metrics = self.task.metrics()

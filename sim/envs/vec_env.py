@@ -12,6 +12,7 @@ the first of the new episode and the last of the old one is in ``info["final_obs
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.buffers import Buffers
+from rookery.sim.buffers import Buffers, under
 from rookery.sim.config import to_dict
 from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
 from rookery.sim.envs import episode_kernels
@@ -105,6 +106,8 @@ class VecEnv(Buffers, Env):
         self.child("randomization", self.randomization)
         self.child("log", self._log)
         self._ready = False
+        self._closed = False
+        self._process = os.getpid()
         self._record: TermRecorder | None = None
         self._terms: dict[str, dict[str, Tensor]] = {}
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
@@ -167,6 +170,7 @@ class VecEnv(Buffers, Env):
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._check_open()
         if seed is not None:
             self._seed(seed)
         self._begin(self._all)
@@ -204,6 +208,7 @@ class VecEnv(Buffers, Env):
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
+        self._check_open()
         if not self._ready:
             raise RookeryError("call reset() before the first step().")
         self._apply(check_shapes(self, actions))
@@ -367,11 +372,27 @@ class VecEnv(Buffers, Env):
         out.update({f"world.{k}": v for k, v in self.world.snapshot().items()})
         return out
 
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().check_state_dict(state)
+        self.world.check_snapshot(under("world", state))
+
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.world.restore({k[len("world.") :]: v for k, v in state.items() if k.startswith("world.")})
+        self.world.restore(under("world", state))
         self._terms = self.task.observe()
         self._ready = True
 
     def close(self) -> None:
-        self.world.close()
+        if not self._closed:
+            self._closed = True
+            self.world.close()
+
+    def _check_open(self) -> None:
+        """Refuse a closed environment, and one whose engine's threads stayed in another process."""
+        if self._closed:
+            raise RookeryError("this environment is closed: make a new one.")
+        if os.getpid() != self._process:
+            raise RookeryError(
+                "this environment was made before a fork and has no threads here: make it in this process, or start processes "
+                'by multiprocessing\'s "spawn".'
+            )

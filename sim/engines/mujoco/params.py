@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.mujoco.views import object_ids
 from rookery.sim.errors import unknown
 from rookery.sim.world import Ids, Params
@@ -117,6 +118,15 @@ class MujocoParams(Params):
     def snapshot(self) -> dict[str, Tensor]:
         """Expanded fields by MjModel name."""
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays.items()}
+
+    def check(self, fields: dict[str, Tensor]) -> None:
+        """Refuse saved fields that this model does not have, see `World.check_snapshot`."""
+        known = {f.array: f for f in _FIELDS.values()}
+        for name in set(fields) - set(known):
+            raise unknown("field in the snapshot", name, known)
+        count = self._world.num_envs
+        models = {name: torch.from_numpy(np.array(self._model_values(known[name]))) for name in fields}
+        check_tensors({name: t.expand(count, *t.shape) for name, t in models.items()}, fields)
 
     def restore(self, fields: dict[str, Tensor]) -> None:
         """Put them back; a field that the snapshot shares between worlds takes the scene's values."""

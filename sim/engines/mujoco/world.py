@@ -19,6 +19,7 @@ import torch
 from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
+from rookery.sim.buffers import check_tensors, under
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
@@ -272,18 +273,29 @@ class MujocoWorld(World):
         out.update({f"params.{k}": v for k, v in self._params.snapshot().items()})
         return out
 
-    def restore(self, snapshot: dict[str, Tensor]) -> None:
-        state = snapshot["state"].numpy()
-        if state.shape != self.batch.state.shape:
+    def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
+        saved = snapshot.get("state", torch.empty(0, 0))
+        if saved.shape != self.batch.state.shape:
+            worlds, size = (*saved.shape, 0, 0)[:2]
             raise RookeryError(
-                f"the snapshot holds {state.shape[0]} worlds of {state.shape[1]} numbers, this world has "
-                f"{self.batch.state.shape[0]} of {self.batch.state.shape[1]}: use the same task and num_envs."
+                f"the snapshot holds {worlds} worlds of {size} numbers, this world has {self.batch.state.shape[0]} of "
+                f"{self.batch.state.shape[1]}: use the same task, engine and num_envs."
             )
-        self.batch.state[:] = state
+        own = {
+            "state": torch.from_numpy(self.batch.state),
+            "warnings": torch.from_numpy(self.batch.warning),
+            "failures": torch.tensor(0),
+        }
+        check_tensors(own, snapshot)
+        self._params.check(under("params", snapshot))
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        self.check_snapshot(snapshot)
+        self.batch.state[:] = snapshot["state"].numpy()
         self.batch.warning[:] = snapshot["warnings"].numpy()
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
         self.failures = int(snapshot["failures"])
-        self._params.restore({k[len("params.") :]: v for k, v in snapshot.items() if k.startswith("params.")})
+        self._params.restore(under("params", snapshot))
         self.forward()
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
 from rookery.sim.engines.pybullet import build as bullet
@@ -351,12 +352,18 @@ class PyBulletWorld(World):
         out.update({f"params.{k}": torch.from_numpy(v.copy()) for k, v in self._params.arrays.items()})
         return out
 
-    def restore(self, snapshot: dict[str, Tensor]) -> None:
+    def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         if "qpos" not in snapshot or tuple(snapshot["qpos"].shape) != self.qpos.shape:
             raise RookeryError(
-                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same task, "
-                "engine and num_envs."
+                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same settings."
             )
+        arrays = {name: getattr(self, name) for name in _STATE_PARTS} | {"act": self.actuation.act}
+        arrays |= {f"params.{name}": array for name, array in self._params.arrays.items()}
+        own = {"failures": torch.tensor(0)} | {name: torch.from_numpy(array) for name, array in arrays.items()}
+        check_tensors(own, snapshot)
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        self.check_snapshot(snapshot)
         for name in _STATE_PARTS:
             getattr(self, name)[:] = snapshot[name].numpy()
         self.actuation.act[:] = snapshot["act"].numpy()

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.rotor import build, factors, rows, wind
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
@@ -340,14 +341,25 @@ class RotorWorld(World):
         out["num_envs"] = torch.tensor(self.num_envs)
         return out
 
-    def restore(self, snapshot: dict[str, Tensor]) -> None:
+    def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
+        own = self.snapshot()
+        check_tensors({"num_envs": own["num_envs"]}, snapshot)
         worlds = int(snapshot["num_envs"])
-        bodies = snapshot["bodies"].shape[1]
+        bodies = snapshot["bodies"].shape[1] if "bodies" in snapshot and snapshot["bodies"].dim() > 1 else 0
         if (worlds, bodies) != (self.num_envs, self.bodies_lanes.shape[1]):
             raise RookeryError(
                 f"the snapshot holds {worlds} worlds of {bodies} bodies, this world has {self.num_envs} of "
                 f"{self.bodies_lanes.shape[1]}: use the same task and num_envs."
             )
+        planned = snapshot.get("commands", own["commands"])
+        if planned.dim() == own["commands"].dim() and len(
+            planned
+        ):  # one row for each physics step that was ever planned
+            own["commands"] = own["commands"][:1].expand(len(planned), *own["commands"].shape[1:])
+        check_tensors(own, snapshot)
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        self.check_snapshot(snapshot)
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())

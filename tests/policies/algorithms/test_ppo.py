@@ -330,6 +330,39 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
     assert wanted.abs().max() > 0.05
 
 
+@pytest.mark.parametrize("critic", ["own", "central"])
+def test_the_last_observation_is_normalised_before_the_critic_sees_it(critic):
+    """By statistics far from those at the start, by hand: (x - mean) / std within obs_clip."""
+    config = dataclasses.replace(BASE, critic=critic, obs_clip=3.0)
+    ppo = PPO(FakeEnv(10, agents=2, horizon=9, limit=100.0), config)
+    learner = ppo.learners["point"]
+    mean, std = torch.tensor([0.7, -0.4, 0.2]), torch.tensor([0.2, 0.5, 0.1])
+    learner.observations.set_statistics(mean, std, torch.ones(3, dtype=torch.bool))
+    if critic == "central":
+        learner.states.set_statistics(mean.repeat(2), std.repeat(2), torch.ones(6, dtype=torch.bool))
+    notes = []
+    step = ppo.env.step
+
+    def noting(actions):
+        result = step(actions)
+        if result[3].any():
+            notes.append((ppo._step, result[3], result[4]["final_observation"]["point"], result[4]["final_state"]))
+        return result
+
+    ppo.env.step = noting
+    Drive(ppo).collect()
+    got = learner._final_values(lambda x: x)
+    assert notes
+    for t, truncated, obs, state in notes:
+        x = ((obs - mean) / std).clamp(-3.0, 3.0)
+        if critic == "central":
+            s = ((state - mean.repeat(2)) / std.repeat(2)).clamp(-3.0, 3.0)
+            x = torch.cat((s[:, None].expand(-1, 2, -1), x), dim=-1)
+        wanted = learner.critic.forward(x.reshape(1, 20, -1).contiguous())[0].view(10, 2)
+        torch.testing.assert_close(got[t][truncated], wanted[truncated])
+    assert got.abs().max() > 0.05
+
+
 def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last():
     config = dataclasses.replace(BASE, schedule="adaptive", epochs=3, minibatches=2)
     ppo = PPO(FakeEnv(8), config)

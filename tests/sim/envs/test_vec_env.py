@@ -154,6 +154,16 @@ def test_reset_with_a_seed_starts_anew_whatever_was_before():
     assert not torch.equal(again["drone"], runs[0][0])
 
 
+def test_the_seed_of_make_and_that_of_reset_are_the_same():
+    runs = []
+    for made, seed in ((5, None), (9, 5), (5, 5)):
+        env = hover(seed=made, randomize="default", episode_s=0.2)
+        first, _ = env.reset(seed)
+        runs.append([first["drone"], *record(env, random_actions(env, 30))])
+    assert same(runs[0], runs[1])
+    assert same(runs[0], runs[2])
+
+
 def test_a_world_does_not_depend_on_how_many_others_there_are():
     few = hover(n=2, episode_s=0.2)
     many = hover(n=9, episode_s=0.2)
@@ -419,6 +429,7 @@ def test_a_diverged_world_ends_its_episode(action, bad, capfd):
                 assert info["episode"]["ids"].tolist() == [1]
                 assert info["episode"]["cause"].tolist() == [len(env.task.causes) + 1]
                 assert env.world.failures == repeat + 1
+                assert reward["drone"].flatten().tolist()[1] == 0.0 and (reward["drone"][[0, 2, 3]] != 0.0).all()
                 everything = [obs, reward, info["final_observation"], info["episode"]["return"], info["episode"]["metrics"],
                               info["episode"]["reward_terms"]]  # fmt: skip
                 assert all(torch.isfinite(v).all() for d in everything for v in d.values())
@@ -434,6 +445,25 @@ def test_a_diverged_world_ends_its_episode(action, bad, capfd):
     assert same(*runs)
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
+
+
+class AlwaysGood(Cart):
+    def metrics(self) -> dict[str, torch.Tensor]:
+        return {"success": torch.ones(self.world.num_envs), "other": torch.ones(self.world.num_envs)}
+
+
+def test_an_episode_whose_physics_diverged_is_no_success():
+    task = AlwaysGood(CartConfig())
+    env = VecEnv(task, MujocoWorld(task.scene(), 3, 1))
+    env.reset()
+    position = env.task.joint.pos.clone()
+    position[0] = 2.0  # ends, by the cause "right"
+    position[1] = float("nan")
+    env.task.joint.set_state(None, position)
+    *_, info = env.step(idle(env))
+    assert info["episode"]["cause"].tolist() == [1, len(Cart.causes) + 1]
+    assert info["episode"]["metrics"]["success"].tolist() == [1.0, 0.0]
+    assert info["episode"]["metrics"]["other"].tolist() == [1.0, 1.0]
 
 
 # wrong input

@@ -1,0 +1,249 @@
+"""Mutation testing: faults put into reward terms, observation terms and learning code, and whether the tests notice.
+
+    python benchmarks/mutation.py [--mutants 60] [--modules tasks/drones/hover.py ...] [--seed 0] [--out FILE]
+
+Each mutant changes one place of one module (an operator, a sign, a constant, an index, the direction of a comparison, a
+function for its opposite) in a copy of the repository, where the module's tests then run until the first failure. A mutant
+that no test notices survives. Some are equivalent (another tolerance of a guard against division by zero): look at each.
+
+The places are drawn at random, modules having equal shares. A test that does not end within --limit seconds has noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("assets", "sim", "robots", "tasks", "policies", "sim2real")
+VEC_ENV = ("tests/sim/envs/test_vec_env.py", "tests/sim/envs/test_vector_rewards.py", "tests/sim/envs/test_starts.py")
+OBSERVATION = tuple(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets"))
+HOVER = ("tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
+WALKING = ("tests/tasks/locomanip/test_walking_terms.py", "tests/tasks/locomanip/test_walking.py")
+PPO = ("tests/policies/algorithms/test_ppo.py", "tests/policies/storage", "tests/policies/training/test_checkpoint.py")
+SAC = ("tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
+TESTS: dict[str, tuple[str, ...]] = {
+    "sim/envs/vec_env.py": VEC_ENV,
+    "sim/envs/episodes.py": VEC_ENV,
+    "sim/envs/episode_kernels.py": VEC_ENV,
+    "sim/envs/delays.py": ("tests/sim/envs/test_delays.py", *VEC_ENV),
+    "sim/envs/observation.py": (*OBSERVATION, *VEC_ENV),
+    "sim/envs/observation_kernels.py": (*OBSERVATION, *VEC_ENV),
+    "tasks/drones/base.py": HOVER,
+    "tasks/drones/hover.py": HOVER,
+    "tasks/drones/kernels.py": HOVER,
+    "tasks/drones/track.py": ("tests/tasks/test_track.py", *HOVER),
+    "tasks/locomanip/base.py": WALKING,
+    "tasks/locomanip/velocity.py": WALKING,
+    "policies/algorithms/ppo.py": PPO,
+    "policies/algorithms/ppo_learner.py": PPO,
+    "policies/algorithms/sac.py": SAC,
+    "policies/storage/rollout.py": PPO,
+    "policies/storage/replay.py": ("tests/policies/storage", *SAC),
+    "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
+    "policies/nn/adam.py": ("tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
+    "policies/imitation/regression.py": ("tests/policies/imitation",),
+    "policies/imitation/dagger.py": ("tests/policies/imitation",),
+}
+"""Tests of each module, those first that fail soonest."""
+COMPILED = frozenset(name for name in TESTS if name.endswith("kernels.py"))
+"""Modules whose mutants are compiled anew, which takes up to a minute each; drawn only if named."""
+
+OPERATORS: dict[type[ast.AST], ast.AST] = {
+    ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.Pow: ast.Mult(),
+    ast.FloorDiv: ast.Mult(), ast.Lt: ast.Gt(), ast.Gt: ast.Lt(), ast.LtE: ast.GtE(), ast.GtE: ast.LtE(),
+    ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq(), ast.And: ast.Or(), ast.Or: ast.And(), ast.BitAnd: ast.BitOr(),
+    ast.BitOr: ast.BitAnd(), ast.Is: ast.IsNot(), ast.IsNot: ast.Is(),
+}  # fmt: skip
+NAMES = {"sin": "cos", "cos": "sin", "amin": "amax", "amax": "amin", "minimum": "maximum", "maximum": "minimum", "sum": "mean",
+         "mean": "sum", "min": "max", "max": "min", "clamp_min": "clamp_max", "terminated": "truncated",
+         "truncated": "terminated", "abs": "neg", "square": "abs", "any": "all", "all": "any"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed place.
+
+    Args:
+        module: path in the repository.
+        line: of the place.
+        start, stop: its characters in the file.
+        old, new: text before and after.
+    """
+
+    module: str
+    line: int
+    start: int
+    stop: int
+    old: str
+    new: str
+
+
+def mutants(module: str, source: str) -> list[Mutant]:
+    """All places of a module's functions that can be changed."""
+    tree = ast.parse(source)
+    starts = [0]
+    for text in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(text.encode()))
+    raw = source.encode()
+    found = []
+    for node in _expressions(tree):
+        for new in _changes(node):
+            start = starts[node.lineno - 1] + node.col_offset
+            stop = starts[node.end_lineno - 1] + node.end_col_offset
+            old = raw[start:stop].decode()
+            text = ast.unparse(ast.fix_missing_locations(new))
+            bare = isinstance(new, ast.Constant | ast.Attribute)
+            found.append(Mutant(module, node.lineno, start, stop, old, text if bare else f"({text})"))
+    return found
+
+
+def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
+    """Expressions that compute something: no docstrings, annotations, messages, decorators or default arguments."""
+    if isinstance(tree, ast.Raise | ast.Assert | ast.arguments | ast.JoinedStr | ast.Import | ast.ImportFrom):
+        return
+    if (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and tree.func.id in ("print", "Term", "isinstance")
+    ):
+        return
+    if isinstance(tree, ast.expr):
+        yield tree
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list", "bases", "keywords") and not isinstance(tree, ast.Call):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _expressions(child)
+
+
+def _changes(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        yield ast.BinOp(node.left, OPERATORS[type(node.op)], node.right)  # type: ignore[arg-type]
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
+        yield ast.Compare(node.left, [OPERATORS[type(node.ops[0])]], node.comparators)  # type: ignore[list-item]
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(OPERATORS[type(node.op)], node.values)  # type: ignore[arg-type]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Invert | ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        yield ast.Constant(node.value + 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
+        yield ast.Constant(1.0 if node.value == 0.0 else 1.5 * node.value)
+    elif isinstance(node, ast.Attribute) and node.attr in NAMES:
+        yield ast.Attribute(node.value, NAMES[node.attr], node.ctx)
+
+
+def copy_repository(to: Path) -> None:
+    """The packages as one importable `rookery`, with the tests and their settings; times of files stay, so that Numba's caches
+    hold."""
+    shutil.copytree(ROOT / "rookery", to / "rookery")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, to / "rookery" / package)
+        (to / package).symlink_to(to / "rookery" / package)
+    shutil.copytree(ROOT / "tests", to / "tests")
+    shutil.copy(ROOT / "pyproject.toml", to)
+
+
+def notice(copy: Path, tests: tuple[str, ...], limit_s: float) -> str | None:
+    """The test that fails, "time" for one that does not end, None where all pass."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow",
+               *tests]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return "time"
+    if done.returncode == 0:
+        return None
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else done.stdout[-200:] + done.stderr[-200:]
+
+
+def forget_caches(copy: Path) -> None:
+    """Compiled functions may call the mutated one: Numba would go on with the old code."""
+    for index in copy.glob("rookery/**/*.nbi"):
+        index.unlink()
+
+
+def draw(modules: list[str], count: int, seed: int) -> list[Mutant]:
+    """`count` mutants, modules having equal shares."""
+    chance = random.Random(seed)
+    by_module = {m: mutants(m, (ROOT / m).read_text()) for m in modules}
+    for found in by_module.values():
+        chance.shuffle(found)
+    turns = [m for k in range(count) for m in modules if k < len(by_module[m])]
+    used: dict[str, int] = dict.fromkeys(modules, 0)
+    drawn = []
+    for module in turns[:count]:
+        drawn.append(by_module[module][used[module]])
+        used[module] += 1
+    return drawn
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mutants", type=int, default=60)
+    parser.add_argument("--modules", nargs="+", default=sorted(set(TESTS) - COMPILED), choices=sorted(TESTS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    rows = []
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary)
+        copy_repository(copy)
+        everything = tuple(dict.fromkeys(test for module in args.modules for test in TESTS[module]))
+        if (failed := notice(copy, everything, 10 * args.limit)) is not None:
+            raise SystemExit(f"the tests fail without any mutant: {failed}")
+        for mutant in draw(args.modules, args.mutants, args.seed):
+            file = copy / "rookery" / mutant.module
+            original = file.read_bytes()
+            kept = file.stat()
+            file.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.stop :])
+            if mutant.module in COMPILED:
+                forget_caches(copy)
+            noticed = notice(copy, TESTS[mutant.module], args.limit)
+            file.write_bytes(original)
+            os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+            rows.append(asdict(mutant) | {"noticed": noticed})
+            print(
+                f"{mutant.module}:{mutant.line} {mutant.old!r} -> {mutant.new!r}: {noticed or 'SURVIVES'}", flush=True
+            )
+            if args.out is not None:
+                args.out.write_text(json.dumps(result(rows, args, time.monotonic() - start), indent=1) + "\n")
+    survivors = sum(row["noticed"] is None for row in rows)
+    print(f"{survivors} of {len(rows)} mutants survive")
+    return 0
+
+
+def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: float) -> dict[str, object]:
+    """What goes to --out."""
+    survivors = [row for row in rows if row["noticed"] is None]
+    return {
+        "seed": args.seed,
+        "modules": args.modules,
+        "wall_s": round(wall_s, 1),
+        "mutants": len(rows),
+        "survivors": len(survivors),
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
