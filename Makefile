@@ -50,7 +50,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# mypy does not read setuptools' package-dir: the script lays links in .types/ and proves that every room is checked.
+# mypy does not read setuptools' package-dir: the script lays links in .types/ and proves that every package is checked.
 types: $(STAMP)
 	@$(BIN)/python tests/check_types.py
 
@@ -63,8 +63,10 @@ FUZZ ?= 1000000
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
 
+# Measurements that need no other checkout and no training; each writes its file in benchmarks/results, the last one the tables.
+BENCHES = rotor updates tabletop legged cameras contacts sharding video robustness zoo tables
 bench: $(STAMP)
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean:
 	rm -rf .types .site .site_links .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
