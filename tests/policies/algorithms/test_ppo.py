@@ -436,3 +436,10 @@ def test_figures_are_means_over_minibatches_and_components():
     entropy = torch.distributions.Normal(0.0, std).entropy().sum().item()
     assert figures["point/entropy"] == pytest.approx(entropy, rel=1e-4)
     assert figures["point/learning_rate"] == pytest.approx(1e-9)
+
+
+def test_where_no_mask_is_given_everyone_takes_part():
+    roll = PPO(FakeEnv(4, agents=2), BASE).learners["point"].rollout
+    roll.set_active(0, torch.zeros(4, 2, dtype=torch.bool))
+    roll.set_active(1, None)
+    assert not roll.active[0].any() and roll.active[1].all()

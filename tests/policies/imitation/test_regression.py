@@ -75,7 +75,8 @@ def test_daggers_figures_are_means_over_the_rollout():
         env, DAggerConfig(rollout_steps=4, hidden=(4,)), inputs={"teacher": ControllerTeacher(env.controller())}
     )
     obs, _ = env.reset()
-    for _ in range(2):  # sums begin anew with each rollout
+    for k in range(2):  # sums begin anew with each rollout
+        assert dagger.updates == k
         errors, rewards = [], []
         for _ in range(4):
             own = dagger.students["point"].network.act(obs["point"])
