@@ -1,5 +1,5 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
-#   make demo   train, record, cross-check and export a drone policy        make test   all tests
+#   make demo   train, record, cross-check and export a drone policy        make test   all tests   make fuzz   a million changed files
 #   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
 
 VENV    := .venv
@@ -11,7 +11,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint format types docs bench clean distclean
+.PHONY: help install demo test lint format types docs bench fuzz clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -50,7 +50,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# mypy does not read setuptools' package-dir: the script lays links in .types/ and proves that every room is checked.
+# mypy does not read setuptools' package-dir: the script lays links in .types/ and proves that every package is checked.
 types: $(STAMP)
 	@$(BIN)/python tests/check_types.py
 
@@ -58,8 +58,15 @@ types: $(STAMP)
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
+# A million changed files of every format, for the night: about three hours on one core.
+FUZZ ?= 1000000
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
+
+# Measurements that need no other checkout and no training; each writes its file in benchmarks/results, the last one the tables.
+BENCHES = rotor updates tabletop legged cameras contacts sharding video robustness zoo tables
 bench: $(STAMP)
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean:
 	rm -rf .types .site .site_links .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -180,10 +180,10 @@ def forget_caches(copy: Path) -> None:
         index.unlink()
 
 
-def draw(modules: list[str], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants, modules having equal shares."""
+def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
+    """`count` mutants of a copy of the repository, modules having equal shares."""
     chance = random.Random(seed)
-    by_module = {m: mutants(m, (ROOT / m).read_text()) for m in modules}
+    by_module = {m: mutants(m, (copy / m).read_text()) for m in modules}
     for found in by_module.values():
         chance.shuffle(found)
     turns = [m for k in range(count) for m in modules if k < len(by_module[m])]
@@ -211,7 +211,7 @@ def main() -> int:
         everything = tuple(dict.fromkeys(test for module in args.modules for test in TESTS[module]))
         if (failed := notice(copy, everything, 10 * args.limit)) is not None:
             raise SystemExit(f"the tests fail without any mutant: {failed}")
-        for mutant in draw(args.modules, args.mutants, args.seed):
+        for mutant in draw(copy, args.modules, args.mutants, args.seed):
             file = copy / "rookery" / mutant.module
             original = file.read_bytes()
             kept = file.stat()

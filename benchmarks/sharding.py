@@ -96,7 +96,7 @@ def table(task: str, worlds: int, k: dict[str, float]) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="+")
+    parser.add_argument("tasks", nargs="*", default=["table-reach", "table-pick-place", "go2-velocity"])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--num-envs", type=int, default=4096)
     args = parser.parse_args()

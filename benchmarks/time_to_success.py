@@ -76,7 +76,7 @@ def summary(variant: str, runs: list[dict[str, Any]], wanted: float, base: list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("task")
+    parser.add_argument("task", nargs="?", default="drone-hover")
     parser.add_argument("--variant", action="append", help='options of `rookery train`; "" is the preset')
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--success", type=float, default=0.95)

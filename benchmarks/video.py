@@ -1,6 +1,6 @@
 """Wall time of a video: 10 s of drone-hover at 30 frames a second under its classical controller.
 
-    python benchmarks/video.py --out benchmarks/results/video.json
+    python benchmarks/video.py
 
 Every size is recorded twice and the faster one counts; the processor time includes the processes that draw and encode.
 """
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the video")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "video.json")
     args = parser.parse_args()
     backend = opengl.probe()
     device = "PyBullet's software renderer" if backend is None else f"{backend.name} on {backend.device}"
@@ -43,8 +43,7 @@ def main() -> None:
         per_frame = 1e3 * wall / (args.seconds * FPS)
         rows.append({"size": f"{width} x {height}", "wall_s": wall, "cpu_s": worked, "frame_ms": per_frame})
         print(f"| {width} x {height} | {wall:.1f} | {worked:.1f} | {per_frame:.1f} |", flush=True)
-    if args.out:
-        args.out.write_text(json.dumps(report(args, device, rows, time.perf_counter() - begin), indent=1) + "\n")
+    args.out.write_text(json.dumps(report(args, device, rows, time.perf_counter() - begin), indent=1) + "\n")
 
 
 def report(args: argparse.Namespace, device: str, rows: list[dict[str, object]], wall: float) -> dict[str, object]:

@@ -20,6 +20,7 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
     "unknown task 'drone-hoover': did you mean 'drone-hover'? Known: drone-hover, drone-track."
     """
     names = sorted(allowed)
+    given = given if len(given) <= 200 else given[:197] + "..."
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return RookeryError(f"unknown {what} {given!r}: {hint}Known: {', '.join(names) or 'none'}.")

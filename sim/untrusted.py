@@ -253,7 +253,7 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         OSError: it cannot be read.
     """
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.load_model_from_string(read_bytes(path, ONNX_BYTES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,10 +13,17 @@ import trimesh
 from rookery.assets.objects.decompose import decompose
 from rookery.assets.objects.hulls import hull
 from rookery.assets.objects.model import ObjectModel, build
+from rookery.assets.objects.overlap import overlapping
 from rookery.assets.objects.parts import convex
 from rookery.assets.objects.repair import fill_small_holes, open_edges, thin_out, turn_outwards
 
 FORMATS = (".glb", ".gltf", ".obj", ".ply", ".stl")
+MAX_BYTES = 256 << 20
+"""Largest file."""
+SIZES = (1e-4, 1e3)
+"""m: extents of an object, largest dimension; float32 of the physics engines and their contacts are good for these."""
+FLAT = 1e-5
+"""Least ratio of an object's shortest to its longest principal extent."""
 TOO_LARGE = 5.0
 """m: nothing to grasp is larger, so such a file is in millimetres."""
 DENSITY = 500.0
@@ -53,18 +61,23 @@ def load_object(
         open: "hull" takes the convex hull of a mesh that stays open after small holes are filled.
 
     Raises:
-        ValueError: a file that is missing, unreadable, empty, open, not finite, far too large or of an unknown format, or
+        ValueError: a file that is missing, unreadable, empty, open, flat, not finite, far too large or of an unknown format, or
             a mass, density or scale that is not above zero.
     """
     path = Path(path)
     report = Report()
     _check_numbers(scale, mass, density, max_faces, max_parts, open)
     mesh = _to_metres(_read(path, report), path, scale, report)
+    _check_extents(mesh, path)
     if len(mesh.faces) > max_faces:
         before = len(mesh.faces)
         mesh = thin_out(mesh, max_faces)
         report.lines.append(f"thinned out from {before} to {len(mesh.faces)} faces (max_faces={max_faces}).")
     mesh = _closed(mesh, path, open, report)
+    if pairs := overlapping(mesh):
+        line = f"{pairs} pairs of its solids overlap or contain each other: what they share counts twice in mass and inertia."
+        report.lines.append(line)
+        warnings.warn(f"{path}: {line} Unite them, or subtract a cavity, before you export it.", stacklevel=2)
     pieces, excess = decompose(mesh, max_parts=max_parts)
     report.lines.append(f"{len(pieces)} convex parts, which fill {100 * excess:.1f} % more than the mesh.")
     if mass is None:
@@ -97,12 +110,17 @@ def _read(path: Path, report: Report) -> trimesh.Trimesh:
         raise ValueError(f"{path} has the unknown format {suffix!r}: give one of {', '.join(FORMATS)}.")
     if not path.is_file():
         raise ValueError(f"there is no file {path}: give the path of a mesh.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{path} has more than {MAX_BYTES >> 20} MiB: thin it out.")
     try:
         mesh = trimesh.load(path, force="mesh", process=False)
     except Exception as error:  # the readers raise whatever broke them
         raise ValueError(f"{path} cannot be read as a {suffix[1:].upper()} file ({error}): export it again.") from error
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
         raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
+    faces = np.asarray(mesh.faces)
+    if faces.min() < 0 or faces.max() >= len(mesh.vertices):
+        raise ValueError(f"{path} has faces of vertices that it lacks: export it again.")
     if not np.isfinite(mesh.vertices).all():
         bad = int((~np.isfinite(mesh.vertices)).any(1).sum())
         raise ValueError(f"{path} has {bad} vertices that are not finite numbers: export it again.")
@@ -118,10 +136,25 @@ def _read(path: Path, report: Report) -> trimesh.Trimesh:
     return mesh
 
 
+def _check_extents(mesh: trimesh.Trimesh, path: Path) -> None:
+    """Refuse a point, a line, a plane, and what is too small or too large for physics."""
+    vertices = np.asarray(mesh.vertices, float)
+    if len(mesh.faces) == 0 or len(vertices) < 4:
+        raise ValueError(f"{path} has no faces of an area above zero, so it has no volume: export a solid.")
+    largest = float(np.ptp(vertices, axis=0).max())
+    if not SIZES[0] <= largest <= SIZES[1]:
+        raise ValueError(
+            f"{path} is {largest:.3g} m large, and an object has {SIZES[0]:g} to {SIZES[1]:g} m: give another scale."
+        )
+    extents = np.linalg.svd((vertices - vertices.mean(0)) / largest, compute_uv=False)
+    if extents[2] < FLAT * extents[0]:
+        raise ValueError(f"{path} is a plane or a line, so it has no volume: export a solid.")
+
+
 def _to_metres(
     mesh: trimesh.Trimesh, path: Path, scale: float | Literal["auto"] | None, report: Report
 ) -> trimesh.Trimesh:
-    largest = float(mesh.extents.max())
+    largest = float(np.ptp(np.asarray(mesh.vertices, float), axis=0).max())
     if scale is None or scale == "auto":
         if largest <= TOO_LARGE:
             return mesh

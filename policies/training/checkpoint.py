@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
-from rookery.sim.untrusted import parse_json
+from rookery.sim.untrusted import parse_json, safetensors_header
 
 FORMAT = "rookery-checkpoint"
 VERSION = 2
@@ -171,17 +171,21 @@ def read_tensors(folder: Path, state: dict[str, Any]) -> dict[str, dict[str, Ten
     Raises:
         RookeryError: a file is missing or damaged.
     """
-    return {part: _read(folder, f"{part}.safetensors", state["files"]) for part in PARTS}
+    return {part: _read(folder, f"{part}.safetensors", state.get("files")) for part in PARTS}
 
 
-def _read(folder: Path, name: str, files: dict[str, str]) -> dict[str, Tensor]:
+def _read(folder: Path, name: str, files: object) -> dict[str, Tensor]:
     try:
         data = (folder / name).read_bytes()
     except OSError as error:
         raise _damaged(folder, f"{name} cannot be read ({error.strerror})") from error
-    if hashlib.sha256(data).hexdigest() != files.get(name):
+    if not isinstance(files, dict) or hashlib.sha256(data).hexdigest() != files.get(name):
         raise _damaged(folder, f"{name} is cut short or was edited")
-    return safetensors.torch.load(data)
+    try:
+        safetensors_header(data)
+        return safetensors.torch.load(data)
+    except (ValueError, KeyError, RuntimeError, safetensors.SafetensorError) as error:
+        raise _damaged(folder, f"{name} holds no tensors ({error})") from error
 
 
 def _seal(state: dict[str, Any]) -> bytes:

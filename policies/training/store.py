@@ -99,7 +99,8 @@ def _read(file: Path, contract_file: Path, group: str, network: dict[str, Any] |
         raise RookeryError(f"{file} was edited, its checksum does not fit its weights: {way}")
     if network != own:
         raise RookeryError(
-            f"{contract_file} and {file.name} disagree on the network of group {group!r} ({network} and {own}): "
+            f"{contract_file} and {file.name} disagree on the network of group {group!r} ({network!s:.200} and "
+            f"{own!s:.200}): "
             "take both from the same run."
         )
     if own.get("module"):

@@ -24,6 +24,7 @@ from rookery.cli.options import (
     print_json,
     values,
 )
+from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
   rookery play runs/drone-hover/latest
@@ -75,8 +76,10 @@ def run(args: Args) -> int:
     from rookery.cli.progress import Progress
     from rookery.kernels import announce_compiling
     from rookery.run_env import open_env
-    from rookery.sim.rendering.video import contact_sheet, record_video
+    from rookery.sim.rendering.video import MOST_SECONDS, contact_sheet, record_video
 
+    if args.seconds is not None and args.seconds > MOST_SECONDS:
+        raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
     announce_compiling()
     env, act = open_env(
         args.run,

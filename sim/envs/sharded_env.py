@@ -65,6 +65,7 @@ class ShardedEnv(Env):
         self.shards = shards
         self._connections: list[Connection] = []
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._owner = os.getpid()
         self._file = shared_file()
         sizes = [num_envs // shards + (i < num_envs % shards) for i in range(shards)]
         ends = torch.tensor(sizes).cumsum(0).tolist()
@@ -139,14 +140,24 @@ class ShardedEnv(Env):
 
     def _call(self, name: str, *arguments: Any) -> list[Any]:
         """Call a method of every shard's ShardServer."""
-        if not self._close.alive:
-            raise RookeryError("this environment is closed: make a new one.")
+        self._check_open()
         for connection in self._connections:
             send(connection, (name, *arguments))
         return self._replies()
 
+    def _check_open(self) -> None:
+        """Refuse a closed environment, and one of another process, whose questions would mix with ours."""
+        if not self._close.alive:
+            raise RookeryError("this environment is closed: make a new one.")
+        if os.getpid() != self._owner:
+            raise RookeryError(
+                "this environment was made before a fork and belongs to that process: make it in this one, or start processes "
+                'by multiprocessing\'s "spawn".'
+            )
+
     def _call_one(self, world: int, name: str) -> Any:
         """Call a method of the shard that has this world, with its index there."""
+        self._check_open()
         for connection, at in zip(self._connections, self._slices, strict=True):
             if at.start <= world < at.stop:
                 send(connection, (name, world - at.start))
@@ -241,6 +252,7 @@ class ShardedEnv(Env):
             return None
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+            self._check_open()
             for connection, at in zip(self._connections, self._slices, strict=True):
                 send(connection, ("act", {g: o[at] for g, o in obs.items()}))
             out: dict[str, Tensor] = _joined(self._replies())
@@ -303,6 +315,7 @@ class ShardedEnv(Env):
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self._check_open()
         axes = {name: self._axis(name, value.shape) for name, value in state.items()}
         for name, axis in axes.items():
             if axis is not None and state[name].shape[axis] != self.num_envs:

@@ -22,6 +22,8 @@ from rookery.sim.rendering.painters import FramePainter
 from rookery.sim.rendering.renderer import Composer
 
 Picture = NDArray[np.uint8]
+MOST_SECONDS = 86_400.0
+"""s, longest video."""
 _SUFFIXES = (".mp4", ".gif")
 _UNITS = ("m", "s", "rad", "N")
 _INK = (255, 255, 255, 255)
@@ -234,8 +236,10 @@ def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, h
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
         raise RookeryError(f"a video is a {' or '.join(_SUFFIXES)} file, got {path.name!r}.")
-    if not (0 < seconds < float("inf")) or fps < 1:
-        raise RookeryError(f"a video needs a positive length and fps >= 1, got {seconds} s at {fps} fps.")
+    if not 0 < seconds <= MOST_SECONDS or fps < 1:
+        raise RookeryError(
+            f"a video needs a length from above 0 to {MOST_SECONDS:g} s and fps >= 1, got {seconds:g} s at {fps} fps."
+        )
     if width % 2 or height % 2:
         raise RookeryError(f"the video format needs an even width and height, got {width} x {height}.")
     return path

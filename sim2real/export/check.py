@@ -140,8 +140,8 @@ def read_known(path: Path, contract: Contract, group: str, golden: Golden) -> li
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
     assert known.known is not None
     wanted = (golden.actions.shape, (len(golden.observations), targets))
-    kinds = (known.actions.dtype, known.known.dtype)
-    if (known.actions.shape, known.known.shape) != wanted or kinds != (np.float32, np.float32):
+    single = known.actions.dtype == np.float32 and known.known.dtype == np.float32
+    if (known.actions.shape, known.known.shape) != wanted or not single:
         raise RookeryError(f"{path} must hold float32 arrays of {wanted} for known targets: {AGAIN}.")
     return [known]
 

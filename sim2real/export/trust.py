@@ -57,9 +57,9 @@ def write_source(
     given = {files[kind]: _bytes(folder / files[kind]) for kind in ("c", "h")}
     wanted = _generated(files, contract, group, header, weights)
     if given != wanted and not run_c:
-        name = folder / next((n for n in given if n in wanted and given[n] != wanted[n]), files["c"])
+        changed = folder / next((n for n in given if n in wanted and given[n] != wanted[n]), files["c"])
         raise RookeryError(
-            f"{name} is not run, for {GENERATED}: export the bundle again, or if you trust who wrote it, say --run-c."
+            f"{changed} is not run, for {GENERATED}: export the bundle again, or if you trust who wrote it, say --run-c."
         )
     for name, text in given.items():
         (build / name).write_bytes(text)

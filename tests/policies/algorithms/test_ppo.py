@@ -419,3 +419,27 @@ def test_the_critic_has_its_own_hidden_layers_or_the_policys():
         learner = PPO(FakeEnv(8), dataclasses.replace(BASE, critic_hidden=given)).learners["point"]
         assert learner.critic.sizes == (3, *wanted, 1)
         assert learner.actor.sizes == (3, 16, 8, 1)
+
+
+def test_figures_are_means_over_minibatches_and_components():
+    ppo = PPO(FakeEnv(8, agents=2, act=3), dataclasses.replace(BASE, epochs=2, minibatches=2, learning_rate=1e-9))
+    learner = ppo.learners["point"]
+    std = torch.tensor([0.2, 0.5, 1.1])
+    learner.log_std.copy_(std.log().expand_as(learner.log_std))
+    learn, sums = ppo.learn, []
+    ppo.learn = lambda *args: sums.append(learn(*args)) or sums[-1]
+    figures = Drive(ppo).iterate()
+    assert len(sums) == 4
+    for i, name in enumerate(("policy_loss", "value_loss", "approx_kl", "clip_fraction")):
+        assert figures[f"point/{name}"] == pytest.approx(torch.stack(sums)[:, i].mean().item(), rel=1e-5, abs=1e-9)
+    assert figures["point/std"] == pytest.approx(0.6, rel=1e-4)
+    entropy = torch.distributions.Normal(0.0, std).entropy().sum().item()
+    assert figures["point/entropy"] == pytest.approx(entropy, rel=1e-4)
+    assert figures["point/learning_rate"] == pytest.approx(1e-9)
+
+
+def test_where_no_mask_is_given_everyone_takes_part():
+    roll = PPO(FakeEnv(4, agents=2), BASE).learners["point"].rollout
+    roll.set_active(0, torch.zeros(4, 2, dtype=torch.bool))
+    roll.set_active(1, None)
+    assert not roll.active[0].any() and roll.active[1].all()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation import ObservationPipeline, check_terms
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
@@ -175,6 +177,15 @@ def test_terms_have_delays_of_their_own():
         assert torch.equal(x[..., :1], steps[s]["now"])
         assert torch.equal(x[..., 1:], 2 * steps[max(s - 3, 0)]["late"])
         assert torch.equal(p.clean(steps[s])[..., 1:], 2 * steps[s]["late"])
+
+
+def test_the_longest_delay_and_a_terms_own_add_up():
+    p = pipeline(Term("a", 1, delay=0.03))
+    p.configure(np.arange(4), {"observation_delay": np.full(4, MAX_DELAY, np.float32)})
+    frames = [values(a=1, seed=s) for s in range(40)]
+    restart(p, torch.arange(4), frames[0])
+    for s in range(1, 40):
+        assert torch.equal(p.push(frames[s]), frames[max(s - 13, 0)]["a"]), s
 
 
 def test_a_new_episode_does_not_see_the_old_one():

@@ -190,6 +190,29 @@ def test_a_process_that_dies_is_a_sentence_and_close_ends_the_others() -> None:
         env.metrics()
 
 
+def test_neither_a_closed_one_nor_that_of_another_process_is_used() -> None:
+    env = rookery.make("go2-velocity", 4, shards=2)
+    try:
+        env.reset(seed=0)
+        saved = env.state_dict()
+        child = os.fork()
+        if child == 0:
+            refused = 0
+            for use in (env.reset, env.state_dict, lambda: env.load_state_dict(saved), lambda: env.mj_data(3)):
+                try:
+                    use()
+                except RookeryError as error:
+                    refused += "before a fork" in str(error)
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        env.load_state_dict(saved)
+    finally:
+        env.close()
+    for use in (env.reset, env.state_dict, lambda: env.load_state_dict(saved), lambda: env.mj_data(3)):
+        with pytest.raises(RookeryError, match="this environment is closed"):
+            use()
+
+
 def test_refusals() -> None:
     with pytest.raises(RookeryError, match="at least 2 worlds"):
         rookery.make("table-reach", 3, shards=2)

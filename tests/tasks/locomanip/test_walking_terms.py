@@ -205,3 +205,23 @@ def test_commands_fill_their_ranges():
     least, most = env.task.command.amin(0).tolist(), env.task.command.amax(0).tolist()
     assert least == pytest.approx([-0.6, -0.4, -0.8], abs=0.03) and most == pytest.approx([1.0, 0.4, 0.8], abs=0.03)
     assert min(least[0] + 0.6, least[1] + 0.4, least[2] + 0.8) >= 0 and most[0] <= 1 and most[1] <= 0.4
+
+
+def test_the_velocity_error_is_that_behind_a_low_pass_of_0_2_seconds():
+    """A command of 0.5 m/s to a robot at rest, smoothed over 0.2 s, one control step of 0.02 s after the speed is set."""
+    env = rookery.make("go2-velocity", 2, config={**CALM, "settle_s": 0.0})
+    env.reset(seed=0)
+    task = env.task
+    task.steps.fill_(60)
+    task.command.copy_(torch.tensor([[0.5, 0.0, 0.2]]).expand(2, 3))
+    task.smooth.zero_()
+    state = task.robot.base.state.clone()
+    state[:, 0, 7:10] = torch.tensor([0.4, 0.1, 0.0])
+    state[:, 0, 10:13] = torch.tensor([0.0, 0.0, 0.3])
+    task.robot.base.set_state(None, state)
+    env.world.forward()
+    task.advance()
+    figures = task.metrics()
+    forward, left, turn = 0.1 * 0.4, 0.1 * 0.1, 0.1 * 0.3  # a tenth of the way: 0.02 s of 0.2 s
+    assert figures["velocity_error"].tolist() == pytest.approx([math.hypot(0.5 - forward, left)] * 2, rel=1e-3)
+    assert figures["turn_error"].tolist() == pytest.approx([0.2 - turn] * 2, rel=1e-3)

@@ -1,0 +1,92 @@
+"""One step of the regression and the figures of DAgger, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from policies_toy import ToyEnv
+
+from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
+from rookery.policies.imitation.teacher import ControllerTeacher
+from rookery.sim.specs import ActionSpec, Group, Term
+
+ACTION = ActionSpec("push", ("a", "b"), (-1.0, -1.0), (1.0, 1.0), ("m", "m"), (0.2, -0.1))
+GROUP = Group(1, (Term("position", 3, "m"),), ACTION)
+
+
+def regression(**settings: float) -> ActionRegression:
+    return ActionRegression(GROUP, RegressionConfig(hidden=(4,), **settings), torch.Generator().manual_seed(0))
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    chance = torch.Generator().manual_seed(1)
+    return torch.randn(5, 3, generator=chance), torch.rand(5, 2, generator=chance)
+
+
+@pytest.mark.parametrize("weights", [None, [0.0, 1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 1.0, 0.0], [0.0] * 5])
+def test_the_loss_is_the_mean_squared_error_of_the_samples_that_count(weights):
+    made = regression()
+    obs, expert = batch()
+    own = made.policy()(obs)  # before the step
+    squared = ((own - expert) ** 2).mean(1)
+    counted = squared if weights is None else squared[torch.tensor(weights) > 0]
+    loss = made.learn(obs, expert, 0.0, None if weights is None else torch.tensor(weights))
+    assert loss.item() == pytest.approx(counted.mean().item() if len(counted) else 0.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(("progress", "rate"), [(0.0, 1e-2), (0.5, 5.5e-3), (1.0, 1e-3)])
+def test_adams_first_step_is_as_long_as_the_learning_rate(progress, rate):
+    made = regression(learning_rate=1e-2)
+    obs, expert = batch()
+    before = made.state_dict()["parameters"].clone()
+    made.learn(obs, expert, progress)
+    change = (made.state_dict()["parameters"] - before).abs()
+    assert change.max().item() == pytest.approx(rate, rel=0.01)
+
+
+@pytest.mark.parametrize("weights", [None, [0.0, 1.0, 0.0, 1.0, 0.0]])
+def test_the_step_descends_the_loss_by_autograd(weights):
+    made = regression(max_grad_norm=1e9)
+    obs, expert = batch()
+    policy = made.policy().requires_grad_(True)
+    share = torch.ones(5) if weights is None else torch.tensor(weights)
+    x = (obs - policy.mean) / policy.std
+    for i, layer in enumerate(policy.layers):
+        x = layer(x if i == 0 else x.tanh())
+    (((x - expert) ** 2).mean(1) * share / share.sum()).sum().backward()
+    made.learn(obs, expert, 0.0, None if weights is None else share)
+    wanted = torch.cat([p.grad.T.flatten() if p.dim() == 2 else p.grad for p in policy.layers.parameters()])
+    torch.testing.assert_close(made._gradients[0].sort().values, wanted.sort().values, rtol=1e-4, atol=1e-7)
+
+
+def test_actions_stay_in_their_range_and_an_untrained_policy_is_neutral():
+    made = regression()
+    obs = batch()[0].view(1, 5, 3)
+    torch.testing.assert_close(made.act(obs), torch.tensor([0.2, -0.1]).expand(1, 5, 2), atol=0.05, rtol=0.0)
+    with torch.no_grad():
+        made._parameters.mul_(1e3)
+    assert made.act(obs).min() >= -1.0 and made.act(obs).max() <= 1.0 and made.act(obs).abs().max() == 1.0
+
+
+def test_daggers_figures_are_means_over_the_rollout():
+    env = ToyEnv(6, agents=2, horizon=5)
+    dagger = DAgger(
+        env, DAggerConfig(rollout_steps=4, hidden=(4,)), inputs={"teacher": ControllerTeacher(env.controller())}
+    )
+    obs, _ = env.reset()
+    for k in range(2):  # sums begin anew with each rollout
+        assert dagger.updates == k
+        errors, rewards = [], []
+        for _ in range(4):
+            own = dagger.students["point"].network.act(obs["point"])
+            expert = (-2.0 * obs["point"][..., :1]).clamp(-1.0, 1.0)
+            errors.append(((own - expert) ** 2).mean())
+            actions = dagger.act(obs)
+            result = env.step(actions)
+            dagger.observe(obs, actions, result)
+            rewards.append(result[1]["point"].mean())
+            obs = result[0]
+        figures = dagger.update(0.0)
+        assert figures["error"] == pytest.approx(torch.stack(errors).mean().item(), rel=1e-5)
+        assert figures["reward"] == pytest.approx(torch.stack(rewards).mean().item(), rel=1e-5)
