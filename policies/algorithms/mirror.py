@@ -12,8 +12,8 @@ from rookery.sim.specs import Group, Signed, joined
 
 def symmetry_of(
     spec: Group, state_size: int, actor: NetworkSpec, critic: NetworkSpec, device: torch.device
-) -> Symmetry:
-    """How a mirror exchanges the weights of a group's networks.
+) -> Symmetry | None:
+    """How a mirror exchanges the weights of a group's networks; None where the group declares no mirror.
 
     Args:
         spec: the group, with its `mirror`.
@@ -22,11 +22,11 @@ def symmetry_of(
         device: of the weights.
 
     Raises:
-        RookeryError: the group declares no mirror, or none of its state, or layers have an odd width.
+        RookeryError: the mirror lacks the state, or layers have an odd width.
     """
     mirror = spec.mirror
     if mirror is None:
-        raise RookeryError("mirror needs a task that declares its left-right symmetry: leave it out.")
+        return None
     if state_size and len(mirror.state) != state_size:
         raise RookeryError(
             f"the mirror of the state has {len(mirror.state)} components and the state {state_size}: declare all of "

@@ -34,7 +34,7 @@ class PPOConfig:
     """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
     (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
     mirror: bool = False
-    """Let the networks act alike on both sides of the robot, as the task declares them: every sample teaches both."""
+    """Let the networks of robots whose task declares their mirror act alike on both sides: every sample teaches both."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
@@ -114,8 +114,8 @@ class PPOConfig:
 
         if self.mirror and (self.normalize_observations or self.estimator != "off" or self.network):
             raise RookeryError(
-                "mirror is for perceptrons of observations as the task declares them: with it, give "
-                "normalize_observations=false and estimator=off, and no network."
+                "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
+                "normalize_observations=false and estimator=off and no network."
             )
 
     def to_dict(self) -> dict[str, Any]:

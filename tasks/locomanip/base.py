@@ -24,6 +24,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
 from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
 from rookery.sim.task import Task
+from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
 
 IMPRATIO = 10.0
@@ -32,9 +33,6 @@ IMPRATIO = 10.0
 NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjDSBL_ISLAND
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
-ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
-ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
-"""m, heading frame: where a policy sees the ground. A critic sees the finer and wider grid of 187 points."""
 EDGE_M = 0.12  # m, before and behind a foot in which the ground's height matters to a swing
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.sim.specs import Mirror, Term, joined
+from rookery.sim.sensors.height_scan import SCAN_X, SCAN_Y
+from rookery.sim.specs import Mirror, Signed, Term, joined
+
+ACTOR_X: tuple[float, ...] = tuple(round(-0.4 + 0.2 * i, 1) for i in range(7))
+ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
+"""m, heading frame: where a policy sees the ground. A critic sees the finer and wider grid of 187 points."""
 
 VECTOR = (1, -2, 3)
 TURN = (-1, 2, -3)
@@ -31,10 +36,19 @@ PRIVILEGED = (VECTOR, (1,), FEET, FEET, LEGS, FEET_VECTORS)
 
 
 def mirror(terms: Sequence[Term]) -> Mirror:
-    """The mirror of a Go2 without an arm on flat ground.
+    """The mirror of a Go2 without an arm.
 
     Args:
-        terms: of its policy, of those that TERMS has.
+        terms: of its policy, of those that TERMS has; on terrain "heights" besides.
     """
-    state = (*TERMS.values(), *PRIVILEGED)
-    return Mirror(joined([TERMS[t.name] for t in terms]), LEGS, joined(state))
+    state: list[Signed] = [*TERMS.values(), *PRIVILEGED]
+    known: dict[str, Signed] = dict(TERMS)
+    if any(t.name == "heights" for t in terms):
+        known["heights"] = _grid(len(ACTOR_X), len(ACTOR_Y))
+        state.append(_grid(len(SCAN_X), len(SCAN_Y)))
+    return Mirror(joined([known[t.name] for t in terms]), LEGS, joined(state))
+
+
+def _grid(rows: int, columns: int) -> Signed:
+    """Heights of the ground: each row, from right to left, the other way round."""
+    return tuple(columns * (row + 1) - column for row in range(rows) for column in range(columns))

@@ -78,8 +78,9 @@ class Velocity(LeggedTask):
 
     def groups(self) -> dict[str, Group]:
         group = self.group(self.body_terms(), self.robot.legs)
-        symmetric = self.robot.arm is None and self.terrain is None
-        return {"robot": replace(group, mirror=mirror(group.observation)) if symmetric else group}
+        if self.robot.arm is not None:  # an arm has one side
+            return {"robot": group}
+        return {"robot": replace(group, mirror=mirror(group.observation))}
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         return {"robot": {"base_velocity": self.robot.velocity[:, None]}}

@@ -13,6 +13,21 @@ def mirrored(x: torch.Tensor, vector: tuple[int, ...]) -> torch.Tensor:
     return x[..., signed.abs() - 1] * signed.sign()
 
 
+def test_the_heights_of_the_ground_are_those_on_the_other_side() -> None:
+    env = rookery.make("go2-velocity", 2, config={"terrain": "rough", "start_yaw": 0.0, "push_s": 0.0})
+    env.reset(seed=0)
+    task = env.task
+    mirror = env.groups["robot"].mirror
+    assert mirror is not None
+    assert len(mirror.state) == env.state_size
+    points = task.scan.points
+    columns = torch.tensor(mirror.observation[-35:]) - (env.groups["robot"].frame_size - 35) - 1
+    assert torch.allclose(points[columns], points * torch.tensor([1.0, -1.0]))
+    points = task.wide_scan.points
+    columns = torch.tensor(mirror.state[-187:]) - (env.state_size - 187) - 1
+    assert torch.allclose(points[columns], points * torch.tensor([1.0, -1.0]), atol=1e-6)
+
+
 def test_a_robot_in_a_mirror_walks_as_the_mirrored_robot() -> None:
     """Worlds 4 to 7 begin as worlds 0 to 3 in a mirror on the plane of x and z, and get their actions in the mirror."""
     env = rookery.make("go2-velocity", 8, config={"push_s": 0.0, "resample_s": 1000.0})
