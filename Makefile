@@ -58,7 +58,7 @@ types: $(STAMP)
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
-# A million changed files of every format, for the night: about three hours on one core.
+# A million changed files of every format, for the night.
 FUZZ ?= 1000000
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
