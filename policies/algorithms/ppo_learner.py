@@ -17,6 +17,7 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.compiled import fits
+from rookery.policies.nn.mlp import MLP
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.policy import Policy
@@ -138,7 +139,7 @@ class GroupLearner:
         self.critic.initialize(generator, 1.0)
         self.symmetry = symmetry_of(spec, state_size, actor, critic, self.device) if c.mirror else None
         if self.symmetry is not None:
-            self.symmetry.tie(self.parameters, (self.actor, self.critic))
+            self.symmetry.tie(self.parameters, [n for n in (self.actor, self.critic) if isinstance(n, MLP)])
         self.log_std.fill_(torch.tensor(c.initial_std).log())
         self.adam = Adam(self.parameters, self.gradients, c.max_grad_norm, self._compile)
         self.learning_rate = torch.full((self.sets, 1), c.learning_rate, device=self.device)
