@@ -146,13 +146,11 @@ def _member(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     if not info.filename.endswith(".npy") or info.flag_bits & 1:
         raise Damaged(f"{info.filename!r} is no array")
     with file.open(info) as opened:
-        version = np.lib.format.read_magic(opened)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(opened)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(opened)
-        else:
-            raise Damaged(f"{info.filename!r} has the unknown version {version}")
+        try:
+            readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, fortran, dtype = readers[np.lib.format.read_magic(opened)](opened)
+        except Exception as error:  # NumPy parses the header as Python, with all that its tokenizer raises
+            raise Damaged(f"{info.filename!r} has no header of an array: {_short(error)}") from error
         if dtype.hasobject or dtype.kind not in "biufUS":
             raise Damaged(f"{info.filename!r} holds neither numbers nor text")
         data = opened.read(info.file_size)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.nn.mlp import MLP
+from rookery.policies.nn.network import Network
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Signed, joined
 
@@ -51,16 +52,17 @@ class Symmetry:
         self._index = signed.abs() - 1
         self._sign = signed.sign().float()
 
-    def tie(self, flat: Tensor, networks: Sequence[MLP]) -> None:
+    def tie(self, flat: Tensor, networks: Sequence[Network]) -> None:
         """Make initial weights [G, P] symmetric. Means of two independent weights are multiplied by the square root of 2, so
         that layers keep their gain; biases are kept.
 
         Args:
             flat: weights of the networks.
-            networks: over views of them.
+            networks: perceptrons over views of them.
         """
         self.project(flat)
         for network in networks:
+            assert isinstance(network, MLP)
             for weight in network.weights:
                 weight.mul_(math.sqrt(2.0))
 
