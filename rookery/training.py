@@ -124,7 +124,7 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
         RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
     """
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
-    # A kill within the first save leaves a checkpoint without the policy beside it.
+    # A kill within the first save leaves a policy without a checkpoint.
     complete = folder != run or bool(checkpoint.complete(run))
     state = checkpoint.read_state(run if complete else find_run(run))
     if not state["settings"]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
@@ -66,6 +66,15 @@ def _from_bits(context, x):
         return builder.bitcast(args[0], context.get_value_type(types.float32))
 
     return types.float32(types.int32), code
+
+
+if config.DISABLE_JIT:  # intrinsics are for compiled code alone
+
+    def _bits_of(x):
+        return np.float32(x).view(np.int32)
+
+    def _from_bits(x):
+        return np.int32(x).view(np.float32)
 
 
 @inlined

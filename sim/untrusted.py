@@ -55,10 +55,10 @@ def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
     """
     _require_file(path)
     with open(path, "rb") as opened:
-        data = opened.read(most + 1)
-    if len(data) > most:
-        raise Damaged(f"it has more than {most >> 20} MiB")
-    return data
+        size = os.fstat(opened.fileno()).st_size
+        if size > most:
+            raise Damaged(f"it has more than {most >> 20} MiB")
+        return opened.read(size)  # with a size, for read() makes room for all that it is asked for
 
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:

@@ -271,7 +271,7 @@ class GroupLearner:
             last_state = None
         critic_input, value = self.values(roll.observation, roll.state)
         last = self.values(self.observations.normalize(last_obs), last_state)[1]
-        denormalize = self.returns.denormalize if self.returns is not None else _same
+        denormalize = self.returns.denormalize if self.returns is not None else (lambda x: x)
         grid = self._grid(denormalize(value), c.rollout_steps)
         last_grid = self._grid(denormalize(last), 1)[0]
         final = self._final_values(denormalize)
@@ -395,7 +395,3 @@ class GroupLearner:
         if self.estimator is not None:
             self.estimator.load_state_dict(under("estimator", state))
         self.divide(int(state["threads"]))
-
-
-def _same(x: Tensor) -> Tensor:
-    return x

@@ -210,7 +210,7 @@ class Runner:
                 self.episodes.add(result[4]["episode"])
 
     def save(self) -> Path:
-        """Write a checkpoint, then the current policy, and remove the oldest checkpoints.
+        """Write the current policy, then a checkpoint, and remove the oldest checkpoints.
 
         Returns:
             the checkpoint's folder.
@@ -220,8 +220,9 @@ class Runner:
         """
         if "provenance" in self.contract:
             self.contract["provenance"]["steps"] = self.steps
-        path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
+        # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
         store.save_policy(self.folder, self.algorithm.policies(), self.contract)
+        path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
         checkpoint.remove_old(self.folder, self.config.keep)
         if self._saved is not None:
             self._saved(path)

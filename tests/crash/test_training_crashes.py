@@ -100,7 +100,7 @@ def intact(folder: Path, saved: Saved) -> list[Path]:
     if "policy" in saved:
         assert store.load_policy(run)[1]["provenance"]["steps"] >= saved["policy"]
     if newest:
-        rows = RunLog(run, 0, 1, quiet)._read()
+        rows = RunLog(run, 0, 1, quiet)._rows()
         assert [int(row["steps"]) for row in rows][: newest // STEP] == list(range(STEP, newest + 1, STEP))
     return found
 

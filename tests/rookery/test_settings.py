@@ -102,6 +102,8 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     wanted = {}
     words: list[object] = []
     for field in dataclasses.fields(default):
+        if field.name == "mirror":
+            continue  # it goes with none of the others' opposites: see the test below
         value = OPTIONAL[field.name] if getattr(default, field.name) is None else other(getattr(default, field.name))
         option = field.name.replace("_", "-")
         if isinstance(value, bool):
@@ -111,6 +113,13 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
         wanted[field.name] = value
     found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
     assert found == type(default)(**wanted)
+
+
+def test_the_mirror_is_an_option():
+    assert not parsed("drone-hover").settings.algorithm_config.mirror
+    assert parsed("drone-hover", "--mirror").settings.algorithm_config.mirror
+    assert parsed("go2-velocity").settings.algorithm_config.mirror
+    assert not parsed("go2-velocity", "--no-mirror").settings.algorithm_config.mirror
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig)])
