@@ -355,8 +355,7 @@ class PyBulletWorld(World):
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         if "qpos" not in snapshot or tuple(snapshot["qpos"].shape) != self.qpos.shape:
             raise RookeryError(
-                f"the snapshot is not one of {self.num_envs} worlds of this scene on 'pybullet': use the same task and "
-                "num_envs."
+                f"the snapshot is not of {self.num_envs} worlds of this scene on 'pybullet': use the same task and num_envs."
             )
         arrays = {name: getattr(self, name) for name in _STATE_PARTS} | {"act": self.actuation.act}
         arrays |= {f"params.{name}": array for name, array in self._params.arrays.items()}
