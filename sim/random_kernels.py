@@ -49,7 +49,7 @@ _MINUS_2 = _f(-2.0)
 
 
 @_intrinsic
-def _bits_of(context, x):
+def _compiled_bits_of(context, x):
     """int32 with the bits of a float32."""
 
     def code(context, builder, signature, args):
@@ -59,7 +59,7 @@ def _bits_of(context, x):
 
 
 @_intrinsic
-def _from_bits(context, x):
+def _compiled_from_bits(context, x):
     """float32 of the bits of an int32."""
 
     def code(context, builder, signature, args):
@@ -68,13 +68,18 @@ def _from_bits(context, x):
     return types.float32(types.int32), code
 
 
-if config.DISABLE_JIT:  # intrinsics are for compiled code alone
+def _plain_bits_of(x):
+    return np.float32(x).view(np.int32)
 
-    def _bits_of(x):
-        return np.float32(x).view(np.int32)
 
-    def _from_bits(x):
-        return np.int32(x).view(np.float32)
+def _plain_from_bits(x):
+    return np.int32(x).view(np.float32)
+
+
+_config: Any = config  # its stubs do not list what it reads from the environment
+_interpreted = bool(_config.DISABLE_JIT)  # intrinsics are for compiled code alone
+_bits_of: Any = _plain_bits_of if _interpreted else _compiled_bits_of
+_from_bits: Any = _plain_from_bits if _interpreted else _compiled_from_bits
 
 
 @inlined
