@@ -33,7 +33,7 @@ def run(*words: str) -> dict[str, Any]:
     """The JSON that a `rookery` command prints."""
     command = [sys.executable, "-m", "rookery", *words, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1] if words[0] == "train" else done.stdout)
+    result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
