@@ -71,7 +71,7 @@ def check_tensors(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
             )
 
 
-def under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The part of a state whose names begin with a prefix, without it."""
-    start = f"{prefix}."
+def under(prefix: str, state: dict[str, Tensor], separator: str = ".") -> dict[str, Tensor]:
+    """The part of a state whose names begin with a prefix and the separator, without these."""
+    start = f"{prefix}{separator}"
     return {name[len(start) :]: value for name, value in state.items() if name.startswith(start)}

@@ -22,8 +22,9 @@ from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
-from rookery.policies.storage.prefix import prefixed, under
+from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
+from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 

@@ -22,8 +22,9 @@ from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import fits
 from rookery.policies.policy import ACTIVATIONS, Policy
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.policies.storage.prefix import check_state, prefixed, under
+from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.replay import Replay, Transitions
+from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group

@@ -18,7 +18,8 @@ from rookery.policies.algorithms.checks import check_bounds
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
-from rookery.policies.storage.prefix import check_state, prefixed, under
+from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each

@@ -13,7 +13,8 @@ from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.mlp import MLP, parameter_count
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.policies.storage.prefix import prefixed, under
+from rookery.policies.storage.prefix import prefixed
+from rookery.sim.buffers import under
 from rookery.sim.specs import Group
 
 __all__ = ["ActionRegression", "RegressionConfig"]

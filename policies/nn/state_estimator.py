@@ -24,7 +24,8 @@ from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.network import Network
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.policies.storage.prefix import check_state, prefixed, under
+from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.buffers import under
 from rookery.sim.env import Env
 from rookery.sim.specs import Group
 

@@ -8,13 +8,8 @@ from rookery.sim.errors import RookeryError
 
 
 def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state with every name as "<prefix>.<name>"."""
+    """The state with every name as "<prefix>.<name>"; `rookery.sim.buffers.under` is the inverse."""
     return {f"{prefix}.{k}": v for k, v in state.items()}
-
-
-def under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What `prefixed` put under this prefix, with the names that it had."""
-    return {k.removeprefix(f"{prefix}."): v for k, v in state.items() if k.startswith(f"{prefix}.")}
 
 
 def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:

@@ -22,6 +22,7 @@ from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import from_values, to_values
+from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
@@ -244,7 +245,7 @@ class Runner:
                     f"{path} was made with {what} {state[what]!r}, not {mine!r}: resume it with its own settings."
                 )
         tensors = checkpoint.read_tensors(path, state)
-        env_state = _under("env/", tensors["env"])
+        env_state = under("env", tensors["env"], "/")
         try:
             if env_state:
                 self.env.check_state_dict(env_state)
@@ -254,7 +255,7 @@ class Runner:
         except (KeyError, ValueError, RuntimeError) as error:
             raise RookeryError(f"{path} does not fit this environment ({error}): use its own settings.") from error
         device = self.env.device
-        self.obs = {name: x.to(device) for name, x in _under("observation/", tensors["env"]).items()} or None
+        self.obs = {name: x.to(device) for name, x in under("observation", tensors["env"], "/").items()} or None
         self.steps = state["steps"]
         self.iteration = state["iteration"]
         self.seconds = state["seconds"]
@@ -288,7 +289,3 @@ class Runner:
             "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
             "config": to_values(self.algorithm.config),
         }
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}
