@@ -81,8 +81,10 @@ def delay(at, source, target):
         late = delays[i] % steps  # physics steps in which the action before that is still in force
         older = (i * rows + (head - whole - 1) % rows) * size
         newer = (i * rows + (head - whole) % rows) * size
-        for k in range(steps):
-            target = (i * steps + k) * size
+        first = i * steps * size
+        for k in range(late):
             for j in range(size):
-                now = history[newer + j] if delays[i] > 0 else x[i * size + j]
-                out[target + j] = history[older + j] if k < late else now
+                out[first + k * size + j] = history[older + j]
+        for k in range(late, steps):
+            for j in range(size):
+                out[first + k * size + j] = history[newer + j] if delays[i] > 0 else x[i * size + j]

@@ -28,6 +28,10 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
 from rookery.sim.specs import Group, ObservationSet, Term
+from rookery.sim.threads import share_worlds
+
+COMPONENT_NS = 5
+"""ns, about, for a component of a frame."""
 
 
 class _Pipeline(Buffers):
@@ -50,6 +54,8 @@ class _Pipeline(Buffers):
         self._at[: Layout.HISTORY + 1] = num_envs, count, self.frame_size, history
         self.buffer("pushed", 1, dtype=torch.int64)
         self._point(Layout.PUSHED, self.pushed)
+        self._pushes = self.pushed.numpy()
+        self._cost = COMPONENT_NS * count * self.frame_size * history
         if history > 1:
             self.buffer("frames", num_envs, history, count, self.frame_size)
             self._point(Layout.FRAMES, self.frames)
@@ -75,12 +81,18 @@ class _Pipeline(Buffers):
 
     def _observe(self, ids: NDArray[np.int64], begins: bool, terms: Mapping[str, Tensor], out: Tensor) -> None:
         self._table.update(terms)
-        kernels.observe(self._at, self._table.rows, ids, begins, out.data_ptr())
+        if not begins:
+            self._pushes += 1
+        share_worlds(kernels.observe, ids, self._at, self._table.rows, begins, out.data_ptr(), cost=self._cost)
 
-    def write_clean(self, terms: Mapping[str, Tensor], out: Tensor, first: int) -> None:
-        """Columns `first` to `first` + A F of `out` [N, S]: the terms now, scaled and clipped, without anything else."""
+    def write_clean(
+        self, terms: Mapping[str, Tensor], out: Tensor, first: int, ids: NDArray[np.int64] | None = None
+    ) -> None:
+        """Columns `first` to `first` + A F of `out` [N, S] in the worlds `ids`, None for all: the terms now, scaled and
+        clipped, without anything else."""
         self._table.update(terms)
-        kernels.assemble(self._at, self._table.rows, out.data_ptr() + 4 * first, out.stride(0))
+        where = self._all if ids is None else ids
+        kernels.assemble(self._at, self._table.rows, where, out.data_ptr() + 4 * first, out.stride(0))
 
     def clean(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, F] the terms now, scaled and clipped, without noise, bias, delay and history. A new tensor."""

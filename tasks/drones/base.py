@@ -135,11 +135,15 @@ class DroneTask(Task):
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
         self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
         self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
+        self._motion_arrays = tuple(t.numpy() for t in self._motion_rewards.values())
+        self._pull_arrays = tuple(t.numpy() for t in self._pull.values())
         self._speeds = torch.zeros(n, a)
-        self._at_rest = torch.zeros(n, a, 3)
+        self._speeds_array = self._speeds.numpy()
+        self._at_rest = np.zeros((n, a, 3), np.float32)
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
+        self._places = self.places.numpy()
 
     def parameters(self) -> dict[str, Parameter]:
         return self.drones.parameters()
@@ -161,8 +165,9 @@ class DroneTask(Task):
             controller.reset(ids)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.previous_action.copy_(self.last_action)
-        self.last_action.copy_(self.given["drone"])
+        last, previous = self._actions
+        previous[:] = last
+        last[:] = self.given["drone"].numpy()
         self.drones.apply(actions["drone"])
 
     def body_terms(self) -> tuple[Term, ...]:
@@ -193,23 +198,20 @@ class DroneTask(Task):
 
     def speeds(self, reference: Tensor | None = None) -> Tensor:
         """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
-        reference = self._at_rest if reference is None else reference
-        kernels.speeds(self.drones.bodies.state.numpy(), reference.numpy(), self._speeds.numpy())
+        against = self._at_rest if reference is None else reference.numpy()
+        kernels.speeds(self.drones.bodies.state.numpy(), against, self._speeds_array)
         return self._speeds
 
     def pull(self, distance: Tensor) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a metre, `on_target` over the last
         decimetre."""
-        kernels.pull(distance.numpy(), *(t.numpy() for t in self._pull.values()))
+        kernels.pull(distance.numpy(), *self._pull_arrays)
         return self._pull.copy()
 
     def motion_rewards(self) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (rad^2/s^2), `yaw_rate` (rad/s),
         `action_rate`, the squared change of the action, and `crash`."""
-        kernels.motion_rewards(
-            self.drones.bodies.state.numpy(), *self._actions, self._crash[0],
-            *(t.numpy() for t in self._motion_rewards.values()),
-        )  # fmt: skip
+        kernels.motion_rewards(self.drones.bodies.state.numpy(), *self._actions, self._crash[0], *self._motion_arrays)
         return self._motion_rewards.copy()
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:

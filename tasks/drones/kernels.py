@@ -23,6 +23,15 @@ ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimetre
 
 
 @_loop
+def place_targets(ids, places, offset, target):
+    """Targets of the worlds `ids` [n] at `offset` [n, A, 3] m from the drones' own places [A, 3]: into target [N, A, 3]."""
+    for r in range(len(ids)):
+        for a in range(target.shape[1]):
+            for i in range(3):
+                target[ids[r], a, i] = places[a, i] + offset[r, a, i]
+
+
+@_loop
 def starts(ids, draws, target, box, speed, spin, heading, tilt, state):
     """Random starts around the targets of the worlds `ids` [n].
 

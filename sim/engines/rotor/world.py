@@ -85,10 +85,9 @@ class RotorWorld(World):
         self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
-        self.impulse, self.when = (torch.zeros(num_envs, 0, device=self.device) for _ in range(2))
+        self._make_contacts(0)
         self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
         self._bad = np.zeros(num_envs, bool)
-        self._bound: tuple[Any, ...] | None = None
         self._planned = False  # whether some drone has commands of several physics steps
         self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
         self.version = 0
@@ -193,11 +192,16 @@ class RotorWorld(World):
             if pair not in self._columns:
                 column = self._columns[pair] = self._columns[pair[::-1]] = self.impulse.shape[1]
                 self._lookup[pair] = self._lookup[pair[::-1]] = column
-                self.impulse = torch.zeros(self.num_envs, column + 1, device=self.device)
-                self.when = torch.full_like(self.impulse, torch.inf)
-                self._bound = None
+                self._make_contacts(column + 1)
             out.append(self._columns[pair])
         return out
+
+    def _make_contacts(self, columns: int) -> None:
+        """Room for what `columns` pairs of geoms do to each other in a control step."""
+        self.impulse = torch.zeros(self.num_envs, columns, device=self.device)
+        self.when = torch.full_like(self.impulse, torch.inf)
+        self._touched = self.array(self.impulse), self.array(self.when)
+        self._bound: tuple[Any, ...] | None = None
 
     # Commands
 
@@ -294,7 +298,7 @@ class RotorWorld(World):
             WAKES[fx.downwash], fx.battery, fx.gusts and fx.wind_speed > 0.0, self._gust, self._filters,
             self._streams.key.numpy(), self._streams.counter.numpy(),
         )  # fmt: skip
-        touching = *self._shapes, self._lookup, self.impulse.numpy(), self.when.numpy()
+        touching = *self._shapes, self._lookup, *self._touched
         drones = len(self.parts.drones)
         return self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, drones, pilot, air, touching
 
@@ -315,8 +319,7 @@ class RotorWorld(World):
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
-        touching = self.impulse.numpy(), self.when.numpy()
-        rows.reset(self.bodies_lanes, self.memory, self.commands, *touching, self.parts.start, where)
+        rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
