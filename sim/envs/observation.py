@@ -22,14 +22,16 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
-from rookery.sim.envs.delays import MAX_DELAY, whole_steps
+from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation_kernels import Layout
+from rookery.sim.envs.parameter_kernels import configure
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
 from rookery.sim.specs import Group, ObservationSet, Term
 from rookery.sim.threads import share_worlds
 
+_NONE = np.zeros(0, np.float32)
 COMPONENT_NS = 5
 """ns, about, for a component of a frame."""
 
@@ -147,19 +149,15 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
         self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
         self._point(Layout.PAST, self.buffer("past", num_envs, rows, *frame))
-        self._noise, self._bias, self._extra = (b.numpy() for b in (self.noise, self.bias, self.extra))
+        self._configured = tuple(b.numpy() for b in (self.noise, self.bias, self.extra))
         self._point(Layout.KEYS, rng.key)
         self._point(Layout.COUNTERS, rng.counter)
 
     def configure(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
         """Set what `values` has of "observation_noise" and "observation_bias", factors [n], and "observation_delay", [n] s
         rounded to control steps, for worlds that begin an episode."""
-        if "observation_noise" in values:
-            self._noise[ids] = values["observation_noise"]
-        if "observation_bias" in values:
-            self._bias[ids] = values["observation_bias"]
-        if "observation_delay" in values:
-            self._extra[ids] = whole_steps(values["observation_delay"], self.control_dt)
+        noise, bias, delay = (values.get(f"observation_{what}", _NONE) for what in ("noise", "bias", "delay"))
+        configure(ids, noise, bias, delay, self.control_dt, *self._configured)
 
     def push(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] as the agents get it after a control step. A new tensor."""

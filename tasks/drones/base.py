@@ -28,6 +28,7 @@ from rookery.sim.task import Task
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.body_frame import BodyFrame
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
+from rookery.tasks.outdated import OutdatedWorlds
 
 MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
 # m between drones that count as colliding. Engines stop bodies where they touch, and by the end of the control step they may
@@ -130,6 +131,7 @@ class DroneTask(Task):
         self._controllers: list[CascadeController] = []
         self._neutral = torch.tensor(self.action.neutral, dtype=torch.float32)
         self._body_frame = BodyFrame(n, a)
+        self._outdated = OutdatedWorlds(n)
         self._target = self.target.numpy()
         self._crash = self.crashed.numpy(), self.crash_cause.numpy()
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
@@ -163,8 +165,14 @@ class DroneTask(Task):
         kernels.begin(ids.numpy(), *self._fresh)
         for controller in self._controllers:
             controller.reset(ids)
+        self._outdated.begin(ids)
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._outdated.move()
 
     def apply(self, actions: dict[str, Tensor]) -> None:
+        self._outdated.move()
         last, previous = self._actions
         previous[:] = last
         last[:] = self.given["drone"].numpy()
@@ -186,7 +194,7 @@ class DroneTask(Task):
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and
         vectors [N, A, 3 k] in world axes."""
-        seen = self._body_frame.observe(self.drones.bodies.state, points, world)
+        seen = self._body_frame.observe(self.drones.bodies.state, points, world, self._outdated.take())
         seen["last_action"] = self.last_action
         return seen
 

@@ -120,17 +120,18 @@ def first_cause(cause, out):
 
 
 @_loop
-def to_body(state, vectors, are_points, up, velocity, rates, turned):
-    """What drones feel of their motion, and given vectors, in body axes.
+def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
+    """What the drones of some worlds feel of their motion, and given vectors, in body axes.
 
     Args:
+        worlds: [m] int64 which.
         state: [N, A, 13], see Bodies.state.
         vectors: arrays [N, A, 3 k] of k vectors each, world axes.
         are_points: for each of these whether they are points (m, world), seen from the drone.
         up, velocity, rates: [N, A, 3], written: the world's z axis (1), m/s, rad/s.
         turned: like `vectors`, written.
     """
-    for w in range(state.shape[0]):
+    for w in worlds:
         for a in range(state.shape[1]):
             s = state[w, a]
             qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])

@@ -32,6 +32,8 @@ class Pursuit(DroneTask):
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
         self._alive = torch.ones(n, a)
+        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "crash")}
+        self._figure_arrays = tuple(t.numpy() for t in self._figures.values())
 
     def place(self, ids: Tensor) -> None:
         super().place(ids)
@@ -51,9 +53,7 @@ class Pursuit(DroneTask):
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean distance while it counted (the present one before), and whether the episode ended in a
         crash."""
-        out = {name: torch.empty(self.world.num_envs) for name in ("success", "error_m", "crash")}
         kernels.pursuit_metrics(
-            self._clock, self.max_steps, self.cfg.success_m, *self._errors, self._crash[0],
-            *(t.numpy() for t in out.values()),
-        )  # fmt: skip
-        return out
+            self._clock, self.max_steps, self.cfg.success_m, *self._errors, self._crash[0], *self._figure_arrays
+        )
+        return self._figures.copy()

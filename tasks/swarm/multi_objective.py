@@ -23,7 +23,6 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.threads import share_worlds
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
-from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
 
@@ -151,7 +150,6 @@ class Swarm(DroneTask):
         self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
         self.number.fill_(a)
         self._all = torch.arange(n)
-        self._outdated = OutdatedWorlds(n)
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
         self._places = self._grid()
         low, high = torch.tensor(_TARGET_PLACES).T
@@ -212,7 +210,6 @@ class Swarm(DroneTask):
         self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
         kernels.begin(ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), *self._begun)
         self._evaluate(ids)
-        self._outdated.begin(ids)
 
     def move_goal(self) -> None:
         """Move ``self.goal`` on by one control step and set ``self.goal_velocity``; a goal at rest needs nothing."""
@@ -231,7 +228,6 @@ class Swarm(DroneTask):
         self.move_goal()
         self._evaluate(self._all)
         self.held.add_(1).mul_(self.met())
-        self._outdated.move()
 
     def _evaluate(self, ids: Tensor) -> None:
         share_worlds(
@@ -244,10 +240,6 @@ class Swarm(DroneTask):
         state = self.drones.bodies.state.numpy()
         share_worlds(kernels.observe, ids.numpy(), self._taking_part, state, *self._seen, cost=self._pairs_ns)
         return {"drone": self._views.copy()}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self._outdated.move()
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self._rewards.copy()}

@@ -21,6 +21,7 @@ from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.rotor import build, factors, rows, wind
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.engines.rotor.changes import Changes
 from rookery.sim.engines.rotor.colliders import colliders
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
@@ -90,7 +91,7 @@ class RotorWorld(World):
         self._bad = np.zeros(num_envs, bool)
         self._planned = False  # whether some drone has commands of several physics steps
         self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
-        self.version = 0
+        self.changes = Changes(num_envs)
         self._params = RotorParams(self)
         self._own = factors.own_values(
             self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
@@ -268,7 +269,7 @@ class RotorWorld(World):
         if self._planned:
             rows.hold_last(self.commands, self.command_rows)
             self._planned = False
-        self.version += 1
+        self.changes.note(None)
         if rows.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
             self._put_back()
         elif len(self._failed):
@@ -323,10 +324,10 @@ class RotorWorld(World):
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
-        self.version += 1
+        self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
-        self.version += 1
+        """Views always give what was written last."""
 
     # Keeping
 
@@ -372,7 +373,7 @@ class RotorWorld(World):
         self.impulse[:] = 0.0
         self.when[:] = torch.inf
         self.failures = int(snapshot["failures"])
-        self.version += 1
+        self.changes.note(None)
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
         data = mujoco.MjData(self.model) if data is None else data
