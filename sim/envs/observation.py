@@ -29,11 +29,8 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
 from rookery.sim.specs import Group, ObservationSet, Term
-from rookery.sim.threads import share_worlds
 
 _NONE = np.zeros(0, np.float32)
-COMPONENT_NS = 5
-"""ns, about, for a component of a frame."""
 
 
 class _Pipeline(Buffers):
@@ -56,8 +53,6 @@ class _Pipeline(Buffers):
         self._at[: Layout.HISTORY + 1] = num_envs, count, self.frame_size, history
         self.buffer("pushed", 1, dtype=torch.int64)
         self._point(Layout.PUSHED, self.pushed)
-        self._pushes = self.pushed.numpy()
-        self._cost = COMPONENT_NS * count * self.frame_size * history
         if history > 1:
             self.buffer("frames", num_envs, history, count, self.frame_size)
             self._point(Layout.FRAMES, self.frames)
@@ -83,9 +78,7 @@ class _Pipeline(Buffers):
 
     def _observe(self, ids: NDArray[np.int64], begins: bool, terms: Mapping[str, Tensor], out: Tensor) -> None:
         self._table.update(terms)
-        if not begins:
-            self._pushes += 1
-        share_worlds(kernels.observe, ids, self._at, self._table.rows, begins, out.data_ptr(), cost=self._cost)
+        kernels.observe(self._at, self._table.rows, ids, begins, out.data_ptr())
 
     def write_clean(
         self, terms: Mapping[str, Tensor], out: Tensor, first: int, ids: NDArray[np.int64] | None = None

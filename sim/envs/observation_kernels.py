@@ -182,10 +182,12 @@ def _delay(at, ids, begins, x):
                 past[row + j] = x[r, j]
         if not begins:
             for j in range(size if delayed else 0):
-                x[r, j] = past[line + (head - late - own[j]) % rows * size + j]
-            row = line + (head - late) % rows * size
+                row = head - late - own[j]
+                x[r, j] = past[line + (row if row >= 0 else row + rows) * size + j]
+            row = head - late
+            from_here = line + (row if row >= 0 else row + rows) * size
             for j in range(0 if delayed else size):
-                x[r, j] = past[row + j]
+                x[r, j] = past[from_here + j]
 
 
 @compiled
@@ -211,23 +213,24 @@ def _frames(at, ids, begins, x, out):
 
 
 @kernel
-def observe(ids, at, rows, begins, address):
+def observe(at, rows, ids, begins, address):
     """Observations of the worlds `ids` [n] into their rows of the float32 [N, A, H F] at `address`.
 
     Args:
-        ids: worlds, int64; one after the other unless `begins`.
         at: the group's description, see Layout.
         rows: see TensorTable, one for each term.
+        ids: worlds, int64; all of them unless `begins`.
         begins: whether these are the first observations of episodes.
     """
     size = at[L.AGENTS] * at[L.FRAME]
     out = floats(address, at[L.WORLDS] * at[L.HISTORY] * size)
+    if not begins:
+        integers(at[L.PUSHED], 1)[0] += 1
     step = max(1, min(PAIRS_AT_ONCE // (at[L.NOISY_PAIRS] + 1), COMPONENTS_AT_ONCE // size))
     block = np.empty((min(step, len(ids)), size), np.float32)
     rows_out = matrix(address, at[L.WORLDS], size)
     for first in range(0, len(ids), step):
         some = ids[first : first + step]
-        # after a control step they are all worlds, or a part of them, one after the other
         in_place = at[L.HISTORY] == 1 and not begins
         x = rows_out[some[0] : some[0] + len(some)] if in_place else block[: len(some)]
         _gather(at, rows, some, x)

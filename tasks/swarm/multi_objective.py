@@ -21,7 +21,6 @@ from torch.nn.functional import normalize
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
-from rookery.sim.threads import share_worlds
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
@@ -30,7 +29,6 @@ PUBLISHED_STARTS = ((0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 1.0), (2.0, 2.0
 PUBLISHED_TARGET = (1.0, 1.0, 2.5)  # m
 STARTS = ("random", "published")
 _TARGET_PLACES = ((-1.5, 1.5), (-1.5, 1.5), (1.3, 1.8))  # m, so that a shell around it fits into the arena
-PAIR_NS = 20  # ns, about, that a kernel takes for a drone and one of those that it meets
 _WORLD_AXES = ("velocity", "position")
 
 
@@ -161,10 +159,10 @@ class Swarm(DroneTask):
         """What the kernels take in every step, as arrays, and their results as tensors."""
         c, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
         self._taking_part = self.number.numpy()
-        self._pairs_ns = PAIR_NS * a * a
         goal, velocity, goal_before = self.goal.numpy(), self.goal_velocity.numpy(), self.goal_before.numpy()
         before, figures = self.before.numpy(), self.figures.numpy()
         self._met = torch.zeros(n, dtype=torch.bool)
+        self._met_array = self._met.numpy()
         self._begun = goal, goal_before, velocity, self._target, before, figures, self.held.numpy()
         self._motion = before, goal, goal_before
         near = np.array((self.near, c.touch_m))
@@ -220,7 +218,7 @@ class Swarm(DroneTask):
         All of them on the shell around the target, no two seen from it under less than half the angle that n drones can
         have to each other (the side of an equal share of the sphere), and not all of them on one side.
         """
-        kernels.on_shell(self._judged[-1], self.cfg.shell_width_m, self._met.numpy())
+        kernels.on_shell(self._judged[-1], self.cfg.shell_width_m, self._met_array)
         return self._met
 
     def advance(self) -> None:
@@ -230,15 +228,18 @@ class Swarm(DroneTask):
         self.held.add_(1).mul_(self.met())
 
     def _evaluate(self, ids: Tensor) -> None:
-        share_worlds(
-            kernels.evaluate, ids.numpy(), self._taking_part, self.drones.bodies.state.numpy(), *self._motion, *self._limits,
-            *self._judged, cost=self._pairs_ns,
-        )  # fmt: skip
+        kernels.evaluate(
+            ids.numpy(),
+            self._taking_part,
+            self.drones.bodies.state.numpy(),
+            *self._motion,
+            *self._limits,
+            *self._judged,
+        )
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         ids = self._outdated.take()
-        state = self.drones.bodies.state.numpy()
-        share_worlds(kernels.observe, ids.numpy(), self._taking_part, state, *self._seen, cost=self._pairs_ns)
+        kernels.observe(ids.numpy(), self._taking_part, self.drones.bodies.state.numpy(), *self._seen)
         return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
