@@ -263,8 +263,7 @@ class VecEnv(Buffers, Env):
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
         steps, causes = (torch.from_numpy(x[where]) for x in (self._steps, cause.numpy()))
-        info["episode"] = self._log.finish(where, steps, causes)
-        info["episode"]["parameters"] = self.randomization.of(where)
+        info["episode"] = self._log.finish(where, steps, causes) | {"parameters": self.randomization.of(where)}
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}
@@ -286,8 +285,7 @@ class VecEnv(Buffers, Env):
 
     def _state(self, ids: NDArray[np.int64] | None) -> Tensor:
         """`state`; where worlds `ids` are given, the other rows may be zero."""
-        own = self.task.state()
-        if own is not None:
+        if (own := self.task.state()) is not None:
             return own
         out = (torch.empty if ids is None else torch.zeros)(self.num_envs, self.state_size)
         first = 0

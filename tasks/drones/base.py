@@ -145,7 +145,6 @@ class DroneTask(Task):
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
-        self._places = self.places.numpy()
 
     def parameters(self) -> dict[str, Parameter]:
         return self.drones.parameters()

@@ -53,7 +53,7 @@ class Hover(Pursuit):
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m
         offset = self.rng(ids).uniform(-box, box, (self.cfg.num_drones, 3))
-        kernels.place_targets(ids.numpy(), self._places, offset.numpy(), self._target)
+        kernels.place_targets(ids.numpy(), self.places.numpy(), offset.numpy(), self._target)
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:

@@ -247,10 +247,11 @@ class RotorWorld(World):
     def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
         """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
         factors.check(values, len(ids))
-        which = np.array([name in values for name in factors.FACTORS])
-        for row, name in enumerate(factors.FACTORS):
-            if name in values:
-                self._drawn[row, : len(ids)] = values[name]
+        which = np.zeros(len(factors.FACTORS), np.bool_)
+        for name, drawn in values.items():
+            row = factors.FACTORS.index(name)
+            which[row] = True
+            self._drawn[row, : len(ids)] = drawn
         factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
