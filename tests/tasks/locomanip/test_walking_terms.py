@@ -71,11 +71,15 @@ class Scene:
             buffer.copy_(torch.from_numpy(value))
         task.refresh()
         self.feet = np.zeros((N, 4))  # m, of the lowest point of each foot
+        self.foot_speed = np.zeros((N, 4))  # m/s, of its centre, up
         for i in range(N):
             data = self.env.mj_data(i)
             for k, name in enumerate(FEET):
                 geom = self.env.world.model.geom(name)
                 self.feet[i, k] = data.geom_xpos[geom.id][2] - geom.size[0]
+                six = np.zeros(6)
+                mujoco.mj_objectVelocity(data.model, data, mujoco.mjtObj.mjOBJ_GEOM, geom.id, six, 0)
+                self.foot_speed[i, k] = six[5]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +91,8 @@ def rewards(s: Scene) -> dict[str, np.ndarray]:
     """What each term should be, [N]."""
     body = np.einsum("nji,nj->ni", ROTATION, LINEAR)  # world to body
     up = ROTATION[:, 2]
-    height = 0.08 * np.sin(2 * math.pi * SWING_PHASE)  # m, of a swinging foot
+    height = 0.04 * (1.0 - np.cos(4 * math.pi * SWING_PHASE))  # m, of a swinging foot
+    falls = np.maximum(-s.foot_speed, 0.0) * (~CONTACT & (s.feet < 0.03))
     return {
         "tracking_lin_vel": np.exp(-((body[:, 0] - COMMAND[:, 0]) ** 2 + (body[:, 1] - COMMAND[:, 1]) ** 2) / 0.1),
         "tracking_ang_vel": np.exp(-((ANGULAR[:, 2] - COMMAND[:, 2]) ** 2) / 0.2),
@@ -98,6 +103,7 @@ def rewards(s: Scene) -> dict[str, np.ndarray]:
         "gait_phase": (CONTACT == SWING).mean(1),
         "feet_clearance": ((s.feet - height) ** 2 * SWING).sum(1),
         "feet_slip": s.slip,
+        "feet_landing": (falls**2).sum(1),
         "torques": (s.torque**2).sum(1),
         "power": np.maximum(s.torque * s.speed, 0.0).sum(1),
         "action_rate": ((s.action - s.before) ** 2).sum(1),
