@@ -58,7 +58,7 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
         "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
         "orientation": r.up[:, :2].square().sum(1),
         "base_height": (task.height - STAND_HEIGHT).square(),
-        "gait_phase": (task.contact != swing).float().mean(1),
+        "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
         "feet_clearance": (_short_of(task, wanted).square() * swing).sum(1),
         "feet_slip": task.slip,
         "feet_landing": down.square().sum(1),
