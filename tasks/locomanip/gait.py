@@ -59,7 +59,7 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
         "orientation": r.up[:, :2].square().sum(1),
         "base_height": (task.height - STAND_HEIGHT).square(),
         "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
-        "feet_clearance": (_short_of(task, wanted).square() * swing).sum(1),
+        "feet_clearance": (short_of(task, wanted).square() * swing).sum(1),
         "feet_slip": task.slip,
         "feet_landing": down.square().sum(1),
         "torques": force[:, :12].square().sum(1),
@@ -72,7 +72,7 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
     return {k: v[:, None] for k, v in terms.items()}
 
 
-def _short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
+def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
     """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
     the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
     whatever it rises above a lower one is no fault."""
