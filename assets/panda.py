@@ -11,8 +11,7 @@ for the sum. The servo `gripper` takes the opening between the fingers in m.
 
 Contacts, group 3: finger pads, fingers and hand touch the world (contype 1, conaffinity 1 and furniture). The links have bit 2
 in contype and conaffinity: they meet each other, other robots' links and whatever has that bit in its contype, as the hand
-has. Links joined by a joint do not meet, nor do the pairs of SELF_EXCLUDED in the wrist, two joints apart, whose capsules
-overlap where the links do not.
+has. Links joined by a joint do not meet, nor do the pairs of SELF_EXCLUDED, whose capsules overlap where the links do not.
 """
 
 from __future__ import annotations
@@ -93,7 +92,13 @@ _LIMBS = (
 )  # fmt: skip
 
 
-SELF_EXCLUDED = (("link4", "link6"), ("link5", "link7"), ("link5", "hand"))
+SELF_EXCLUDED = (
+    *(("link4", far) for far in ("link6", "link7", "hand", "left_finger", "right_finger")),
+    ("link5", "link7"),
+    ("link5", "hand"),
+)
+"""Link 4 meets none of these at any angle of the joints (MoveIt's panda.srdf, pairs with the reason "Never"), but its capsule
+is thicker than the link; the last two are neighbours but one in the wrist."""
 
 
 def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = True) -> mujoco.MjSpec:
@@ -131,7 +136,8 @@ def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = Tru
         geom.mass = 0.0
     if hand:
         bodies += _add_hand(spec, bodies[-1])
-    for first, second in SELF_EXCLUDED[: None if hand else 2]:
+    names = {b.name for b in bodies}
+    for first, second in (pair for pair in SELF_EXCLUDED if names.issuperset(pair)):
         spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
     if visual:
         add_looks(spec, {b.name: b for b in bodies})

@@ -6,6 +6,9 @@ randomization, from one second after the start. Samples are the feet in contact 
 
 from __future__ import annotations
 
+import datetime
+import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,14 @@ from typing import Any
 import mujoco
 import numpy as np
 import torch
+from machine import commit, machine
 
 import rookery
 from rookery.assets.go2 import LEGS
 from rookery.policies.training.evaluate import act_with
 from rookery.runs import open_run
 
+RESULTS = Path(__file__).parent / "results"
 COMMANDS = {
     "stand": (0.0, 0.0, 0.0),
     "0.8 m/s ahead": (0.8, 0.0, 0.0),
@@ -91,22 +96,22 @@ class Feet:
                 self.fall[i, foot] = down
             self.touched[i] = touches
 
-    def row(self) -> dict[str, float]:
-        """METRICS."""
+    def row(self) -> dict[str, float | None]:
+        """METRICS, in mm and mm/s; None where no foot left the ground."""
         return {
-            "depth50": float(np.median(self.depth)),
-            "depth99": float(np.quantile(self.depth, 0.99)),
-            "slip50": float(np.median(self.slip)),
-            "slip95": float(np.quantile(self.slip, 0.95)),
-            "way": float(np.mean(self.way)) if self.way else float(self.open.mean()),
-            "landing": float(np.quantile(self.landing, 0.95)) if self.landing else 0.0,
+            "depth50": 1e3 * float(np.median(self.depth)),
+            "depth99": 1e3 * float(np.quantile(self.depth, 0.99)),
+            "slip50": 1e3 * float(np.median(self.slip)),
+            "slip95": 1e3 * float(np.quantile(self.slip, 0.95)),
+            "way": 1e3 * float(np.mean(self.way)) if self.way else None,
+            "landing": 1e3 * float(np.quantile(self.landing, 0.95)) if self.landing else None,
         }
 
 
 @torch.no_grad()
 def walk(
     policy: str, command: tuple[float, float, float], worlds: int, seconds: float, **config: Any
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """A row for one command."""
     quiet = {"push_s": 0.0, "resample_s": 1e6, "terrain": "flat"}
     env = rookery.make("go2-velocity", worlds, seed=1, config=quiet | config)
@@ -126,6 +131,28 @@ def walk(
     return feet.row()
 
 
-def legs(policy: str, worlds: int, seconds: float) -> list[dict[str, Any]]:
-    """A row for each command."""
-    return [{"case": name, **walk(policy, command, worlds, seconds)} for name, command in COMMANDS.items()]
+def write(policy: str, worlds: int = 8, seconds: float = 10.0) -> None:
+    """Write benchmarks/results/contact-legs.json, a row for each command."""
+    start = time.perf_counter()
+    rows = []
+    for name, command in COMMANDS.items():
+        rows.append({"case": name, **walk(policy, command, worlds, seconds)})
+        print(rows[-1], flush=True)
+    titles = {
+        "depth50": "depth, median, mm", "depth99": "99 %, mm", "slip50": "slip, median, mm/s", "slip95": "95 %, mm/s",
+        "way": "slip in a stance, mm", "landing": "landing, 95 %, mm/s",
+    }  # fmt: skip
+    columns = [{"key": "case", "title": "command"}]
+    columns += [{"key": k, "title": t, "format": ".2f"} for k, t in titles.items()]
+    result = {
+        "name": "contact-legs",
+        "command": f"python benchmarks/contacts.py --legs {policy}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "metrics": METRICS,
+        "columns": columns,
+        "rows": rows,
+    }
+    (RESULTS / "contact-legs.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -62,7 +62,8 @@ def test_only_neighbouring_links_pass_through_each_other(robot):
         if not meet(m, a, b):
             bodies = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
             names = [m.body(x).name for x in bodies]
-            assert joints_between(m, *bodies) <= 2, f"{names} pass through each other"
+            never = robot == "panda" and "link4" in names  # see panda.SELF_EXCLUDED
+            assert never or joints_between(m, *bodies) <= 2, f"{names} pass through each other"
 
 
 @pytest.mark.parametrize("robot", [r for r in ROBOTS if r != "allegro"])
