@@ -49,6 +49,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/algorithms/ppo.py": PPO,
     "policies/algorithms/ppo_learner.py": PPO,
     "policies/algorithms/sac.py": SAC,
+    "policies/algorithms/sac_learner.py": SAC,
     "policies/storage/rollout.py": PPO,
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),
     "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
