@@ -29,8 +29,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("assets", "sim", "robots", "tasks", "policies", "sim2real")
 VEC_ENV = ("tests/sim/envs/test_vec_env.py", "tests/sim/envs/test_vector_rewards.py", "tests/sim/envs/test_starts.py")
 OBSERVATION = tuple(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets"))
-HOVER = ("tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
-WALKING = ("tests/tasks/locomanip/test_walking_terms.py", "tests/tasks/locomanip/test_walking.py")
+DEFAULTS = "tests/tasks/test_defaults.py"
+HOVER = (DEFAULTS, "tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
+WALKING = (DEFAULTS, *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")))
+LOCO = ("tests/tasks/locomanip/test_reach_terms.py", "tests/tasks/locomanip/test_loco_manipulation.py")
 PPO = ("tests/policies/algorithms/test_ppo.py", "tests/policies/storage", "tests/policies/training/test_checkpoint.py")
 SAC = ("tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
 TESTS: dict[str, tuple[str, ...]] = {
@@ -46,6 +48,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/drones/track.py": ("tests/tasks/test_track.py", *HOVER),
     "tasks/locomanip/base.py": WALKING,
     "tasks/locomanip/velocity.py": WALKING,
+    "tasks/locomanip/reach.py": WALKING,
+    "tasks/locomanip/loco_manipulation.py": (DEFAULTS, *LOCO),
     "policies/algorithms/ppo.py": PPO,
     "policies/algorithms/ppo_learner.py": PPO,
     "policies/algorithms/sac.py": SAC,

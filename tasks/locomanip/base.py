@@ -416,7 +416,7 @@ class LeggedTask(Task):
             "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
             "orientation": r.up[:, :2].square().sum(1),
             "base_height": (self.height - STAND_HEIGHT).square(),
-            "gait_phase": (self.contact != swing).float().mean(1),
+            "gait_phase": (self.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
             "feet_clearance": (self._short_of(wanted).square() * swing).sum(1),
             "feet_slip": self.slip,
             "torques": force[:, :12].square().sum(1),
