@@ -32,8 +32,6 @@ ARRAY_BYTES = 512 << 20
 """Most bytes of all arrays of an .npz file, unpacked."""
 ONNX_BYTES = 256 << 20
 """Largest ONNX file."""
-PARQUET_VALUES = 64 << 20
-"""Most numbers of a Parquet file, 512 MiB unpacked."""
 DEPTH = 64
 """Deepest nesting of lists and objects."""
 DIGITS = 40
@@ -345,23 +343,3 @@ def _check_nesting(values: object, surrogates: bool = False) -> None:
 def _short(error: BaseException) -> str:
     """The first line of an error, without line breaks of the file."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def check_parquet(metadata: Any) -> None:
-    """Refuse a Parquet file that unpacks to more than PARQUET_VALUES numbers or ARRAY_BYTES, however small it is.
-
-    Args:
-        metadata: a pyarrow.parquet.FileMetaData.
-
-    Raises:
-        Damaged: it is too large.
-    """
-    values = 0
-    size = 0
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        size += max(0, group.total_byte_size)
-        for k in range(group.num_columns):
-            values += max(0, group.column(k).num_values)
-    if max(values, metadata.num_rows) > PARQUET_VALUES or size > ARRAY_BYTES:
-        raise Damaged(f"it unpacks to {values} numbers, and more than {PARQUET_VALUES} are not read")

@@ -16,12 +16,13 @@ from torch import Tensor
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import CODEBASE, IMAGES, INFO, LAST, OWN, PREFIX, arrow
 from rookery.policies.datasets.lerobot_videos import open_clips
+from rookery.policies.datasets.parquet import read_parquet
 from rookery.policies.datasets.schema import Column, Episode, Facts, check_meta
 from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim.untrusted import check_parquet, read_json
+from rookery.sim.untrusted import Damaged, read_json
 
 Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
 """From task id, groups and control period (s) to the contract as JSON values (`rookery.sim2real.build.describe_json`)."""
@@ -105,14 +106,11 @@ class _Reader:
     def table(self, path: Path) -> Any:
         """A Parquet file; the latest one is kept."""
         if path != self._at:
-            pa, pq = arrow()
             try:
-                with pq.ParquetFile(path) as file:
-                    check_parquet(file.metadata)
-                    self._table = file.read()
+                self._table = read_parquet(path)
                 self._at = path
-            except (OSError, ValueError, pa.ArrowException) as error:
-                raise self.damaged(str(path.relative_to(self.folder)), error) from error
+            except Damaged as error:
+                raise self.damaged(str(path.relative_to(self.folder)), str(error)) from error
         return self._table
 
     def place(self, template: str, **at: object) -> Path:

@@ -63,6 +63,7 @@ class Target:
         read: reads the folder.
         errors: what it may raise.
         seal: puts checksums right after a change, so that it is not they alone that notice.
+        cost: of so many mutations one is made, because each starts processes.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Target:
     read: Callable[[Path], Any]
     errors: tuple[type[Exception], ...] = (RookeryError,)
     seal: Callable[[Path], None] = lambda folder: None
+    cost: int = 1
 
 
 def contract_of(policy: Policy) -> Contract:
@@ -305,8 +307,13 @@ TARGETS = [
         for s in ("obj", "stl", "ply", "glb")
     ),
     Target("mesh glb json", write_mesh, "box.glb", mutate_glb, lambda f: load_object(f / "box.glb"), MESH),
-    Target("lerobot info", write_lerobot, f"lerobot/{INFO}", mutate_json_text, read_lerobot),
-    Target("lerobot metadata", write_lerobot, f"lerobot/{OWN}", mutate_json_text, read_lerobot),
-    Target("lerobot rows", write_lerobot, "lerobot/data/chunk-000/file-000.parquet", mutate_bytes, read_lerobot),
-    Target("lerobot episodes", write_lerobot, "lerobot/meta/episodes/chunk-000/file-000.parquet", mutate_bytes, read_lerobot),
+    *(
+        Target(f"lerobot {name}", write_lerobot, f"lerobot/{file}", mutate, read_lerobot, cost=12)
+        for name, file, mutate in (
+            ("info", INFO, mutate_json_text),
+            ("metadata", OWN, mutate_json_text),
+            ("rows", "data/chunk-000/file-000.parquet", mutate_bytes),
+            ("episodes", "meta/episodes/chunk-000/file-000.parquet", mutate_bytes),
+        )
+    ),
 ]  # fmt: skip
