@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import datetime
 import json
 import os
 import random
@@ -24,6 +25,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from machine import commit, machine
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("assets", "sim", "robots", "tasks", "policies", "sim2real")
@@ -237,15 +240,25 @@ def main() -> int:
 
 
 def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: float) -> dict[str, object]:
-    """What goes to --out."""
-    survivors = [row for row in rows if row["noticed"] is None]
+    """What goes to --out, see tables.py."""
+    groups = {"tasks": "tasks: terms of reward and observation", "sim": "environments", "policies": "learning"}
+    table = []
+    for package, title in groups.items():
+        mine = [row for row in rows if str(row["module"]).startswith(f"{package}/")]
+        table.append({"code": title, "mutants": len(mine), "survive": sum(row["noticed"] is None for row in mine)})
+    total = {"code": "all", **{key: sum(int(row[key]) for row in table) for key in ("mutants", "survive")}}
+    titles = {"code": "code", "mutants": "mutants", "survive": "survive"}
     return {
-        "seed": args.seed,
-        "modules": args.modules,
+        "name": "mutation",
+        "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": str(datetime.date.today()),
         "wall_s": round(wall_s, 1),
-        "mutants": len(rows),
-        "survivors": len(survivors),
-        "rows": rows,
+        "metrics": {"survive": "the related tests pass in spite of the change"},
+        "columns": [{"key": key, "title": title} for key, title in titles.items()],
+        "rows": [*table, total],
+        "mutants": rows,
     }
 
 
