@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/locomanip/reach.py": WALKING,
     "tasks/locomanip/loco_manipulation.py": (DEFAULTS, *LOCO),
     "policies/algorithms/ppo.py": PPO,
-    "policies/algorithms/ppo_learner.py": PPO,
+    "policies/algorithms/ppo_learner.py": (*PPO, "tests/policies/nn/test_state_estimator.py"),
     "policies/algorithms/sac.py": SAC,
     "policies/storage/rollout.py": PPO,
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),

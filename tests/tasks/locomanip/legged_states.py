@@ -17,7 +17,9 @@ import rookery
 CALM = {"push_s": 0.0, "start_joints": 0.0, "start_yaw": 0.0, "stand_share": 0.0, "resample_s": 1000.0}
 FEET = ("go2/FL_foot", "go2/FR_foot", "go2/RL_foot", "go2/RR_foot")
 N = 4
-POS = np.array([[0.3, -0.2, 0.31], [0.0, 0.0, 0.27], [1.0, 2.0, 0.35], [0.0, 0.0, 0.29]])
+POS = np.array(
+    [[0.3, -0.2, 0.31], [0.0, 0.0, 0.12], [1.0, 2.0, 0.65], [0.0, 0.0, 0.29]]
+)  # feet deep in the ground, and high
 TILT = np.array([[0.2, -0.1, 0.7], [-0.15, 0.25, -2.0], [0.0, 0.1, 3.0], [0.1, 0.0, 0.0]])  # rad: roll, pitch, yaw
 LINEAR = np.array([[0.5, -0.2, 0.1], [-0.3, 0.6, -0.2], [0.9, 0.1, 0.3], [0.0, 0.0, 0.05]])  # m/s, world
 ANGULAR = np.array([[0.3, -0.4, 0.5], [-0.6, 0.1, -0.7], [0.2, 0.2, 0.9], [0.0, 0.1, -0.1]])  # rad/s, body

@@ -49,6 +49,7 @@ def test_observation_terms(scene):
 
 
 def test_state_of_a_critic(scene):
+    assert scene.feet.min() < -0.1 and scene.feet.max() > 0.2, "beyond the limits of the feet's heights"
     np.testing.assert_allclose(scene.task.state(), scene.state(), rtol=1e-3, atol=1e-4)
 
 
