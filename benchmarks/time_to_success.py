@@ -2,7 +2,8 @@
 
     python benchmarks/time_to_success.py drone-hover --variant "" --variant "--epochs 5 --steps 2000000" --seeds 5
 
-Each variant is a list of options of `rookery train`; "" is the preset. Seeds are the outer loop and variants alternate, so that
+Each variant is a list of options of `rookery train`; "" is the preset. With --before, the first row is the preset of another
+checkout, trained and judged by that checkout's Python. Seeds are the outer loop and variants alternate, so that
 whatever else the machine does falls on all of them. After its training each policy is judged by `rookery eval` with other
 starts than those of the training. The result says, by variant, how many seeds reach the success asked for, and how long
 training took.
@@ -27,26 +28,28 @@ from machine import commit, machine
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 EVALUATION_SEED = 12_345
+BEFORE = "the preset before"  # row of the checkout given by --before
 
 
-def run(*words: str) -> dict[str, Any]:
-    """The JSON that a `rookery` command prints."""
-    command = [sys.executable, "-m", "rookery", *words, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+def run(python: str, *words: str) -> dict[str, Any]:
+    """The JSON that a `rookery` command prints; outside every checkout, since Python imports from the current folder first."""
+    command = [python, "-m", "rookery", *words, "--json"]
+    folder = tempfile.gettempdir()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, cwd=folder)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
-def measure(task: str, options: list[str], seed: int, episodes: int) -> dict[str, Any]:
+def measure(python: str, task: str, options: list[str], seed: int, episodes: int) -> dict[str, Any]:
     """Train and judge once."""
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "run")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.perf_counter()
-        trained = run("train", task, "--seed", str(seed), "--out", out, *options)
+        trained = run(python, "train", task, "--seed", str(seed), "--out", out, *options)
         wall = time.perf_counter() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        judged = run("eval", out, "--episodes", str(episodes), "--seed", str(EVALUATION_SEED))
+        judged = run(python, "eval", out, "--episodes", str(episodes), "--seed", str(EVALUATION_SEED))
     return {
         "seed": seed,
         "wall_s": wall,
@@ -81,20 +84,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--success", type=float, default=0.95)
     parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--before", metavar="PYTHON", help="Python of another checkout, whose preset is the first row")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    variants: list[str] = args.variant or [""]
+    variants: list[str] = [*([BEFORE] if args.before else []), *(args.variant or [""])]
     start = time.perf_counter()
     runs: dict[str, list[dict[str, Any]]] = {variant: [] for variant in variants}
     for seed in range(args.seeds):
         for variant in variants:
-            runs[variant].append(measure(args.task, shlex.split(variant), seed, args.episodes))
+            python = args.before if variant == BEFORE else sys.executable
+            options = [] if variant == BEFORE else shlex.split(variant)
+            runs[variant].append(measure(python, args.task, options, seed, args.episodes))
             shown = {k: v for k, v in runs[variant][-1].items() if k != "metrics"}
             print(f"{variant or 'preset'}: {shown}", flush=True)
-    options = " ".join(f"--variant {shlex.quote(v)}" for v in variants)
+    words = " ".join(f"--variant {shlex.quote(v)}" for v in variants if v != BEFORE)
+    before = "--before PYTHON " if args.before else ""
     result = {
         "name": "time-to-success",
-        "command": f"python benchmarks/time_to_success.py {args.task} {options} --seeds {args.seeds}",
+        "command": f"python benchmarks/time_to_success.py {args.task} {before}{words} --seeds {args.seeds}",
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),

@@ -89,6 +89,7 @@ def other(value):
         "mse": "huber",
         "adaptive": "fixed",
         "linear": "fixed",
+        "fixed": "linear",
         "": "package.module:function",
     }[value]
 

@@ -96,7 +96,8 @@ class LeggedScene:
             sigma: (m/s)^2, of the reward for the commanded velocity.
         """
         up = ROTATION[:, 2]
-        height = 0.08 * np.sin(2 * math.pi * SWING_PHASE)  # m, of a swinging foot
+        height = 0.04 * (1.0 - np.cos(4 * math.pi * SWING_PHASE))  # m, of a swinging foot
+        falls = np.maximum(-self.foot_velocity[..., 2], 0.0) * (~CONTACT & (self.feet < 0.03))
         hips = self.offset[:, [0, 3, 6, 9]]
         error = BODY_VELOCITY[:, :2] - COMMAND[:, :2]
         return {
@@ -109,6 +110,7 @@ class LeggedScene:
             "gait_phase": (CONTACT == SWING).mean(1),  # a fault: a foot that is down in its swing, or up in its stance
             "feet_clearance": ((self.feet - height) ** 2 * SWING).sum(1),
             "feet_slip": self.slip,
+            "feet_landing": (falls**2).sum(1),
             "torques": (self.torque[:, :12] ** 2).sum(1),
             "power": np.maximum(self.torque * self.speed, 0.0)[:, :12].sum(1),
             "action_rate": ((self.action - self.before) ** 2).sum(1),

@@ -128,3 +128,20 @@ def test_the_velocity_error_is_that_behind_a_low_pass_of_0_2_seconds():
     forward, left, turn = 0.1 * 0.4, 0.1 * 0.1, 0.1 * 0.3  # a tenth of the way: 0.02 s of 0.2 s
     assert figures["velocity_error"].tolist() == pytest.approx([math.hypot(0.5 - forward, left)] * 2, rel=1e-3)
     assert figures["turn_error"].tolist() == pytest.approx([0.2 - turn] * 2, rel=1e-3)
+    assert figures["velocity_error_all"].tolist() == pytest.approx([math.hypot(0.5 - 0.4, 0.1)] * 2, rel=1e-3)
+    assert figures["turn_error_all"].tolist() == pytest.approx([0.3 - 0.2] * 2, rel=1e-3)
+
+
+def test_the_error_over_all_time_counts_from_the_settle_time_after_the_start():
+    env = rookery.make("go2-velocity", 1, config={**CALM, "settle_s": 0.1})
+    env.reset(seed=0)
+    task = env.task
+    squares = []
+    for step in range(12):
+        task.steps.fill_(step)
+        task.command.fill_(0.1 * step)
+        before = task.command.clone()
+        task.advance()
+        squares.append(float((task.level_velocity() - before[:, :2]).square().sum()))
+    figures = task.metrics()
+    assert float(figures["velocity_error_all"]) == pytest.approx(math.sqrt(sum(squares[5:]) / 7), rel=1e-4)
