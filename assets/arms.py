@@ -8,9 +8,10 @@ The gripper: one servo on a fixed tendon (the sum of both slides, that is the op
 and a spring on their difference stands for the rack that couples them. Neither is a constraint, so neither costs rows in
 the solver.
 
-Contacts, group 3. The finger pads and the gripper's body touch the world (contype 1, conaffinity 1). The links are there for
-whoever wants them: contype 0, conaffinity 2, so that only geoms with bit 2 in their contype meet them, and the links never
-meet each other. The base does not collide.
+Contacts, group 3. The finger pads and the gripper's body touch the world (contype 1, conaffinity 1). The links have bit 2 in
+contype and conaffinity: they meet each other, other robots' links, and whatever has that bit in its contype; the gripper has
+it in its contype too. Links joined by a joint do not meet, nor do the pairs of SELF_EXCLUDED, two joints apart, whose
+primitives overlap where the links do not. The base does not collide.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PI = np.pi
 COLLISION_GROUP = 3
 TOUCH_BIT = 1
 LINK_BIT = 2
+SELF_EXCLUDED = {"airbot_play": (("link3", "link5"),), "arx5": ()}
+"""Bodies of an arm, two joints apart, whose primitives overlap at every angle of the joints."""
 FIXTURE_BIT = 4
 """Contype of furniture that only fingers and palm touch (assets.workshop): they have it in their conaffinity."""
 
@@ -302,6 +305,8 @@ def _arm(arm: ArmNumbers, visual: bool, collide: bool, dry_friction: bool) -> mu
     set_servo(servo, GRIP_KP, GRIP_KD, GRIP_FORCE, (0.0, 2 * arm.gripper.stroke))
     if collide:
         _add_limbs(bodies, arm)
+        for first, second in SELF_EXCLUDED[arm.name]:
+            spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
     if visual:
         add_looks(spec, {b.name: b for b in bodies}, arm.name)
     return spec
@@ -374,7 +379,7 @@ def couple_fingers(spec: mujoco.MjSpec) -> None:
 
 
 def _touches(geom: mujoco.MjsGeom) -> None:
-    geom.contype = TOUCH_BIT
+    geom.contype = TOUCH_BIT | LINK_BIT
     geom.conaffinity = TOUCH_BIT | FIXTURE_BIT
     geom.group = COLLISION_GROUP
     geom.mass = 0.0
@@ -386,7 +391,7 @@ def _add_limbs(bodies: Sequence[mujoco.MjsBody], arm: ArmNumbers) -> None:
         geom = bodies[link].add_geom(
             name=f"limb{link}", type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*start, *end], size=[radius, 0, 0]
         )
-        geom.contype = 0
+        geom.contype = LINK_BIT
         geom.conaffinity = LINK_BIT
         geom.group = COLLISION_GROUP
         geom.mass = 0.0

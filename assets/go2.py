@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import mujoco
 
+from rookery.assets.arms import LINK_BIT
 from rookery.assets.drones import COLLISION_GROUP
 from rookery.assets.geometry import add_visual_mesh
 from rookery.assets.go2_looks import LEG_LOOKS, TRUNK_LOOKS, Look
@@ -24,8 +25,7 @@ HIP = (0.1934, 0.0465)  # m, x and y of the hip joints in the trunk
 HIP_OFFSET = 0.0955  # m, y from hip joint to thigh joint
 TRUNK_TOP = 0.057  # m, upper face of the trunk's box
 GROUND_BIT = 1
-"""Robots have contype 0 and conaffinity 1: they touch the ground and objects (contype 1), not themselves, which costs
-time at every step and happens only in falls."""
+"""Bit of the ground and of objects (contype 1), which the robot has in its conaffinity."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def _inertia(body: mujoco.MjsBody, mass: float, com, diagonal, quat) -> None:  #
 
 def _collider(body: mujoco.MjsBody, name: str, shape: mujoco.mjtGeom, size, **more) -> mujoco.MjsGeom:  # type: ignore[no-untyped-def]
     return body.add_geom(
-        name=name, type=shape, size=list(size), contype=0, conaffinity=GROUND_BIT, group=COLLISION_GROUP, mass=0.0,
-        rgba=[0.5, 0.5, 0.5, 0.3], condim=3, **{k: list(v) for k, v in more.items()},
+        name=name, type=shape, size=list(size), contype=LINK_BIT, conaffinity=GROUND_BIT | LINK_BIT,
+        group=COLLISION_GROUP, mass=0.0, rgba=[0.5, 0.5, 0.5, 0.3], condim=3, **{k: list(v) for k, v in more.items()},
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ Drives: "position" has servos `joint1` to `joint7` (N m out, rad in) with the ga
 names (N m in and out). Both are over gravity compensation, as the robot's own controller is; the joints' torque limits hold
 for the sum. The servo `gripper` takes the opening between the fingers in m.
 
-Contacts, group 3: finger pads, fingers and hand touch the world (contype 1, conaffinity 1 and furniture). The links are in
-conaffinity 2 alone, so only geoms with that bit in their contype meet them, and links never meet each other.
+Contacts, group 3: finger pads, fingers and hand touch the world (contype 1, conaffinity 1 and furniture). The links have bit 2
+in contype and conaffinity: they meet each other, other robots' links and whatever has that bit in its contype, as the hand
+has. Links joined by a joint do not meet, nor do the pairs of SELF_EXCLUDED, whose capsules overlap where the links do not.
 """
 
 from __future__ import annotations
@@ -91,6 +92,15 @@ _LIMBS = (
 )  # fmt: skip
 
 
+SELF_EXCLUDED = (
+    *(("link4", far) for far in ("link6", "link7", "hand", "left_finger", "right_finger")),
+    ("link5", "link7"),
+    ("link5", "hand"),
+)
+"""Link 4 meets none of these at any angle of the joints (MoveIt's panda.srdf, pairs with the reason "Never"), but its capsule
+is thicker than the link; the last two are neighbours but one in the wrist."""
+
+
 def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = True) -> mujoco.MjSpec:
     """The Panda; names, drives and contacts as in the module's docstring.
 
@@ -120,12 +130,15 @@ def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = Tru
         geom = bodies[link].add_geom(
             name=f"limb{link}", type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*start, *end], size=[radius, 0, 0]
         )
-        geom.contype = 0
+        geom.contype = LINK_BIT
         geom.conaffinity = LINK_BIT
         geom.group = COLLISION_GROUP
         geom.mass = 0.0
     if hand:
         bodies += _add_hand(spec, bodies[-1])
+    names = {b.name for b in bodies}
+    for first, second in (pair for pair in SELF_EXCLUDED if names.issuperset(pair)):
+        spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
     if visual:
         add_looks(spec, {b.name: b for b in bodies})
     return spec
@@ -193,7 +206,7 @@ _BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 
 def _touching(geom: mujoco.MjsGeom) -> None:
-    geom.contype = TOUCH_BIT
+    geom.contype = TOUCH_BIT | LINK_BIT
     geom.conaffinity = TOUCH_BIT | FIXTURE_BIT
     geom.group = COLLISION_GROUP
     geom.mass = 0.0

@@ -9,10 +9,16 @@ a ball that slides at first rolls at 5/7 of its speed in the end.
 
 from __future__ import annotations
 
+import datetime
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from machine import commit, machine
 from numpy.typing import NDArray
 
 from rookery.assets.scenery import ball, ground
@@ -32,18 +38,50 @@ LATE = 0.02 + DT * (np.arange(PHASES) + 0.5) / PHASES  # s, after which each wor
 STEPS = 16
 G = 9.81
 RACKET_M = 0.2
+RESULTS = Path(__file__).parent / "results"
+METRICS = {
+    "stated": "the restitution that the ball is given; 1 where a row is of spin or rolling",
+    "least": f"least restitution over {PHASES} phases of a step, or least share of the speed and spin that should be left",
+    "greatest": "greatest of the same",
+    "depth_mm": "deepest overlap at the end of a physics step",
+}
 HIGH = 20.0  # m, of the drone
 
 
-def balls(engines: tuple[str, ...] = ENGINES) -> list[dict[str, Any]]:
+def write() -> None:
+    """Write benchmarks/results/contact-balls.json, a row a measurement."""
+    start = time.perf_counter()
+    rows = []
+    for row in balls():
+        rows.append(row)
+        print(row, flush=True)
+    keys = {
+        "engine": "engine", "ball": "ball", "what": "hits", "speed_m_s": "speed, m/s", "stated": "should be",
+        "least": "least", "greatest": "greatest", "depth_mm": "depth, mm",
+    }  # fmt: skip
+    result = {
+        "name": "contact-balls",
+        "command": "python benchmarks/contacts.py --balls",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "metrics": METRICS,
+        "columns": [{"key": k, "title": t} for k, t in keys.items()],
+        "rows": rows,
+    }
+    (RESULTS / "contact-balls.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def balls(engines: tuple[str, ...] = ENGINES) -> Iterator[dict[str, Any]]:
     """One row a measurement: engine, ball, what it hits, speed (m/s), restitution as stated, least and greatest, depth (mm).
     Of spin and rolling the least and greatest share of what they should be."""
-    rows = []
     for engine in engines:
         for kind in BALLS:
-            rows += [bounce(engine, kind, what, speed) for what in ("ground", "racket") for speed in SPEEDS]
-            rows += [oblique(engine, kind), rolling(engine, kind)]
-    return rows
+            for what in ("ground", "racket"):
+                yield from (bounce(engine, kind, what, speed) for speed in SPEEDS)
+            yield oblique(engine, kind)
+            yield rolling(engine, kind)
 
 
 def build(engine: str, kind: str, friction: float, racket: bool = False) -> tuple[World, float]:

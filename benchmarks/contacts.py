@@ -3,7 +3,8 @@
     python benchmarks/contacts.py                   # depth, slip and jitter of all tasks with a script
     python benchmarks/contacts.py --tasks table-push hand-grasp:power_drill
     python benchmarks/contacts.py --limits          # the Panda's torque rate, speed and acceleration
-    python benchmarks/contacts.py --balls [--json FILE]   # restitution, depth, spin of balls (see contact_balls)
+    python benchmarks/contacts.py --legs            # feet of the Go2 under a walking policy: contact_legs.py
+    python benchmarks/contacts.py --balls           # restitution, depth, spin and rolling of balls: contact_balls.py
 
 Contacts are MuJoCo's own, of each copy, from the start to half a second after success: the deepest of a step, its 99th
 percentile over the steps that have one, and its maximum with the pair and the moment. Slip: a loose thing in the frame of the
@@ -14,12 +15,11 @@ episode, when scripts hold still. Torque: what drives gave to the joints over a 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import contact_balls
+import contact_legs
 import mujoco
 import numpy as np
 import torch
@@ -313,29 +313,23 @@ def torques(tape: Tape) -> Floats:
     return np.where(free[:-1], end, drive[:-1])
 
 
-def show(rows: list[dict[str, Any]], file: Path | None) -> None:
-    """Print rows as a table, and write them to a file of JSON."""
-    print("| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|")
-    for r in rows:
-        print("| " + " | ".join("" if v is None else str(v) for v in r.values()) + " |")
-    if file is not None:
-        file.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     parser.add_argument("--limits", action="store_true")
     parser.add_argument("--balls", action="store_true")
-    parser.add_argument("--json", type=Path, help="write the rows of --balls there too, with machine and commit")
+    parser.add_argument(
+        "--legs", nargs="?", const="go2-velocity", metavar="POLICY", help="run or policy of go2-velocity"
+    )
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     print(machine())
     if args.balls:
-        show(contact_balls.balls(), args.json)
-        return
-    if args.limits:
+        contact_balls.write()
+    elif args.legs:
+        contact_legs.write(args.legs)
+    elif args.limits:
         limits(args.starts, args.seed)
     else:
         contacts(args.tasks, args.starts, args.seed)

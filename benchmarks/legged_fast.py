@@ -53,6 +53,7 @@ class Options:
     iterations: int = 100
     impratio: float = IMPRATIO
     integrator: str = "implicitfast"
+    cone: mujoco.mjtCone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     feet_only: bool = False
 
     def model(self) -> mujoco.MjModel:
@@ -66,6 +67,7 @@ class Options:
 
         model = add_go2(Scene(floor, dt=self.dt, integrator=self.integrator)).compile()
         model.opt.solver = self.solver
+        model.opt.cone = self.cone
         model.opt.iterations = self.iterations
         for i in range(model.ngeom):
             name = model.geom(i).name
@@ -75,10 +77,13 @@ class Options:
 
 
 PGS = mujoco.mjtSolver.mjSOL_PGS
+ELLIPTIC = mujoco.mjtCone.mjCONE_ELLIPTIC
 CASES = {
     "warm start and islands, MuJoCo's defaults": Options(disable=0),
     "the task's: neither": Options(),
     "feet alone touch": Options(feet_only=True),
+    "elliptic cones": Options(cone=ELLIPTIC),
+    "elliptic cones, impratio 100": Options(cone=ELLIPTIC, impratio=100.0),
     "at most 3 iterations": Options(iterations=3),
     "semi-implicit Euler": Options(integrator="euler"),
     "PGS, 4 iterations": Options(solver=PGS, iterations=4),

@@ -22,8 +22,8 @@ from machine import commit, machine
 import rookery
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.sac import Learner
 from rookery.policies.algorithms.sac_config import SACConfig
+from rookery.policies.algorithms.sac_learner import Learner
 from rookery.policies.nn import compiled as limits
 from rookery.policies.storage.rollout import Samples
 
@@ -43,7 +43,7 @@ def sac_steps(group: Any, width: int, batch: int, compiled: bool) -> Callable[[]
     replay.size = replay.steps
     for tensor in (replay.observation, replay.action, replay.reward):
         tensor.uniform_(-1.0, 1.0, generator=g)
-    return lambda: learner.learn(STEPS, g)
+    return lambda: learner.learn(*learner.draw(STEPS, g))
 
 
 def ppo_steps(env: Any, width: int, batch: int, compiled: bool) -> Callable[[], Any]:

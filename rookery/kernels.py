@@ -111,12 +111,15 @@ def _step(case: Case) -> None:
 
 
 def _learn(algorithm: str) -> None:
-    """Some iterations of an algorithm with its settings for drone-hover, in a folder that is thrown away."""
+    """Some iterations of an algorithm with its settings for drone-hover and networks that are small enough for kernels, in a
+    folder that is thrown away."""
     from rookery.presets import preset
     from rookery.training import start
 
     settings = preset("drone-hover", algorithm)
-    settings = replace(settings, num_envs=64, runner=replace(settings.runner, total_steps=8192))
+    small = replace(settings.algorithm_config, hidden=(64, 64))
+    runner = replace(settings.runner, total_steps=8192)
+    settings = replace(settings, num_envs=64, runner=runner, algorithm_config=small)
     quiet = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
         start(settings, Path(folder) / "run").run()

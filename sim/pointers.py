@@ -58,6 +58,12 @@ def floats(address, count):
 
 
 @inlined
+def matrix(address, rows, columns):
+    """float32 array [rows, columns] over the memory at an address."""
+    return carray(_pointer(address), (rows, columns), np.float32)
+
+
+@inlined
 def integers(address, count):
     """int64 array [count] over the memory at an address."""
     return carray(_pointer(address), (count,), np.int64)

@@ -1,4 +1,4 @@
-"""SAC's gradient steps in a compiled kernel, on the very tensors that torch uses.
+"""SAC's actions and gradient steps in compiled kernels, on the very tensors that torch uses.
 
 Weights, Adam's moments and the replay memory are seen as arrays; nothing is copied, so that checkpoints, policies and the
 torch path go on from whatever the kernel did.
@@ -19,11 +19,11 @@ from rookery.policies.nn.compiled_mlp import Arena, layer_table
 from rookery.policies.nn.elementwise import ACTIVATIONS
 
 if TYPE_CHECKING:
-    from rookery.policies.algorithms.sac import MLP, Learner
+    from rookery.policies.algorithms.sac_learner import MLP, Learner
 
 
 class CompiledSteps:
-    """Gradient steps of one group's learner.
+    """Actions and gradient steps of one group's learner.
 
     Args:
         learner: whose weights and moments become views of flat vectors; neither may be replaced from here on.
@@ -35,6 +35,7 @@ class CompiledSteps:
         rows = config.batch
         self._replay = learner.replay
         optimizers = learner.optimizers
+        self._rate = optimizers["actor"].param_groups[0]  # the same for all
         self._step_counters = [slots["step"] for o in optimizers.values() for slots in o.state.values()]
         self._actor, self._critics, self._temperature = (
             _optimized(optimizers[name]) for name in ("actor", "critics", "temperature")
@@ -54,13 +55,28 @@ class CompiledSteps:
             config.gamma, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
             config.obs_clip, norm.mean.numpy(), norm.std.numpy(),
         )  # fmt: skip
+        worlds, agents = learner.replay.reward.shape[1:]
+        acting = Arena()
+        (self._acting,) = _tables(learner.actor, worlds * agents, acting)
+        self._acting_arena = acting.allocate()
+
+    def act(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """Actions [R, D] with exploration for observations [R, O] of all worlds and agents and normal noise [R, D], see
+        sac_kernels.act."""
+        out = torch.empty_like(noise)
+        kernels.act(
+            self._acting, self._actor.parameters, self._networks.activation, self._settings, self._acting_arena,
+            obs.numpy(), noise.numpy(), out.numpy(),
+        )  # fmt: skip
+        return out
 
     def learn(self, index: Tensor, noise: Tensor) -> Tensor:
         """Gradient steps on drawn transitions, see sac_kernels.learn; returns the sums of their figures, [5]."""
         steps = int(self._step_counters[0])
         sums = kernels.learn(
             self._networks, self._actor, self._critics, self._targets, self._temperature, self._memory(),
-            self._settings, self._batch, self._arena, index.numpy(), noise.numpy(), steps + 1,
+            self._settings._replace(learning_rate=self._rate["lr"]), self._batch, self._arena, index.numpy(),
+            noise.numpy(), steps + 1,
         )  # fmt: skip
         for counter in self._step_counters:
             counter += len(index)
@@ -70,7 +86,7 @@ class CompiledSteps:
         r = self._replay
         return kernels.Memory(
             r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
-            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.oldest,
+            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(),
         )  # fmt: skip
 
 

@@ -27,7 +27,11 @@ class SACConfig:
     tau: float = 0.005
     """Share of the critics that their targets take over at each gradient step."""
     learning_rate: float = 3e-4
-    """Learning rate of Adam for policy, critics and temperature."""
+    """Learning rate of Adam for policy, critics and temperature, at the start where the schedule changes it."""
+    schedule: Literal["fixed", "linear"] = "fixed"
+    """Keep the rate, or let it fall to zero at the last step."""
+    initial_std: float = 1.0
+    """Standard deviation of the policy's actions, before they are squashed, at the start of training."""
     initial_temperature: float = 1.0
     """Weight of the entropy against the reward at the start."""
     target_entropy: float | None = None
@@ -48,6 +52,6 @@ class SACConfig:
         check_types(self)
         check_bounds(self, ("rollout_steps", "batch", "buffer_size", "hidden"), 1)
         check_bounds(self, ("learning_starts",), 0)
-        positive = ("updates_per_step", "tau", "learning_rate", "initial_temperature", "obs_clip")
+        positive = ("updates_per_step", "tau", "learning_rate", "initial_std", "initial_temperature", "obs_clip")
         check_bounds(self, positive, 0.0, exclude_low=True)
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)

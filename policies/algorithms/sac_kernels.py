@@ -1,4 +1,5 @@
-"""SAC's gradient steps as one compiled call: the arithmetic of `sac.Learner.descend`, which is its reference.
+"""SAC's actions (`act`), and its gradient steps as one compiled call (`learn`): the arithmetic of `sac_learner.Learner`, its
+`sample` and `descend`, which are the reference.
 
 Reading order: `learn` makes the steps; each gathers a batch, computes the value targets (`_target_values`), and descends
 with the critics (`_critic_step`), the policy (`_actor_step`) and the temperature. Both critics, their targets and the
@@ -54,7 +55,7 @@ class Networks(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The arrays of a storage.replay.Replay, and the slot of its oldest transition."""
+    """The arrays of a storage.replay.Replay."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -64,7 +65,6 @@ class Memory(NamedTuple):
     truncated: np.ndarray
     final_index: np.ndarray
     finals: np.ndarray
-    oldest: int
 
 
 class Batch(NamedTuple):
@@ -139,10 +139,9 @@ def learn(
 def _find(memory: Any, index: Any, batch: Any) -> None:
     """Places and weights of the drawn transitions, as Replay.take."""
     worlds, agents = memory.reward.shape[1:]
-    slots = memory.reward.shape[0]
     taking_part = 0
     for b in range(index.size):
-        slot = (memory.oldest + index[b] // (worlds * agents)) % slots
+        slot = index[b] // (worlds * agents)
         world = index[b] // agents % worlds
         agent = index[b] % agents
         batch.places[0, b] = slot
@@ -168,9 +167,42 @@ def _put_observation(observation: Any, settings: Any, arena: Any, first: int, se
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def act(
+    table: Any, parameters: Any, activation: int, settings: Any, arena: Any, observation: Any, noise: Any, action: Any
+) -> None:
+    """Actions of the policy with exploration, see sac_learner.squashed_sample.
+
+    Args:
+        table: of the policy (see Networks), in an arena of its own.
+        parameters: its flat weights [P].
+        activation: see Networks.
+        settings: see Settings.
+        arena: of the table.
+        observation: [R, O], not normalised.
+        noise: standard normal draws [R, D].
+        action: gets the result, [R, D].
+    """
+    first = table[0]
+    last = table[-1]
+    rows, size = noise.shape
+    low = np.float32(settings.log_std_min)
+    high = np.float32(settings.log_std_max)
+    pack(table, parameters, arena, False)
+    for b in range(rows):
+        at = first[INPUT] + b * first[IN_PAD]
+        _put_observation(observation[b], settings, arena, at, at)
+    forward(table, arena, rows, activation)
+    for b in range(rows):
+        out = last[OUTPUT] + b * last[OUT_PAD]
+        for d in range(size):
+            log_std = min(max(arena[out + size + d], low), high)
+            action[b, d] = tanh32(arena[out + d] + exp32(log_std) * noise[b, d])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _sample(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, at: int) -> None:
     """Actions of the policy for the observations in its input, put to column `at` of the critics' input, and their
-    log-probabilities; see sac.squashed_sample."""
+    log-probabilities; see sac_learner.squashed_sample."""
     last = networks.actor[-1]
     first = networks.critics[0, 0]
     size = noise.shape[1]
@@ -193,7 +225,7 @@ def _sample(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, at
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
-    """See sac.Learner.target_values."""
+    """See sac_learner.Learner.target_values."""
     rows = noise.shape[0]
     slots = memory.reward.shape[0]
     capacity = memory.finals.shape[0]

@@ -13,6 +13,7 @@ of a truncated episode the last observation is kept apart and stands in for it, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,6 +82,13 @@ class Replay:
         self._first_final = 0  # number of the oldest last observation that is still needed
         self._next_final = 0
         self._finals_of_slot = [0] * slots
+        # An assignment to a part of an array costs a tenth of one to a part of a tensor.
+        self._on_cpu = self.reward.device.type == "cpu"
+        self._rings = {name: self._writable(getattr(self, name)) for name in _RINGS}
+
+    def _writable(self, tensor: Tensor) -> Any:
+        """The tensor, on a CPU as an array."""
+        return tensor.numpy() if self._on_cpu else tensor
 
     def add(
         self,
@@ -111,41 +119,44 @@ class Replay:
             self._first_final += self._finals_of_slot[following]
         else:
             self.size += 1
-        self.observation[head] = observation
-        self.action[head] = action
-        self.reward[head] = reward
-        self.active[head] = True if active is None else active
-        self.terminated[head] = terminated
-        self.truncated[head] = truncated & ~terminated
-        self.observation[following] = next_observation
-        self.active[following] = True if next_active is None else next_active
-        self.final_index[head] = -1
+        rings = self._rings
+        cut = truncated & ~terminated
+        rings["observation"][head] = self._writable(observation)
+        rings["action"][head] = self._writable(action)
+        rings["reward"][head] = self._writable(reward)
+        rings["active"][head] = True if active is None else self._writable(active)
+        rings["terminated"][head] = self._writable(terminated)
+        rings["truncated"][head] = self._writable(cut)
+        rings["observation"][following] = self._writable(next_observation)
+        rings["active"][following] = True if next_active is None else self._writable(next_active)
+        rings["final_index"][head] = -1
         self._finals_of_slot[head] = 0
         if final_observation is not None:
-            self._add_finals(head, self.truncated[head].nonzero().squeeze(1), final_observation)
+            self._add_finals(head, cut.nonzero().squeeze(1), final_observation)
         self._head = following
 
+    def latest(self, steps: int) -> tuple[Tensor, Tensor]:
+        """Observations [K, N, A, O] and `active` [K, N, A] of the latest `steps` control steps, or of all where there are
+        fewer."""
+        slots = torch.arange(self._head - min(steps, self.size), self._head, device=self.reward.device) % self._slots
+        return self.observation[slots], self.active[slots]
+
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
-        """`count` transitions, each drawn uniformly from all steps, worlds and agents stored."""
+        """`count` transitions, each drawn uniformly from the latest T steps of all worlds and agents."""
         return self.take(self.draw(count, generator))
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Numbers [count] of transitions, each drawn uniformly; number ``(age N + world) A + agent`` counts age from the
-        oldest step."""
+        """Numbers [count] of transitions, each drawn uniformly; number ``(slot N + world) A + agent``."""
         worlds, agents = self.reward.shape[1:]
         device = self.reward.device
-        return torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
-
-    @property
-    def oldest(self) -> int:
-        """Slot of the oldest transition, up to a multiple of the number of slots."""
-        return self._head - self.size
+        number = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
+        oldest = (self._head - self.size) % self._slots
+        return (number + oldest * worlds * agents) % (self._slots * worlds * agents)
 
     def take(self, number: Tensor) -> Transitions:
         """The transitions with these numbers of `draw`, [B]."""
         worlds, agents = self.reward.shape[1:]
-        slot = (self.oldest + number // (worlds * agents)) % self._slots
-        return self._take(slot, number // agents % worlds, number % agents)
+        return self._take(number // (worlds * agents), number // agents % worlds, number % agents)
 
     def _take(self, slot: Tensor, world: Tensor, agent: Tensor) -> Transitions:
         """The transitions at these places, [B] each."""

@@ -1,1 +1,9 @@
 """Manipulators: the Panda, the Allegro hand, how they are driven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+forget_stale(Path(__file__).parent)

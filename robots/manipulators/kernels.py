@@ -260,25 +260,52 @@ def impedance(  # type: ignore[no-untyped-def]
                 out[world, n] = total
 
 
-@few_threads
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= 7] rad."""
-    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        place = np.empty(3)
-        matrix = np.empty((3, 3))
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
-        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
-            walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
-            for i in range(3):
-                pos[world, i] = place[i]
-                for j in range(3):
-                    turn[world, i, j] = matrix[i, j]
+    place = np.empty(3)
+    matrix = np.empty((3, 3))
+    origins = np.empty((JOINTS, 3))
+    spins = np.empty((JOINTS, 3))
+    for world in range(q.shape[0]):
+        walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
+        for i in range(3):
+            pos[world, i] = place[i]
+            for j in range(3):
+                turn[world, i, j] = matrix[i, j]
 
 
-@few_threads
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
+def _read_arm(  # type: ignore[no-untyped-def]
+    q,
+    row,
+    world,
+    turns,
+    offsets,
+    axes,
+    exact_pos,
+    exact_turn,
+    pos,
+    turn,
+    angles,
+    opening,
+    place,
+    matrix,
+    origins,
+    spins,
+):  # pragma: no cover - compiled
+    """Read the joint angles and the opening in one row of q into a world's, and place its tool; from `place` on, scratch."""
+    walk(q, row, turns, offsets, axes, matrix, place, origins, spins)
+    for i in range(3):
+        exact_pos[world, i] = pos[world, i] = place[i]
+        for j in range(3):
+            exact_turn[world, i, j] = turn[world, i, j] = matrix[i, j]
+    for n in range(JOINTS):
+        angles[world, n] = q[row, n]
+    opening[world] = q[row, JOINTS] + q[row, JOINTS + 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def read_arms(  # type: ignore[no-untyped-def]
     q, v, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, speeds, opening
 ):  # pragma: no cover - compiled
@@ -289,21 +316,58 @@ def read_arms(  # type: ignore[no-untyped-def]
         exact_pos, exact_turn: [N, 3], [N, 3, 3] float64, the tool in the world. pos, turn: likewise float32.
         angles, speeds: [N, 7]. opening: [N] m.
     """
-    for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
-        place = np.empty(3)
-        matrix = np.empty((3, 3))
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
-        for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
-            walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
-            for i in range(3):
-                exact_pos[world, i] = pos[world, i] = place[i]
-                for j in range(3):
-                    exact_turn[world, i, j] = turn[world, i, j] = matrix[i, j]
-            for n in range(JOINTS):
-                angles[world, n] = q[world, n]
-                speeds[world, n] = v[world, n]
-            opening[world] = q[world, JOINTS] + q[world, JOINTS + 1]
+    place = np.empty(3)
+    matrix = np.empty((3, 3))
+    origins = np.empty((JOINTS, 3))
+    spins = np.empty((JOINTS, 3))
+    for world in range(q.shape[0]):
+        _read_arm(
+            q, world, world, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, opening,
+            place, matrix, origins, spins,
+        )  # fmt: skip
+        for n in range(JOINTS):
+            speeds[world, n] = v[world, n]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reset_arms(  # type: ignore[no-untyped-def]
+    ids, joints, q, opened, pulled, turns, offsets, axes, ref, joint_goal, torque, grip, goal, goal_turn,
+    exact_pos, exact_turn, pos, turn, angles, speeds, opening, held,
+):  # fmt: skip  # pragma: no cover - compiled
+    """Put arms at joint angles, at rest and held there, as `read_arms` will read them.
+
+    Args:
+        ids: [n] int64, worlds. joints: [n, 7] rad, float64. q: [n, 9] likewise float32, and m of two fingers.
+        opened: m, of the gripper. pulled: whether controls are torques. turns, offsets, axes: the chain.
+        ref, joint_goal, torque, grip, goal, goal_turn: commands of all worlds, see `Manipulator`.
+        exact_pos, exact_turn, pos, turn, angles, speeds, opening: see `read_arms`.
+        held: [N, 8], controls of all worlds now, the gripper's last.
+    """
+    place = np.empty(3)
+    matrix = np.empty((3, 3))
+    origins = np.empty((JOINTS, 3))
+    spins = np.empty((JOINTS, 3))
+    for row in range(len(ids)):
+        world = ids[row]
+        for n in range(JOINTS):
+            ref[world, 0, n] = joint_goal[world, n] = joints[row, n]
+            ref[world, 1, n] = ref[world, 2, n] = 0.0
+            torque[world, n] = 0.0
+            speeds[world, n] = 0.0
+        grip[world] = opened
+        walk(joints, row, turns, offsets, axes, matrix, place, origins, spins)
+        for i in range(3):
+            goal[world, i] = place[i]
+            for j in range(3):
+                goal_turn[world, i, j] = matrix[i, j]
+        _read_arm(
+            q, row, world, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, opening,
+            place, matrix, origins, spins,
+        )  # fmt: skip
+    for world in range(len(held)):
+        for n in range(JOINTS):
+            held[world, n] = 0.0 if pulled else ref[world, 0, n]
+        held[world, JOINTS] = grip[world]
 
 
 @few_threads

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rookery.robots.arms.kinematics import chain_of
-from rookery.robots.manipulators.kernels import read_arms, tools, track_pose
+from rookery.robots.manipulators.kernels import read_arms, reset_arms, tools, track_pose
 from rookery.robots.manipulators.model import JOINTS, ManipulatorModel
 from rookery.robots.manipulators.references import follow, links_of
 from rookery.sim.buffers import Buffers
@@ -235,6 +235,16 @@ class Manipulator(Buffers):
         self.buffer("exact_rotation", n, 3, 3, dtype=torch.float64)
         self.action_state: dict[str, Tensor] = {}
         self.rows = torch.zeros(n, self.steps, JOINTS + 1, dtype=torch.float64)
+        self._held = torch.zeros(n, JOINTS + 1)
+        commanded = (self.reference, self.joint_goal, self.torque, self.grip, self.goal, self.goal_rotation)
+        seen = (self.exact_tool, self.exact_rotation, self.tool, self.rotation, self.pos, self.vel, self.opening)
+        self._seen = tuple(b.numpy() for b in seen)
+        self._all = (*(b.numpy() for b in commanded), *self._seen, self._held.numpy())
+        self._grip = self.grip.numpy()
+        self._motion = (
+            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, self.model.armature, self._lead,
+            self.world.dt, self._grip, self.rows.numpy(),
+        )  # fmt: skip
 
     def action_buffer(self, name: str, size: int) -> Tensor:
         """Make a buffer [N, size] float64 of the action kind's own, which is saved and restored with the arm; also in
@@ -253,15 +263,12 @@ class Manipulator(Buffers):
                 own clock is slower than the physics.
         """
         a = (action if action.dim() == 2 else action[:, -1]).to(torch.float64)
-        self.grip.copy_((0.5 - 0.5 * a[:, -1]) * (2 * self.model.stroke))
+        self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
         self.action.apply(self, a[:, :-1])
 
     def motion(self) -> tuple[Any, ...]:
         """The last arguments of `references.follow`: the arm's limits and dynamics, and where the rows go."""
-        return (
-            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, self.model.armature, self._lead,
-            self.world.dt, self.grip.numpy(), self.rows.numpy(),
-        )  # fmt: skip
+        return self._motion
 
     def follow_joints(self, goal: Tensor, together: bool) -> None:
         """Send references that go to joint goals, within all limits.
@@ -276,10 +283,7 @@ class Manipulator(Buffers):
 
     def refresh(self) -> None:
         """Read the joints and place the tool. Called after each step and write."""
-        read_arms(
-            self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, self.exact_tool.numpy(), self.exact_rotation.numpy(),
-            self.tool.numpy(), self.rotation.numpy(), self.pos.numpy(), self.vel.numpy(), self.opening.numpy(),
-        )  # fmt: skip
+        read_arms(self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, *self._seen)
 
     def reset(self, ids: Tensor, joints: Tensor, opening: float | None = None) -> None:
         """Put arms at joint angles [n, 7] rad, at rest, held there. Needs no `refresh`.
@@ -287,28 +291,15 @@ class Manipulator(Buffers):
         Args:
             opening: m, of the gripper; None: open.
         """
-        wide = 2.0 * self.model.stroke if opening is None else opening
-        fingers = torch.full((len(ids), 2), 0.5 * wide)
-        full = torch.cat((joints.float(), fingers), 1)
-        self.joints.set_state(ids, full, torch.zeros_like(full))
-        self.reference[ids] = 0.0
-        self.reference[ids, 0] = joints.double()
-        self.joint_goal[ids] = joints.double()
-        self.torque[ids] = 0.0
-        self.grip[ids] = wide
-        self.goal[ids], self.goal_rotation[ids] = self.tool_at(joints.double())
-        place, rotation = self.tool_at(full[:, :JOINTS])  # as `refresh` reads it, to the bit
-        self.exact_tool[ids] = place
-        self.exact_rotation[ids] = rotation
-        self.tool[ids] = place.float()
-        self.rotation[ids] = rotation.float()
-        self.pos[ids] = full[:, :JOINTS]
-        self.vel[ids] = 0.0
-        self.opening[ids] = fingers.sum(1)
-        control = torch.cat((self.reference[:, 0].float(), self.grip[:, None]), 1)
-        if self.action.drive == "torque":
-            control[:, :JOINTS] = 0.0
-        self.actuators.set_control(control)
+        wide = 2.0 * self.model.stroke if opening is None else float(opening)
+        exact = joints.double().contiguous().numpy()
+        full = np.empty((len(ids), JOINTS + 2), np.float32)
+        full[:, :JOINTS] = exact
+        full[:, JOINTS:] = 0.5 * wide
+        self.joints.set_state(ids, torch.from_numpy(full), torch.zeros(full.shape))
+        pulled = self.action.drive == "torque"
+        reset_arms(ids.numpy(), exact, full, wide, pulled, *self.chain, *self._all)
+        self.actuators.set_control(self._held)
 
     def tool_at(self, joints: Tensor) -> tuple[Tensor, Tensor]:
         """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, 7] rad; float64."""

@@ -38,15 +38,22 @@ ARM_SWING = (2.2, 1.5, 1.5, 1.7, 2.6, 2.0)
 HAND = "link6"
 """Body of an arm that carries the gripper."""
 
-FOOT_STIFFNESS = 2603.0
-"""1/s^2, of the feet's contact in MuJoCo's direct form: that of its default `solref`, so that robots stand as they do."""
+FOOT_STIFFNESS = 0.175
+"""Of the feet's contact in MuJoCo's direct form, times the square of the physics step. With FOOT_DAMPING's first value feet do
+not bounce at any phase of the step and sink in hardly deeper than they come within one step: 2.9 mm at 0.5 m/s and 5 ms, where
+MuJoCo's default `solref` gives 4.5 mm, and 0.1 mm at rest (measured). A stiffer one bounces at some phases."""
 FOOT_DAMPING = (
-    (0.0, 0.03, 0.09, 0.13, 0.17, 0.22, 0.28, 0.32, 0.37, 0.42),
-    (102.0, 70.0, 60.0, 55.0, 50.0, 45.0, 40.0, 36.0, 32.0, 28.0),
+    (0.0, 0.03, 0.064, 0.128, 0.193, 0.273, 0.362, 0.464),
+    (0.90, 0.585, 0.53, 0.47, 0.41, 0.35, 0.29, 0.23),
 )
-"""Restitution of a foot, and the contact's damping, 1/s, that gives it at physics steps of 5 ms: the mean over drops at 0.5, 1
-and 2 m/s onto a plane, which differ by up to 0.06 (measured). scenery.bounce, the closed form for short steps, promises up to
-0.17 more here."""
+"""Restitution of a foot, and the contact's damping, times the physics step, that gives it: the mean over drops at 0.5, 1 and
+2 m/s onto a plane at 32 phases of the step, which differ by up to 0.12 (measured). scenery.bounce, the closed form for short
+steps, promises up to 0.17 more here."""
+
+
+def foot_contact(dt: float, restitution: float = 0.0) -> tuple[float, float]:
+    """MuJoCo's `solref` (-stiffness 1/s^2, -damping 1/s) of a foot at physics steps of `dt` s."""
+    return -FOOT_STIFFNESS / dt**2, -float(np.interp(restitution, *FOOT_DAMPING)) / dt
 
 
 def add_go2(
@@ -56,6 +63,8 @@ def add_go2(
 
     def make() -> mujoco.MjSpec:
         spec = go2_spec(dry_friction=dry_friction)
+        for leg in LEGS:
+            spec.geom(f"{leg}_foot").solref = foot_contact(scene.dt)
         if arm is not None and arm.adapter > 0.0:
             plate = spec.body("base").add_body(name="adapter", pos=list(arm.adapter_pos))
             plate.add_geom(
@@ -197,8 +206,7 @@ class Go2(Buffers):
         limits = scaled(p, legs, "force_range")
 
         def restitution(ids: Tensor, v: Tensor) -> None:
-            damping = torch.from_numpy(np.interp(v.numpy(), *FOOT_DAMPING)).to(v)
-            solref = torch.stack((torch.full_like(v, -FOOT_STIFFNESS), -damping), dim=1)
+            solref = torch.tensor([foot_contact(self.world.dt, float(x)) for x in v]).to(v)
             p.set("solref", feet_geoms, solref[:, None].expand(-1, 4, -1), ids)
 
         def strength(ids: Tensor, v: Tensor) -> None:

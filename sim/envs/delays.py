@@ -17,13 +17,9 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import action_kernels as kernels
 from rookery.sim.envs.action_kernels import Layout
+from rookery.sim.envs.parameter_kernels import delay_actions
 
 MAX_DELAY = 0.1  # s; longer ones are refused, so that histories stay small
-
-
-def whole_steps(seconds: NDArray[np.float32], dt: float) -> NDArray[np.int64]:
-    """Delays in s as the nearest number of steps of dt s."""
-    return np.rint(seconds / np.float32(dt)).astype(np.int64)
 
 
 class ActionDelay(Buffers):
@@ -63,8 +59,7 @@ class ActionDelay(Buffers):
 
     def set(self, ids: NDArray[np.int64], seconds: NDArray[np.float32]) -> None:
         """Set the delay [n] s of worlds that begin an episode, rounded to physics steps."""
-        self._delays[ids] = whole_steps(seconds, self.dt)
-        self.on = bool(self._delays.any())
+        self.on = delay_actions(ids, seconds, self.dt, self._delays)
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Forget the actions of the last episode."""

@@ -25,7 +25,7 @@ class _GroupRewards:
         RookeryError: a term has no weight, or belongs to no objective.
     """
 
-    def __init__(self, task: Task, names: tuple[str, ...], num_envs: int, count: int, sums: Tensor) -> None:
+    def __init__(self, task: Task, group: str, names: tuple[str, ...], num_envs: int, count: int, sums: Tensor) -> None:
         weights = task.cfg.reward
         objectives = task.objectives
         for name in names:
@@ -33,6 +33,8 @@ class _GroupRewards:
                 raise unknown("reward term", name, weights)
             if objectives and not any(name in members for members in objectives.values()):
                 raise RookeryError(f"the reward term {name!r} belongs to none of the objectives {list(objectives)}.")
+        self.labels = [f"{group}/{name}" for name in names]
+        self.totals = [f"{group}/{name}" for name in objectives] or [group]
         self.table = TensorTable(names, [(num_envs, count)] * len(names), "rewards")
         self.shape = (num_envs, count, len(objectives)) if objectives else (num_envs, count)
         self._weights = np.array([weights[name] for name in names], np.float32)
@@ -91,7 +93,7 @@ class EpisodeLog(Buffers):
         for g, terms in rewards.items():
             if g not in self._rewards:
                 count = self.groups[g].count
-                self._rewards[g] = _GroupRewards(self.task, tuple(terms), self._num_envs, count, self._sums[g])
+                self._rewards[g] = _GroupRewards(self.task, g, tuple(terms), self._num_envs, count, self._sums[g])
             out[g] = self._rewards[g].add(terms)
         return out
 
@@ -111,14 +113,13 @@ class EpisodeLog(Buffers):
         """
         returns: dict[str, Tensor] = {}
         by_term: dict[str, Tensor] = {}
-        for g, rewards in self._rewards.items():
+        for rewards in self._rewards.values():
             terms, objectives = rewards.summarise(ids)
-            by_term.update(zip((f"{g}/{name}" for name in rewards.table.names), terms.unbind(), strict=True))
-            names = [f"{g}/{name}" for name in self.task.objectives] or [g]
-            returns.update(zip(names, objectives.unbind(), strict=True))
+            by_term.update(zip(rewards.labels, terms.unbind(), strict=True))
+            returns.update(zip(rewards.totals, objectives.unbind(), strict=True))
         metrics = self._measure(ids)
         if "success" in metrics:  # measured after the engine put the world back
-            metrics["success"][cause > len(self.task.causes)] = 0.0
+            metrics["success"].numpy()[cause.numpy() > len(self.task.causes)] = 0.0
         return {"ids": torch.from_numpy(ids), "length": length, "cause": cause, "return": returns,
                 "reward_terms": by_term, "metrics": metrics}  # fmt: skip
 

@@ -22,12 +22,15 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
-from rookery.sim.envs.delays import MAX_DELAY, whole_steps
+from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation_kernels import Layout
+from rookery.sim.envs.parameter_kernels import configure
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
 from rookery.sim.specs import Group, ObservationSet, Term
+
+_NONE = np.zeros(0, np.float32)
 
 
 class _Pipeline(Buffers):
@@ -77,10 +80,14 @@ class _Pipeline(Buffers):
         self._table.update(terms)
         kernels.observe(self._at, self._table.rows, ids, begins, out.data_ptr())
 
-    def write_clean(self, terms: Mapping[str, Tensor], out: Tensor, first: int) -> None:
-        """Columns `first` to `first` + A F of `out` [N, S]: the terms now, scaled and clipped, without anything else."""
+    def write_clean(
+        self, terms: Mapping[str, Tensor], out: Tensor, first: int, ids: NDArray[np.int64] | None = None
+    ) -> None:
+        """Columns `first` to `first` + A F of `out` [N, S] in the worlds `ids`, None for all: the terms now, scaled and
+        clipped, without anything else."""
         self._table.update(terms)
-        kernels.assemble(self._at, self._table.rows, out.data_ptr() + 4 * first, out.stride(0))
+        where = self._all if ids is None else ids
+        kernels.assemble(self._at, self._table.rows, where, out.data_ptr() + 4 * first, out.stride(0))
 
     def clean(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, F] the terms now, scaled and clipped, without noise, bias, delay and history. A new tensor."""
@@ -135,19 +142,15 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
         self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
         self._point(Layout.PAST, self.buffer("past", num_envs, rows, *frame))
-        self._noise, self._bias, self._extra = (b.numpy() for b in (self.noise, self.bias, self.extra))
+        self._configured = tuple(b.numpy() for b in (self.noise, self.bias, self.extra))
         self._point(Layout.KEYS, rng.key)
         self._point(Layout.COUNTERS, rng.counter)
 
     def configure(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
         """Set what `values` has of "observation_noise" and "observation_bias", factors [n], and "observation_delay", [n] s
         rounded to control steps, for worlds that begin an episode."""
-        if "observation_noise" in values:
-            self._noise[ids] = values["observation_noise"]
-        if "observation_bias" in values:
-            self._bias[ids] = values["observation_bias"]
-        if "observation_delay" in values:
-            self._extra[ids] = whole_steps(values["observation_delay"], self.control_dt)
+        noise, bias, delay = (values.get(f"observation_{what}", _NONE) for what in ("noise", "bias", "delay"))
+        configure(ids, noise, bias, delay, self.control_dt, *self._configured)
 
     def push(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] as the agents get it after a control step. A new tensor."""

@@ -12,11 +12,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load
-from rookery.sim.random_kernels import compiled, kernel, normals_of, uniform01, word
+from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load, matrix
+from rookery.sim.random_kernels import compiled, inlined, kernel, normals_of, uniform01, word
 
 PAIRS_AT_ONCE = 512
-"""Normals are made for some worlds at a time: enough for vector code, few enough for the cache."""
+COMPONENTS_AT_ONCE = 4096
+"""Worlds are handled some at a time: enough normals for vector code, few enough components for the cache."""
 
 
 class Layout(IntEnum):
@@ -54,21 +55,41 @@ L = Layout
 _ZERO = np.float32(0.0)
 
 
+@inlined
+def _follows(rows, t, u, size):
+    """Whether the components of term u lie next to the `size` ones from term t on, in one tensor."""
+    same = rows[u, ADDRESS] == rows[t, ADDRESS] + 4 * size and rows[t, STRIDES + 2] == 1
+    for k in range(3):
+        same &= rows[u, STRIDES + k] == rows[t, STRIDES + k]
+    return same
+
+
 @compiled
 def _gather(at, rows, ids, x):
-    """Raw terms of the worlds `ids` [n] into x [n, A F]."""
+    """Raw terms of the worlds `ids` [n] into x [n, A F]; those that are parts of one tensor are copied together."""
     starts = integers(at[L.STARTS], len(rows))
     sizes = integers(at[L.SIZES], len(rows))
     agents, frame = at[L.AGENTS], at[L.FRAME]
-    for t in range(len(rows)):
-        address, s0, s1, s2 = rows[t, ADDRESS], rows[t, STRIDES], rows[t, STRIDES + 1], rows[t, STRIDES + 2]
+    u = 0
+    while u < len(rows):
+        t = u
         first, size = starts[t], sizes[t]
+        u += 1
+        while u < len(rows) and _follows(rows, t, u, size):
+            size += sizes[u]
+            u += 1
+        address, s0, s1, s2 = rows[t, ADDRESS], rows[t, STRIDES], rows[t, STRIDES + 1], rows[t, STRIDES + 2]
         for r in range(len(ids)):
             for a in range(agents):
                 source = ids[r] * s0 + a * s1
                 target = a * frame + first
-                for d in range(size):
-                    x[r, target + d] = load(address, source + d * s2)
+                if s2 == 1:
+                    side_by_side = floats(address + 4 * source, size)
+                    for d in range(size):
+                        x[r, target + d] = side_by_side[d]
+                else:
+                    for d in range(size):
+                        x[r, target + d] = load(address, source + d * s2)
 
 
 @compiled
@@ -161,10 +182,12 @@ def _delay(at, ids, begins, x):
                 past[row + j] = x[r, j]
         if not begins:
             for j in range(size if delayed else 0):
-                x[r, j] = past[line + (head - late - own[j]) % rows * size + j]
-            row = line + (head - late) % rows * size
+                row = head - late - own[j]
+                x[r, j] = past[line + (row if row >= 0 else row + rows) * size + j]
+            row = head - late
+            from_here = line + (row if row >= 0 else row + rows) * size
             for j in range(0 if delayed else size):
-                x[r, j] = past[row + j]
+                x[r, j] = past[from_here + j]
 
 
 @compiled
@@ -203,11 +226,13 @@ def observe(at, rows, ids, begins, address):
     out = floats(address, at[L.WORLDS] * at[L.HISTORY] * size)
     if not begins:
         integers(at[L.PUSHED], 1)[0] += 1
-    step = max(1, PAIRS_AT_ONCE // (at[L.NOISY_PAIRS] + 1))
+    step = max(1, min(PAIRS_AT_ONCE // (at[L.NOISY_PAIRS] + 1), COMPONENTS_AT_ONCE // size))
     block = np.empty((min(step, len(ids)), size), np.float32)
+    rows_out = matrix(address, at[L.WORLDS], size)
     for first in range(0, len(ids), step):
         some = ids[first : first + step]
-        x = block[: len(some)]
+        in_place = at[L.HISTORY] == 1 and not begins
+        x = rows_out[some[0] : some[0] + len(some)] if in_place else block[: len(some)]
         _gather(at, rows, some, x)
         _add_bias(at, some, begins, x)
         _add_noise(at, some, x)
@@ -215,23 +240,22 @@ def observe(at, rows, ids, begins, address):
         _delay(at, some, begins, x)
         if at[L.HISTORY] > 1:
             _frames(at, some, begins, x, out)
-        else:
+        elif not in_place:
             for r in range(len(some)):
                 for j in range(size):
                     out[some[r] * size + j] = x[r, j]
 
 
 @kernel
-def assemble(at, rows, address, stride):
-    """Scaled and clipped terms, without noise, bias, delay and history: float32 [A F] of world i at `address`, i * stride
-    numbers on."""
+def assemble(at, rows, ids, address, stride):
+    """Scaled and clipped terms of the worlds `ids` [n], without noise, bias, delay and history: float32 [A F] of world i at
+    `address`, i * stride numbers on."""
     size = at[L.AGENTS] * at[L.FRAME]
     out = floats(address, at[L.WORLDS] * stride)
     step = 64
-    every = np.arange(at[L.WORLDS])
-    block = np.empty((min(step, len(every)), size), np.float32)
-    for first in range(0, len(every), step):
-        some = every[first : first + step]
+    block = np.empty((min(step, len(ids)), size), np.float32)
+    for first in range(0, len(ids), step):
+        some = ids[first : first + step]
         x = block[: len(some)]
         _gather(at, rows, some, x)
         _scale(at, x)

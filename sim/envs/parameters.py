@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from rookery.sim.envs import parameter_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.randomization.parameters import BatchWrite, Parameter
@@ -17,14 +17,24 @@ from rookery.sim.world import World
 GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
 
-class _Interfaces:
-    """Writes what lies between the task and the agents; a BatchWriter."""
+class _Common:
+    """Writes the direction of gravity, and what lies between the task and the agents; a BatchWriter."""
 
-    def __init__(self, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay]) -> None:
+    def __init__(
+        self, world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay], first: int
+    ) -> None:
+        self._world = world
         self._pipelines = pipelines
         self._delays = delays
+        self._strength = float(world.params.nominal("gravity").norm())
+        heading = torch.arange(first, first + world.num_envs).float() * GOLDEN_ANGLE
+        self._heading = heading.cos().numpy(), heading.sin().numpy()
 
     def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+        if "gravity_tilt" in values:
+            gravity = np.empty((len(ids), 3), np.float32)
+            kernels.tilt(ids, values["gravity_tilt"], *self._heading, self._strength, gravity)
+            self._world.params.set("gravity", (), torch.from_numpy(gravity), torch.from_numpy(ids))
         for pipeline in self._pipelines:
             pipeline.configure(ids, values)
         if "action_delay" in values:
@@ -42,20 +52,15 @@ def env_parameters(
         pipelines, delays: of all groups.
         first: index of the first world, on which the direction of a world's tilt depends.
     """
-    own = _Interfaces(pipelines, delays)
-    down = world.params.nominal("gravity").norm()
-    around = torch.arange(first, first + world.num_envs).float() * GOLDEN_ANGLE
-    cosine = around.cos()
-    sine = around.sin()
-
-    def tilt(ids: Tensor, v: Tensor) -> None:
-        away = v.sin()
-        g = torch.stack((away * cosine[ids], away * sine[ids], -v.cos()), dim=1) * down
-        world.params.set("gravity", (), g, ids)
-
+    own = _Common(world, pipelines, delays, first)
     return {
         "gravity_tilt": Parameter(
-            "angle of gravity from -z, in a direction of each world's own", "rad", 0, 0, 0.5, tilt
+            "angle of gravity from -z, in a direction of each world's own",
+            "rad",
+            0,
+            0,
+            0.5,
+            BatchWrite(own, "gravity_tilt"),
         ),
         "observation_noise": Parameter(
             "factor on the declared noise of every term", "1", 0, 0, 100, BatchWrite(own, "observation_noise")

@@ -261,10 +261,9 @@ class VecEnv(Buffers, Env):
         self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
-        info: dict[str, Any] = {"final_observation": obs, "final_state": self.state}
-        episode = self._log.finish(where, torch.from_numpy(self._steps[where]), cause[ids])
-        drawn = self.randomization.values[ids].unbind(1)
-        info["episode"] = episode | {"parameters": dict(zip(self.randomization.names, drawn, strict=True))}
+        info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
+        steps, causes = (torch.from_numpy(x[where]) for x in (self._steps, cause.numpy()))
+        info["episode"] = self._log.finish(where, steps, causes) | {"parameters": self.randomization.of(where)}
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}
@@ -282,13 +281,16 @@ class VecEnv(Buffers, Env):
     @property
     def state(self) -> Tensor:
         """[N, S] input of a central critic now: the task's own state, or all noise-free observations side by side."""
-        own = self.task.state()
-        if own is not None:
+        return self._state(None)
+
+    def _state(self, ids: NDArray[np.int64] | None) -> Tensor:
+        """`state`; where worlds `ids` are given, the other rows may be zero."""
+        if (own := self.task.state()) is not None:
             return own
-        out = torch.empty(self.num_envs, self.state_size)
+        out = (torch.empty if ids is None else torch.zeros)(self.num_envs, self.state_size)
         first = 0
         for g, p in self._pipelines.items():
-            p.write_clean(self._terms[g], out, first)
+            p.write_clean(self._terms[g], out, first, ids)
             first += p.count * p.frame_size
         return out
 

@@ -150,6 +150,11 @@ class Randomization(Buffers):
                     calls[-1 - row] = write, {name: row}
         return list(calls.values())
 
+    def of(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+        """The values now in the worlds `ids` [n], each [n]."""
+        values = np.ascontiguousarray(self._arrays[0][ids].T)
+        return dict(zip(self.names, torch.from_numpy(values).unbind(), strict=True))
+
     def draw(self, ids: Tensor) -> None:
         """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""
         if not self.ranges:

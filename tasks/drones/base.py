@@ -28,6 +28,7 @@ from rookery.sim.task import Task
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.body_frame import BodyFrame
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
+from rookery.tasks.outdated import OutdatedWorlds
 
 MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
 # m between drones that count as colliding. Engines stop bodies where they touch, and by the end of the control step they may
@@ -130,13 +131,17 @@ class DroneTask(Task):
         self._controllers: list[CascadeController] = []
         self._neutral = torch.tensor(self.action.neutral, dtype=torch.float32)
         self._body_frame = BodyFrame(n, a)
+        self._outdated = OutdatedWorlds(n)
         self._target = self.target.numpy()
         self._crash = self.crashed.numpy(), self.crash_cause.numpy()
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
         self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
         self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
+        self._motion_arrays = tuple(t.numpy() for t in self._motion_rewards.values())
+        self._pull_arrays = tuple(t.numpy() for t in self._pull.values())
         self._speeds = torch.zeros(n, a)
-        self._at_rest = torch.zeros(n, a, 3)
+        self._speeds_array = self._speeds.numpy()
+        self._at_rest = np.zeros((n, a, 3), np.float32)
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
@@ -159,10 +164,17 @@ class DroneTask(Task):
         kernels.begin(ids.numpy(), *self._fresh)
         for controller in self._controllers:
             controller.reset(ids)
+        self._outdated.begin(ids)
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._outdated.move()
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.previous_action.copy_(self.last_action)
-        self.last_action.copy_(self.given["drone"])
+        self._outdated.move()
+        last, previous = self._actions
+        previous[:] = last
+        last[:] = self.given["drone"].numpy()
         self.drones.apply(actions["drone"])
 
     def body_terms(self) -> tuple[Term, ...]:
@@ -181,7 +193,7 @@ class DroneTask(Task):
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and
         vectors [N, A, 3 k] in world axes."""
-        seen = self._body_frame.observe(self.drones.bodies.state, points, world)
+        seen = self._body_frame.observe(self.drones.bodies.state, points, world, self._outdated.take())
         seen["last_action"] = self.last_action
         return seen
 
@@ -193,23 +205,20 @@ class DroneTask(Task):
 
     def speeds(self, reference: Tensor | None = None) -> Tensor:
         """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
-        reference = self._at_rest if reference is None else reference
-        kernels.speeds(self.drones.bodies.state.numpy(), reference.numpy(), self._speeds.numpy())
+        against = self._at_rest if reference is None else reference.numpy()
+        kernels.speeds(self.drones.bodies.state.numpy(), against, self._speeds_array)
         return self._speeds
 
     def pull(self, distance: Tensor) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a metre, `on_target` over the last
         decimetre."""
-        kernels.pull(distance.numpy(), *(t.numpy() for t in self._pull.values()))
+        kernels.pull(distance.numpy(), *self._pull_arrays)
         return self._pull.copy()
 
     def motion_rewards(self) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (rad^2/s^2), `yaw_rate` (rad/s),
         `action_rate`, the squared change of the action, and `crash`."""
-        kernels.motion_rewards(
-            self.drones.bodies.state.numpy(), *self._actions, self._crash[0],
-            *(t.numpy() for t in self._motion_rewards.values()),
-        )  # fmt: skip
+        kernels.motion_rewards(self.drones.bodies.state.numpy(), *self._actions, self._crash[0], *self._motion_arrays)
         return self._motion_rewards.copy()
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:

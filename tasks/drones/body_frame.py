@@ -21,26 +21,32 @@ class BodyFrame:
 
     def __init__(self, num_envs: int, num_drones: int) -> None:
         self._shape = num_envs, num_drones
+        self._all = np.arange(num_envs)
         self._own = {name: torch.zeros(*self._shape, 3) for name in ("up", "linear_velocity", "angular_velocity")}
         self._own_arrays = tuple(t.numpy() for t in self._own.values())
         self._terms: dict[str, Tensor] = {}
         self._layout: tuple[tuple[str, int, bool], ...] | None = None
 
-    def observe(self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def observe(
+        self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor], worlds: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """The terms "up", "linear_velocity" and "angular_velocity" and the given ones, valid until the next call.
 
         Args:
             state: [N, A, 13], see Bodies.state.
             points: [N, A, 3 k] m, world: k points in a row, seen from the drone.
             vectors: [N, A, 3 k], world axes.
+            worlds: [m] int64, whose terms are made anew while the others' stay as they are; None for all.
         """
         given = {**points, **vectors}
         layout = tuple((name, v.shape[-1], name in points) for name, v in given.items())
         if layout != self._layout:
             self._bind(layout)
+            worlds = None
+        where = self._all if worlds is None else worlds.numpy()
         arrays = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
         up, velocity, rates = self._own_arrays
-        kernels.to_body(state.numpy(), arrays, self._are_points, up, velocity, rates, self._turned)
+        kernels.to_body(where, state.numpy(), arrays, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
 
     def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
 from rookery.tasks.drones.vision import BEACON_RADIUS, beacon, image_terms
@@ -51,8 +52,8 @@ class Hover(Pursuit):
 
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m
-        a = self.cfg.num_drones
-        self.target[ids] = self.places + self.rng(ids).uniform(-box, box, (a, 3))
+        offset = self.rng(ids).uniform(-box, box, (self.cfg.num_drones, 3))
+        kernels.place_targets(ids.numpy(), self.places.numpy(), offset.numpy(), self._target)
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:

@@ -23,6 +23,15 @@ ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimetre
 
 
 @_loop
+def place_targets(ids, places, offset, target):
+    """Targets of the worlds `ids` [n] at `offset` [n, A, 3] m from the drones' own places [A, 3]: into target [N, A, 3]."""
+    for r in range(len(ids)):
+        for a in range(target.shape[1]):
+            for i in range(3):
+                target[ids[r], a, i] = places[a, i] + offset[r, a, i]
+
+
+@_loop
 def starts(ids, draws, target, box, speed, spin, heading, tilt, state):
     """Random starts around the targets of the worlds `ids` [n].
 
@@ -111,17 +120,18 @@ def first_cause(cause, out):
 
 
 @_loop
-def to_body(state, vectors, are_points, up, velocity, rates, turned):
-    """What drones feel of their motion, and given vectors, in body axes.
+def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
+    """What the drones of some worlds feel of their motion, and given vectors, in body axes.
 
     Args:
+        worlds: [m] int64 which.
         state: [N, A, 13], see Bodies.state.
         vectors: arrays [N, A, 3 k] of k vectors each, world axes.
         are_points: for each of these whether they are points (m, world), seen from the drone.
         up, velocity, rates: [N, A, 3], written: the world's z axis (1), m/s, rad/s.
         turned: like `vectors`, written.
     """
-    for w in range(state.shape[0]):
+    for w in worlds:
         for a in range(state.shape[1]):
             s = state[w, a]
             qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])

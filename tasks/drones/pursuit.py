@@ -28,9 +28,12 @@ class Pursuit(DroneTask):
         self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
         self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
+        self._clock = self.steps.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
         self._alive = torch.ones(n, a)
+        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "crash")}
+        self._figure_arrays = tuple(t.numpy() for t in self._figures.values())
 
     def place(self, ids: Tensor) -> None:
         super().place(ids)
@@ -38,8 +41,7 @@ class Pursuit(DroneTask):
 
     def advance(self) -> None:
         state = self.drones.bodies.state.numpy()
-        steps = self.steps.numpy()
-        kernels.pursue(state, self._target, steps, self.counted_from, self.cfg.bounds_m, *self._errors, self._out)
+        kernels.pursue(state, self._target, self._clock, self.counted_from, self.cfg.bounds_m, *self._errors, self._out)
         self.detect_crashes(self._out_of_bounds)
 
     def closeness(self) -> dict[str, Tensor]:
@@ -51,9 +53,7 @@ class Pursuit(DroneTask):
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean distance while it counted (the present one before), and whether the episode ended in a
         crash."""
-        out = {name: torch.empty(self.world.num_envs) for name in ("success", "error_m", "crash")}
         kernels.pursuit_metrics(
-            self.steps.numpy(), self.max_steps, self.cfg.success_m, *self._errors, self._crash[0],
-            *(t.numpy() for t in out.values()),
-        )  # fmt: skip
-        return out
+            self._clock, self.max_steps, self.cfg.success_m, *self._errors, self._crash[0], *self._figure_arrays
+        )
+        return self._figures.copy()

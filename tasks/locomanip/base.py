@@ -33,10 +33,6 @@ IMPRATIO = 10.0
 NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjDSBL_ISLAND
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
-EDGE_M = 0.12  # m, before and behind a foot in which the ground's height matters to a swing
-TROT = (0.0, 0.5, 0.5, 0.0)
-"""Phase of each leg (front left, front right, rear left, rear right) in the gait."""
-
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
 MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
@@ -189,7 +185,6 @@ class LeggedTask(Task):
         self.buffer("slip", n)
         self.height = torch.zeros(n)
         self.clearance = torch.zeros(n, 4)
-        self._legs = torch.tensor(TROT)
         if self.terrain is not None:
             t, c = self.terrain, self.cfg
             self.ground = Ground(t.heights, t.origin, t.cell_m)
@@ -396,50 +391,6 @@ class LeggedTask(Task):
         return torch.cat((*own, self.privileged(), *heights), dim=1)
 
     # Rewards and ends
-
-    def gait_terms(self) -> dict[str, Tensor]:
-        """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
-        r, c = self.robot, self.cfg
-        moving = self.moving[:, None]
-        phase = (self.phase[:, None] + self._legs) % 1.0
-        swing = (phase < 0.5) & moving  # each leg swings in the first half of its phase
-        wanted = c.swing_height_m * torch.sin(2.0 * math.pi * phase).clamp_min(0.0) * swing
-        velocity = r.velocity
-        force = r.force
-        speed = r.vel
-        terms = {
-            "tracking_lin_vel": torch.exp(-(velocity[:, :2] - self.command[:, :2]).square().sum(1) / c.tracking_sigma),
-            "tracking_ang_vel": torch.exp(
-                -(r.base.ang_vel[:, 0, 2] - self.command[:, 2]).square() / (2.0 * c.tracking_sigma)
-            ),
-            "lin_vel_z": velocity[:, 2].square(),
-            "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
-            "orientation": r.up[:, :2].square().sum(1),
-            "base_height": (self.height - STAND_HEIGHT).square(),
-            "gait_phase": (self.contact != swing).float().mean(1),
-            "feet_clearance": (self._short_of(wanted).square() * swing).sum(1),
-            "feet_slip": self.slip,
-            "torques": force[:, :12].square().sum(1),
-            "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
-            "action_rate": (self.last_action - self.before_action).square().sum(1),
-            "hip_pos": (r.pos[:, :12] - r.home[:12]).square()[:, ::3].sum(1),
-            "stand_still": ((r.pos[:, :12] - r.home[:12]).abs().sum(1) * ~self.moving),
-            "termination": self.fallen.float(),
-        }
-        return {k: v[:, None] for k, v in terms.items()}
-
-    def _short_of(self, wanted: Tensor) -> Tensor:
-        """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
-        the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
-        whatever it rises above a lower one is no fault."""
-        if self.terrain is None:
-            return self.clearance - wanted
-        feet = self.robot.foot_pos
-        ahead = EDGE_M * torch.stack((self.robot.yaw.cos(), self.robot.yaw.sin()), dim=1)[:, None]
-        near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
-        top = self.ground_below(near).view(-1, 2, 4).amax(1)
-        clearance = torch.minimum(self.clearance, feet[..., 2] - top - FOOT_RADIUS)
-        return (wanted - clearance).clamp_min(0.0)
 
     def terminated(self) -> Tensor:
         return self.fallen.long()

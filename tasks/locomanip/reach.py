@@ -17,6 +17,7 @@ from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.rotations import from_axis_angle, matrix
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 
@@ -57,6 +58,7 @@ class ReachConfig(LeggedConfig):
         gait_phase=-2.0,
         feet_clearance=-80.0,
         feet_slip=-0.2,
+        feet_landing=-3.0,
         torques=-1e-4,
         power=-5e-4,
         action_rate=-0.02,
@@ -249,7 +251,7 @@ class Reach(LeggedTask):
         wide = float(self.widths[0])
         turned = float(self.widths[1])
         track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
-        terms = self.gait_terms()
+        terms = gait_terms(self)
         own = {
             "tracking_tool_pose": track[:, None],
             "tool_position_error": position[:, None],

@@ -12,8 +12,19 @@ from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.mirror import mirror
 
+SUMS = (
+    "squared",
+    "rate_squared",
+    "squared_all",
+    "rate_squared_all",
+    "counted",
+    "counted_all",
+    "change_sum",
+    "torque_peak",
+)
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
 
 
@@ -35,6 +46,7 @@ class VelocityConfig(LeggedConfig):
         gait_phase=-2.0,
         feet_clearance=-80.0,
         feet_slip=-0.2,
+        feet_landing=-3.0,
         torques=-1e-4,
         power=-5e-4,
         action_rate=-0.02,
@@ -48,14 +60,21 @@ class VelocityConfig(LeggedConfig):
 class Velocity(LeggedTask):
     """Success: no fall, and an rms error of the horizontal velocity below 0.15 m/s.
 
-    The error is that of the trunk's velocity behind a low-pass of 0.2 s: the trunk sways with every step, commands do not.
+    Metrics: `velocity_error` (m/s) and `turn_error` (rad/s) are rms errors of the trunk's horizontal velocity and yaw rate
+    behind a low-pass of 0.2 s, since the trunk sways with every step and commands do not, over the settled time, which leaves
+    out `settle_s` after the start, every new command and every push. `velocity_error_all` and `turn_error_all` are those of
+    the velocity itself over all time but `settle_s` at the start. `action_change` is the mean change of an action between
+    control steps, `torque_peak` (N m) the largest torque of any joint at the end of any control step.
     """
 
     Config: ClassVar[type] = VelocityConfig
     headline: ClassVar[str] = "velocity_error"
     cfg: VelocityConfig
     squared: Tensor
+    squared_all: Tensor
+    rate_squared_all: Tensor
     counted: Tensor
+    counted_all: Tensor
     smooth: Tensor
     quiet: Tensor
     rate_squared: Tensor
@@ -65,7 +84,7 @@ class Velocity(LeggedTask):
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
-        for name in ("squared", "counted", "rate_squared", "change_sum", "torque_peak"):
+        for name in SUMS:
             self.buffer(name, n)
         self.buffer("smooth", n, 3)
         self.buffer("quiet", n, dtype=torch.int64)  # step from which the error counts
@@ -87,7 +106,7 @@ class Velocity(LeggedTask):
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        for name in ("squared", "counted", "smooth", "rate_squared", "change_sum", "torque_peak"):
+        for name in (*SUMS, "smooth"):
             getattr(self, name)[ids] = 0.0
         self.quiet[ids] = round(self.cfg.settle_s / self.cfg.control_dt)
         if self.robot.arm is not None:
@@ -137,6 +156,10 @@ class Velocity(LeggedTask):
         self.squared += counts * error[:, :2].square().sum(1)
         self.rate_squared += counts * error[:, 2].square()
         self.counted += counts
+        begun = (self.steps >= settle).float()
+        self.counted_all += begun
+        self.squared_all += begun * (now - before)[:, :2].square().sum(1)
+        self.rate_squared_all += begun * (now - before)[:, 2].square()
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
         self.torque_peak.copy_(torch.maximum(self.torque_peak, r.force.abs().amax(1)))
 
@@ -151,18 +174,21 @@ class Velocity(LeggedTask):
         return {"robot": self.observe_body()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        terms = self.gait_terms()
+        terms = gait_terms(self)
         return {"robot": {**terms, "alive": 1.0 - terms["termination"]}}
 
     def metrics(self) -> dict[str, Tensor]:
         count = self.counted.clamp_min(1.0)
         steps = self.steps.clamp_min(1)
         error = (self.squared / count).sqrt()
+        all_counted = self.counted_all.clamp_min(1.0)
         whole = ~self.fallen
         return {
             "success": (whole & (error < self.cfg.success_error)).float(),
             "velocity_error": error,
             "turn_error": (self.rate_squared / count).sqrt(),
+            "velocity_error_all": (self.squared_all / all_counted).sqrt(),
+            "turn_error_all": (self.rate_squared_all / all_counted).sqrt(),
             "fell": self.fallen.float(),
             "action_change": self.change_sum / steps,
             "torque_peak": self.torque_peak,

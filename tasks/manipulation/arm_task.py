@@ -33,6 +33,7 @@ from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.tool_actions import STEP
+from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.rotations import matrix
@@ -200,6 +201,8 @@ class ArmTask(Task):
         self.buffer("done_steps", n, dtype=torch.int64)
         self.buffer("steps_to_done", n)
         self.buffer("phase", n, dtype=torch.int64)
+        self._progress = tuple(b.numpy() for b in (self.done, self.done_steps, self.ever_done, self.steps_to_done))
+        self._phase = self.phase.numpy()
         self.terms: dict[str, Tensor] = {name: torch.zeros(n) for name in self.cfg.reward}
 
     def world_box(self, mount: ArmMount) -> Box:
@@ -244,10 +247,9 @@ class ArmTask(Task):
     def reset(self, ids: Tensor) -> None:
         for group, arm in self.arms.items():
             arm.reset(ids, self.start_joints(ids, group), self.opening)
-        self.done[ids] = self.ever_done[ids] = False
-        self.done_steps[ids] = 0
-        self.steps_to_done[ids] = 0.0
-        self.phase[ids] = 0
+        where = ids.numpy()
+        for progress in (*self._progress, self._phase):
+            progress[where] = 0
         self.reset_objects(ids)
         self.refresh(arms=False)
 
@@ -270,10 +272,7 @@ class ArmTask(Task):
     def advance(self) -> None:
         self.refresh()
         self.terms, done = self.evaluate()
-        self.done.copy_(done)
-        self.done_steps.copy_(torch.where(done, self.done_steps + 1, 0))
-        self.steps_to_done += ~self.ever_done
-        self.ever_done |= done
+        note_done(done.numpy(), *self._progress)
 
     def refresh(self, arms: bool = True) -> None:
         """Read the world after a step or a reset: all that `observe`, `evaluate` and the expert use.
@@ -368,6 +367,17 @@ class ArmTask(Task):
     def of_phase(self, values: Sequence[Tensor]) -> Tensor:
         """The value of each world's phase: one [N, ...] of each phase -> [N, ...]."""
         return torch.stack(list(values))[self.phase, torch.arange(len(self.phase))]
+
+
+@kernel
+def note_done(now, done, done_steps, ever_done, steps_to_done):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Take whether each task is done now, [N] bool, to what `ArmTask` remembers of that."""
+    for n in range(len(now)):
+        if not ever_done[n]:
+            steps_to_done[n] += 1.0
+        done[n] = now[n]
+        done_steps[n] = done_steps[n] + 1 if now[n] else 0
+        ever_done[n] |= now[n]
 
 
 def about_z(angle: Tensor) -> Tensor:

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
+from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
 from rookery.tasks.manipulation.objects import at_rest
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.shaping import distance, join, near
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
 DEEP = 0.030
 """m, from the goal up to the tool whose finger tips hold the cap 1 mm before its stop."""
 LEAD = 0.03  # m, of the expert's goal under the tool
+
+
+@kernel
+def _score(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
+    for n in range(len(score)):
+        error = distance(tool, first, n)
+        up = abs(first[n, 2] - target[n, 2])
+        reached = near(error, 0.0, 0.01, distance(tool_0, first, n), False)
+        shut = 1.0 - min(max(opening[n] / OPENING, 0.0), 1.0)
+        pressed = near(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL, False)
+        score[n] = 5.0 * join(shut, reached) + (5.0 * pressed if error <= NEAR else 0.0)
+        done[n] = up <= RADIUS
 
 
 class ButtonPressTopdown(MetaWorldTask):
@@ -38,6 +55,8 @@ class ButtonPressTopdown(MetaWorldTask):
         self.block = self.world.bodies(["button/base"])
         self.slide = self.world.joints(["button/slide"])
         self.buffer("cap_0", self.world.num_envs, 3)
+        self._cap_0 = self.cap_0.numpy()
+        self.first[:, 3] = 1.0
 
     cap_0: Tensor  # m, world, of the cap at rest
 
@@ -49,24 +68,18 @@ class ButtonPressTopdown(MetaWorldTask):
         objects, _ = self.draw_places(ids)
         self.block.set_state(ids, at_rest(objects))
         self.slide.set_state(ids, torch.zeros(len(ids), 1), torch.zeros(len(ids), 1))
-        up = torch.tensor([0.0, 0.0, 1.0])
-        self.target[ids] = objects + BUTTON_GOAL * up
-        self.cap_0[ids] = objects + BUTTON_TOP * up
+        where = ids.numpy()
+        self._target[where] = self._cap_0[where] = objects
+        self._target[where, 2] += np.float32(BUTTON_GOAL)
+        self._cap_0[where, 2] += np.float32(BUTTON_TOP)
 
     def refresh_observation(self) -> None:
-        self.first[:, :3] = self.cap_0
-        self.first[:, 2] += self.slide.pos[:, 0]
-        self.first[:, 3] = 1.0
+        self._frame[:, 4:7] = self._cap_0
+        self._frame[:, 6] += self.slide.pos.numpy()[:, 0]
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        tool = self.robot.tool
-        cap = self.first[:, :3]
-        error = (tool - cap).norm(dim=1)
-        up = (cap[:, 2] - self.target[:, 2]).abs()
-        reached = tolerance(error, 0.0, 0.01, (self.tool_0 - cap).norm(dim=1))
-        shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
-        pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
-        return {"score": 5.0 * both(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
+        _score(*self.inputs)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cap with the fingers closed, then down on it."""

@@ -6,13 +6,16 @@ import math
 from typing import ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
+from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.meta_world import PALM
+from rookery.tasks.manipulation.shaping import join, near
 
 RADIUS = 0.08  # m, in x
 WIDE = 2.0 * math.pi / 3.0  # rad, from where on it is wide open
@@ -29,12 +32,55 @@ OVER = 0.115
 """m, of the tool over the door's middle when it pushes: 17 mm of the finger are behind the leaf, the palm is over the case."""
 
 
+@kernel
+def _observe(origin, angle, frame):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Pose of the lever of a door opened by `angle` [N] rad, in columns 4 to 10 of `frame` [N, 18]."""
+    for n in range(len(angle)):
+        c = math.cos(np.float64(angle[n]))
+        s = math.sin(np.float64(angle[n]))
+        frame[n, 4] = origin[n, 0] + HINGE[0] + DOOR_HANDLE[0] * c + DOOR_HANDLE[1] * s
+        frame[n, 5] = origin[n, 1] + HINGE[1] - DOOR_HANDLE[0] * s + DOOR_HANDLE[1] * c
+        frame[n, 6] = origin[n, 2] + HINGE[2]
+        half = 0.5 * np.float64(angle[n])
+        frame[n, 7] = math.cos(half)
+        frame[n, 10] = -math.sin(half)
+
+
+@kernel
+def _score(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done, angle
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; angle: [N] rad, of the door."""
+    for n in range(len(score)):
+        x = np.float64(tool[n, 0] - first[n, 0])
+        y = np.float64(tool[n, 1] - first[n, 1])
+        hand = np.float64(tool[n, 2]) + PALM
+        z = hand - first[n, 2]
+        rho = math.hypot(x + 0.05, y)
+        # far from the lever the hand has to be high
+        floor = 0.0 if rho <= 0.12 else 0.04 * math.log(max(rho - 0.12, 1e-9)) + 0.4
+        lack = floor - hand
+        high = 1.0 if lack <= 0.0 else near(lack, 0.0, 0.01, 0.5 * floor, False)
+        y -= 0.03
+        z += 0.01
+        close = near(math.sqrt(x * x + y * y + z * z), 0.0, 0.06, 0.5, False)
+        wide = 0.8 * near(WIDE - angle[n], 0.0, 0.5, math.pi / 3.0, False)
+        wide += 0.2 if angle[n] > math.pi / 90.0 else 0.0
+        grip = 0.5 * (min(max(closing[n], -1.0), 1.0) + 1.0)
+        done[n] = abs(first[n, 0] - target[n, 0]) <= RADIUS
+        score[n] = 10.0 if done[n] else 2.0 * join(join(high, close), grip) + 8.0 * wide
+
+
 class DoorOpen(FurnitureTask):
     """Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees."""
 
     joint = "hinge"
     object_box: ClassVar = ((0.0, 0.85, 0.15), (0.1, 0.95, 0.15))
     shift = (-0.3, -0.45, 0.0)
+
+    def setup(self) -> None:
+        super().setup()
+        self._angle = np.zeros(self.world.num_envs, np.float32)
 
     def furniture(self) -> mujoco.MjSpec:
         return door()
@@ -47,28 +93,13 @@ class DoorOpen(FurnitureTask):
         return torch.stack((c, -s, zero), 1), torch.stack((s, c, zero), 1)
 
     def refresh_observation(self) -> None:
-        angle = self.opened
-        along, behind = self._axes(angle)
-        first = self.first
-        first[:, :3] = self.origin + torch.tensor(HINGE) + DOOR_HANDLE[0] * along + DOOR_HANDLE[1] * behind
-        first[:, 3] = (0.5 * angle).cos()
-        first[:, 6] = -(0.5 * angle).sin()
+        self._angle[:] = self.opened
+        _observe(self._origin, self._angle, self._frame)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        hand = self.frame[:, :3]
-        handle = self.first[:, :3]
-        angle = self.opened
-        offset = hand - handle
-        rho = (offset + torch.tensor([0.05, 0.0, 0.0]))[:, :2].norm(dim=1)
-        # far from the lever the hand has to be high
-        floor = torch.where(rho <= 0.12, 0.0, 0.04 * (rho - 0.12).clamp_min(1e-9).log() + 0.4)
-        lack = floor - hand[:, 2]
-        high = torch.where(lack <= 0.0, 1.0, tolerance(lack, 0.0, 0.01, 0.5 * floor))
-        near = tolerance((offset - torch.tensor([0.0, 0.03, -0.01])).norm(dim=1), 0.0, 0.06, 0.5)
-        wide = 0.2 * (angle > math.pi / 90.0) + 0.8 * tolerance(WIDE - angle, 0.0, 0.5, math.pi / 3.0)
-        score = 2.0 * both(both(high, near), 0.5 * (self.closing.clamp(-1.0, 1.0) + 1.0)) + 8.0 * wide
-        done = (handle[:, 0] - self.target[:, 0]).abs() <= RADIUS
-        return {"score": torch.where(done, 10.0, score)}, done
+        self._angle[:] = self.opened
+        _score(*self.inputs, self._angle)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Pull at the lever between open fingers; when the door is ajar, push the leaf from behind, over its upper edge."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
+from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.meta_world import PALM
+from rookery.tasks.manipulation.shaping import distance, join, near
 
 OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m
 DEEP = 0.004
@@ -37,11 +41,11 @@ class _Drawer(FurnitureTask):
     def setup(self) -> None:
         super().setup()
         self._bar = torch.tensor(BAR)
-        self._observed_point = torch.tensor((BAR[0], BAR[1] - 0.01, BAR[2] + self.above))
+        self._observed_point = np.array((BAR[0], BAR[1] - 0.01, BAR[2] + self.above), np.float32)
 
     def refresh_observation(self) -> None:
-        torch.add(self.origin, self._observed_point, out=self.first[:, :3])
-        self.first[:, 1] -= self.opened
+        self._frame[:, 4:7] = self._origin + self._observed_point
+        self._frame[:, 5] -= self.opened.numpy()
 
     def bar(self) -> Tensor:
         """[N, 3] m, world: the middle of the bar."""
@@ -49,9 +53,38 @@ class _Drawer(FurnitureTask):
         bar[:, 1] -= self.opened
         return bar
 
-    def goal_error(self) -> Tensor:
-        """[N] m, from what is observed to its goal."""
-        return (self.first[:, :3] - self.target).norm(dim=1)
+
+@kernel
+def _score_open(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done, origin
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; origin: see `FurnitureTask`."""
+    for n in range(len(score)):
+        hand = 0.0  # the differences in x and y count three times, that in height once
+        bar = 0.0
+        for i in range(3):
+            weight = 1.0 if i == 2 else 3.0
+            height = PALM if i == 2 else 0.0
+            hand += (weight * (first[n, i] - tool[n, i] - height)) ** 2
+            bar += (weight * (origin[n, i] + BAR[i] - tool_0[n, i])) ** 2
+        error = distance(first, target, n)
+        score[n] = 5.0 * (near(math.sqrt(hand), 0.0, 0.01, math.sqrt(bar), False) + near(error, 0.0, 0.02, 0.2, False))
+        done[n] = error <= OPEN_RADIUS
+
+
+@kernel
+def _score_close(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
+    for n in range(len(score)):
+        error = distance(first, target, n)
+        way_0 = distance(first_0, tool_0, n)
+        reach = near(distance(first, tool, n), 0.0, 0.005, abs(way_0 - 0.005), True)
+        shut = near(error, 0.0, 0.05, abs(distance(first_0, target, n) - 0.05), False)
+        done[n] = error <= SHUT_RADIUS
+        grip = min(max(closing[n], 0.0), 1.0)
+        score[n] = 10.0 if done[n] else 10.0 * join(join(reach, grip), shut)
 
 
 class DrawerOpen(_Drawer):
@@ -60,14 +93,8 @@ class DrawerOpen(_Drawer):
     shift = (0.0, -0.36, 0.09)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        scale = torch.tensor([3.0, 3.0, 1.0])
-        hand = self.frame[:, :3]
-        thing = self.first[:, :3]
-        error = self.goal_error()
-        bar_0 = self.origin + self._bar
-        margin = ((bar_0 - self.tool_0) * scale).norm(dim=1)
-        near = tolerance(((thing - hand) * scale).norm(dim=1), 0.0, 0.01, margin)
-        return {"score": 5.0 * (near + tolerance(error, 0.0, 0.02, 0.2))}, error <= OPEN_RADIUS
+        _score_open(*self.inputs, self._origin)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down around the bar with open fingers, then back."""
@@ -92,16 +119,8 @@ class DrawerClose(_Drawer):
     above = 0.05
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        thing = self.first[:, :3]
-        error = self.goal_error()
-        distance = (thing - self.robot.tool).norm(dim=1)
-        way_0 = (self.first_0 - self.tool_0).norm(dim=1)
-        reach = tolerance(distance, 0.0, 0.005, (way_0 - 0.005).abs(), gaussian=True)
-        off_0 = (self.first_0 - self.target).norm(dim=1)
-        shut = tolerance(error, 0.0, 0.05, (off_0 - 0.05).abs())
-        done = error <= SHUT_RADIUS
-        score = 10.0 * both(both(reach, self.closing.clamp(0.0, 1.0)), shut)
-        return {"score": torch.where(done, 10.0, score)}, done
+        _score_close(*self.inputs)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down before the bar with the fingers closed, then forth."""

@@ -6,6 +6,7 @@ import abc
 from typing import ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,6 +54,8 @@ class FurnitureTask(MetaWorldTask):
         self.base = world.bodies(["furniture/base"])
         self.handle = world.joints([f"furniture/{self.joint}"])
         self.buffer("origin", world.num_envs, 3)
+        self._origin = self.origin.numpy()
+        self._shift = np.array(self.shift, np.float32)
         self.first[:, 3] = 1.0
 
     def parameters(self) -> dict[str, Parameter]:
@@ -64,8 +67,9 @@ class FurnitureTask(MetaWorldTask):
         objects, _ = self.draw_places(ids)
         self.base.set_state(ids, at_rest(objects))
         self.handle.set_state(ids, torch.full((n, 1), self.begin), torch.zeros(n, 1))
-        self.origin[ids] = objects
-        self.target[ids] = objects + torch.tensor(self.shift)
+        where = ids.numpy()
+        self._origin[where] = objects
+        self._target[where] = objects.numpy() + self._shift
 
     @property
     def opened(self) -> Tensor:

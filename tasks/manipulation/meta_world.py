@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.scenery import table
 from rookery.assets.tabletop import plinth
 from rookery.sim.errors import unknown
+from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -65,6 +67,40 @@ class MetaWorldConfig(PictureConfig):
     reward: Weights = Weights(score=1.0)
 
 
+@kernel
+def observe_hands(tool, opening, frame):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Place of the hand and opening of the gripper, the first four columns of `frame` [N, 18]."""
+    palm = np.float32(PALM)
+    full = np.float32(OPENING)
+    for n in range(len(frame)):
+        frame[n, 0] = tool[n, 0]
+        frame[n, 1] = tool[n, 1]
+        frame[n, 2] = tool[n, 2] + palm
+        frame[n, 3] = min(max(opening[n] / full, np.float32(0.0)), np.float32(1.0))
+
+
+@kernel
+def choose_places(draws, low, size, separation, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """The first pair of places that are apart, of the pairs drawn, or the first pair of all.
+
+    Args:
+        draws: [n, tries, 2, 3] in [0, 1). low, size: [2, 3] m, of the two boxes. separation: m, in x and y.
+        out: [2, n, 3] m.
+    """
+    place = np.empty((2, 3), np.float32)
+    for r in range(len(draws)):
+        for t in range(draws.shape[1] + 1):
+            pair = draws[r, t % draws.shape[1]]
+            for i in range(2):
+                for j in range(3):
+                    place[i, j] = np.float64(low[i, j]) + np.float64(pair[i, j]) * np.float64(size[i, j])
+            x = np.float64(place[0, 0] - place[1, 0])
+            y = np.float64(place[0, 1] - place[1, 1])
+            if math.sqrt(x * x + y * y) >= separation:
+                break
+        out[:, r] = place
+
+
 class MetaWorldTask(ArmTask):
     """Base of the Meta-World tasks. Success: the task was done at any step, as Meta-World counts.
 
@@ -74,6 +110,8 @@ class MetaWorldTask(ArmTask):
         first, second: [N, 7] m and wxyz, world: poses of objects, parts of `frame`; zeros where there is none.
         closing: [N], of the gripper as commanded, 1 closes.
         tool_0, first_0: [N, 3] m, of the tool and the first object when the episode began.
+        inputs: arrays for kernels that evaluate: the tool, the gripper's opening, `first`, `target`, `tool_0`, `first_0` and
+            `closing`; and for their results, the score and whether the task is done, see `scored`.
     """
 
     Config: ClassVar[type] = MetaWorldConfig
@@ -124,22 +162,28 @@ class MetaWorldTask(ArmTask):
         super().setup()
         world = self.world
         n = world.num_envs
-        low, high = torch.tensor((self.object_box, self.object_box if self.goal_box is None else self.goal_box)).unbind(
-            1
-        )
-        self._low = low
-        self._size = high - low
+        boxes = np.array((self.object_box, self.object_box if self.goal_box is None else self.goal_box), np.float32)
+        self._low = boxes[:, 0].copy()
+        self._size = boxes[:, 1] - boxes[:, 0]
         self._start_joints = self.robot.joints_for(torch.tensor([self.start]))
         for name in ("target", "tool_0", "first_0"):
             self.buffer(name, n, 3)
         self.buffer("closing", n)
         self.buffer("frame", n, 18)
         self.buffer("before", n, 18)
-        self._hand = self.frame[:, :3]
-        self._opening = self.frame[:, 3]
         self.first = self.frame[:, 4:11]
         self.second = self.frame[:, 11:]
-        self._palm = torch.tensor([0.0, 0.0, PALM])
+        self._frame, self._before, self._closing = (b.numpy() for b in (self.frame, self.before, self.closing))
+        self._tool_0, self._first_0, self._goal = (b.numpy() for b in (self.tool_0, self.first_0, self.robot.goal))
+        self._target = self.target.numpy()
+        self._tool, self._opened = self.robot.tool.numpy(), self.robot.opening.numpy()
+        self._score = torch.zeros(n)
+        self._done_now = torch.zeros(n, dtype=torch.bool)
+        first = self.first.numpy()
+        self.inputs = (
+            self._tool, self._opened, first, self._target, self._tool_0, self._first_0, self._closing,
+            self._score.numpy(), self._done_now.numpy(),
+        )  # fmt: skip
         self._observed = self._views()
         self._pictures = None
         if self.cfg.obs != "state":
@@ -186,10 +230,12 @@ class MetaWorldTask(ArmTask):
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        self.tool_0[ids] = self.robot.goal[ids].float()
-        self.first_0[ids] = self.first[ids, :3]
-        self.before[ids] = self.frame[ids]
-        self.closing[ids] = 0.0
+        where = ids.numpy()
+        self._tool_0[where] = self._goal[where]
+        frames = self._frame[where]
+        self._first_0[where] = frames[:, 4:7]
+        self._before[where] = frames
+        self._closing[where] = 0.0
 
     def start_joints(self, ids: Tensor, group: str) -> Tensor:
         return self._start_joints.expand(len(ids), 7)
@@ -198,23 +244,21 @@ class MetaWorldTask(ArmTask):
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
         rng = self.rng(ids)
         tries = 16 if self.separation else 1  # a fixed number, so that streams do not depend on the draws
-        places = torch.addcmul(self._low, rng.uniform(0.0, 1.0, (tries, 2, 3)), self._size)
-        if tries == 1:
-            objects, goals = places[:, 0].unbind(1)
-            return objects, goals
-        apart = (places[:, :, 0, :2] - places[:, :, 1, :2]).norm(dim=-1) >= self.separation
-        objects, goals = places[torch.arange(len(ids)), apart.int().argmax(1)].unbind(1)
+        places = torch.empty(2, len(ids), 3)
+        choose_places(
+            rng.uniform(0.0, 1.0, (tries, 2, 3)).numpy(), self._low, self._size, self.separation, places.numpy()
+        )
+        objects, goals = places
         return objects, goals
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.before.copy_(self.frame)
-        self.closing.copy_(self.given["arm"][:, 0, -1])
+        self._before[:] = self._frame
+        self._closing[:] = self.given["arm"].numpy()[:, 0, -1]
         super().apply(actions)
 
     def refresh(self, arms: bool = True) -> None:
         super().refresh(arms)
-        torch.add(self.robot.tool, self._palm, out=self._hand)
-        torch.div(self.robot.opening, OPENING, out=self._opening).clamp_(0.0, 1.0)
+        observe_hands(self._tool, self._opened, self._frame)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"arm": self._observed | {k: v[:, None] for k, v in self.observation("arm").items()}}
@@ -228,6 +272,10 @@ class MetaWorldTask(ArmTask):
         if self._pictures is not None:
             out |= self._pictures.observe()
         return out
+
+    def scored(self) -> tuple[dict[str, Tensor], Tensor]:
+        """What `evaluate` gives, of a kernel that wrote the last two of `inputs`."""
+        return {"score": self._score}, self._done_now
 
     def terminated(self) -> Tensor:
         return self.done.long() if self.cfg.stop_at_success else torch.zeros_like(self.steps)

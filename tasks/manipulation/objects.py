@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,10 +30,10 @@ UPRIGHT = torch.tensor([1.0, 0.0, 0.0, 0.0])
 
 def at_rest(pos: Tensor, quat: Tensor = UPRIGHT) -> Tensor:
     """[n, 1, 13] state (see Bodies.state) of a body at rest at [n, 3] m, [n, 4] or [4] wxyz, world."""
-    state = torch.zeros(len(pos), 1, 13)
+    state = np.zeros((len(pos), 1, 13), np.float32)
     state[:, 0, :3] = pos
     state[:, 0, 3:7] = quat
-    return state
+    return torch.from_numpy(state)
 
 
 class TableObject(Buffers):

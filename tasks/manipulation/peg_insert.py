@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
+from rookery.sim.random_kernels import inlined, kernel
 from rookery.sim.randomization.parameters import Parameter
-from rookery.sim.rotations import matrix
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
 from rookery.tasks.manipulation.puck_task import LEAD, gripping_table
-from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.manipulation.shaping import cage_of, distance, join, near
 
 RADIUS = 0.07  # m
 GRASP = (0.03, 0.0, 0.01)
@@ -32,6 +34,74 @@ OVER = ((0.11, 0.1, 0.16), (0.17, -0.1, 0.19))
 MOUTH = BLOCK_HALF[0]  # m, from the middle of the block
 HELD = 0.0315  # m, the gripper's opening below which it holds the peg
 AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
+
+
+@kernel
+def _observe(pose, frame, head):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """What is observed of the peg, in columns 4 to 10 of `frame` [N, 18], and where its `head` [N, 3] is.
+
+    pose: [N, 7] m and wxyz, of the peg.
+    """
+    for n in range(len(pose)):
+        w, x, y, z = np.float64(pose[n, 3]), np.float64(pose[n, 4]), np.float64(pose[n, 5]), np.float64(pose[n, 6])
+        ahead = w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+        up = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), w * w - x * x - y * y + z * z
+        for i in range(3):
+            frame[n, 4 + i] = pose[n, i] + GRASP[0] * ahead[i] + GRASP[2] * up[i]
+            head[n, i] = pose[n, i] + HEAD[0] * ahead[i]
+        for i in range(3, 7):
+            frame[n, 4 + i] = pose[n, i]
+
+
+@inlined
+def _clear_of(head, target, n, zero, one):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """`clearance` of one region, from its corner `zero` to `one`."""
+    share = 1.0
+    for i in range(3):
+        move = (head[n, i] - target[n, i] + GOAL[i] - zero[i]) / (one[i] - zero[i])
+        if move < 0.0 or move > 1.0:
+            return 1.0
+        share *= move
+    return share
+
+
+@kernel
+def clearance(head, target, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """In [0, 1]: less where the head of world n's peg is about to hit the block's front."""
+    return join(_clear_of(head, target, n, *OVER), _clear_of(head, target, n, *BELOW))
+
+
+@inlined
+def _error(place, target, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """m, of the head at `place` [3] from its goal; a centimetre to the side counts as two."""
+    x, y, z = place[0] - target[n, 0], 2.0 * (place[1] - target[n, 1]), 2.0 * (place[2] - target[n, 2])
+    return math.sqrt(x * x + y * y + z * z)
+
+
+@kernel
+def _score(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done, head
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; head: [N, 3] m, of the peg."""
+    for n in range(len(score)):
+        error = _error((np.float64(head[n, 0]), np.float64(head[n, 1]), np.float64(head[n, 2])), target, n)
+        # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
+        x = first_0[n, 0] + (HEAD[0] - GRASP[0])
+        y = first_0[n, 1] + (HEAD[1] - GRASP[1])
+        z = first_0[n, 2] + (HEAD[2] - GRASP[2])
+        close = near(error, 0.0, RADIUS, _error((x, y, z), target, n), False)
+        close = join(close, clearance(head, target, n))
+        # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
+        lifted = first[n, 2] > first_0[n, 2] + LIFTED
+        held = distance(tool, first, n) < NEAR and opening[n] > 0.0 and lifted
+        caged = 1.0
+        if not held:
+            caged = cage_of(tool, opening, first, tool_0, first_0, closing, n, 0.0075, 0.03, 0.005, -1.0)
+        done[n] = error <= RADIUS
+        if done[n]:
+            score[n] = 10.0
+        else:
+            score[n] = join(caged, close) + (1.0 + 5.0 * close if held else 0.0)
 
 
 class PegInsertSide(MetaWorldTask):
@@ -56,7 +126,7 @@ class PegInsertSide(MetaWorldTask):
         self.child("peg", self.peg)
         self.block = self.world.bodies(["block/base"])
         self.buffer("head", self.world.num_envs, 3)
-        self._points = torch.tensor([GRASP, HEAD])
+        self._head = self.head.numpy()
 
     head: Tensor
 
@@ -67,44 +137,14 @@ class PegInsertSide(MetaWorldTask):
         objects, goals = self.draw_places(ids)
         self.block.set_state(ids, at_rest(goals))
         self.peg.put(ids, objects)
-        self.target[ids] = goals + torch.tensor(GOAL)
+        self._target[ids.numpy()] = goals.numpy() + np.array(GOAL, np.float32)
 
     def refresh_observation(self) -> None:
-        pose = self.peg.pose
-        points = pose[:, None, :3] + self._points @ matrix(pose[:, 3:]).view(-1, 3, 3).transpose(1, 2)
-        self.first[:, :3] = points[:, 0]
-        self.first[:, 3:] = pose[:, 3:]
-        self.head.copy_(points[:, 1])
+        _observe(self.peg.pose.numpy(), self._frame, self._head)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        tool = self.robot.tool
-        opening = self.robot.opening
-        grasp = self.first[:, :3]
-        weights = torch.tensor([1.0, 2.0, 2.0])
-        # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
-        head_0 = self.first_0 + (self._points[1] - self._points[0])
-        error = ((self.head - self.target) * weights).norm(dim=1)
-        near = tolerance(error, 0.0, RADIUS, ((head_0 - self.target) * weights).norm(dim=1))
-        near = both(near, self._clear())
-        # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
-        held = ((tool - grasp).norm(dim=1) < NEAR) & (opening > 0.0) & (grasp[:, 2] > self.first_0[:, 2] + LIFTED)
-        caged = cage(
-            tool, opening, grasp, self.tool_0, self.first_0, self.closing, radius=0.0075, pad=0.03, beside=0.005
-        )
-        caged = torch.where(held, 1.0, caged)
-        score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
-        return {"score": torch.where(error <= RADIUS, 10.0, score)}, error <= RADIUS
-
-    def _clear(self) -> Tensor:
-        """[N] in [0, 1]: less where the head is about to hit the block's front."""
-        at = self.head - self.target + torch.tensor(GOAL)
-        shares = []
-        for corners in (BELOW, OVER):
-            zero, one = torch.tensor(corners)
-            move = (at - zero) / (one - zero)
-            inside = ((move >= 0.0) & (move <= 1.0)).all(1)
-            shares.append(torch.where(inside, move.prod(1), 1.0))
-        return both(shares[1], shares[0])
+        _score(*self.inputs, self._head)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the peg, down, close, in front of the hole, in. The next motion follows from where things are."""

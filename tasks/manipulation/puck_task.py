@@ -51,10 +51,10 @@ class PuckTask(MetaWorldTask):
     def reset_objects(self, ids: Tensor) -> None:
         objects, goals = self.draw_places(ids)
         self.puck.put(ids, objects)
-        self.target[ids] = goals
+        self._target[ids.numpy()] = goals
 
     def refresh_observation(self) -> None:
-        self.first.copy_(self.puck.pose)
+        self._frame[:, 4:11] = self.puck.pose
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the puck, down, close, and with it to the target. The next motion follows from where things are."""

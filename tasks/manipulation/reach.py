@@ -5,19 +5,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.puck_task import PuckTask
-from rookery.tasks.manipulation.shaping import tolerance
+from rookery.tasks.manipulation.shaping import distance, near
 
 RADIUS = 0.05  # m
+
+
+@kernel
+def _score(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
+    for n in range(len(score)):
+        error = distance(tool, target, n)
+        score[n] = 10.0 * near(error, 0.0, RADIUS, distance(tool_0, target, n), False)
+        done[n] = error <= RADIUS
 
 
 class Reach(PuckTask):
     """Done: the tool is within 5 cm of the goal."""
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        error = (self.robot.tool - self.target).norm(dim=1)
-        return {"score": 10.0 * tolerance(error, 0.0, RADIUS, (self.tool_0 - self.target).norm(dim=1))}, error <= RADIUS
+        _score(*self.inputs)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         return {"arm": ToolTarget(self.target, torch.full_like(self.closing, -1.0))}

@@ -10,58 +10,83 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
+
+from rookery.sim.random_kernels import inlined, kernel
 
 _HALF_GAUSS = math.log(0.1)  # such that the value is a tenth at the margin
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def _near(x, low, high, margin, gaussian):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+# In one world, for other kernels to call
+
+
+@inlined
+def near(x, low, high, margin, gaussian):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """`tolerance` of one number."""
     share = max(low - x, x - high, 0.0) / max(margin, 1e-6)
     return math.exp(_HALF_GAUSS * share * share) if gaussian else 1.0 / (1.0 + 9.0 * share * share)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def _join(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+@inlined
+def join(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """`both` of two numbers."""
     return a * b / max(a + b - a * b, 1e-9)
 
 
-@njit(cache=True, error_model="numpy")
+@inlined
+def distance(a, b, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """m, between two places of world n."""
+    x = np.float64(a[n, 0] - b[n, 0])
+    y = np.float64(a[n, 1] - b[n, 1])
+    z = np.float64(a[n, 2] - b[n, 2])
+    return math.sqrt(x * x + y * y + z * z)
+
+
+@inlined
+def cage_of(  # type: ignore[no-untyped-def]
+    tool, opening, thing, tool_0, thing_0, effort, n, radius, pad, beside, opening_0
+):  # pragma: no cover - compiled
+    """`cage` in world n; opening_0 below 0 stands for None."""
+    across = 1.0
+    for side in (1.0, -1.0):
+        offset = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
+        if opening_0 < 0.0:
+            off_0 = tool[n, 1] + 0.5 * side * opening[n] - thing_0[n, 1]
+            offset = abs(offset)
+        else:
+            off_0 = tool_0[n, 1] + 0.5 * side * opening_0 - thing[n, 1]
+            offset *= side
+        inside = near(offset, radius, pad, abs(abs(off_0) - pad), False)
+        across = inside if side > 0.0 else join(across, inside)
+    far = math.hypot(tool[n, 0] - thing[n, 0], tool[n, 2] - thing[n, 2])
+    far_0 = math.hypot(tool_0[n, 0] - thing_0[n, 0], tool_0[n, 2] - thing_0[n, 2])
+    caged = join(across, near(far, 0.0, beside, far_0 - beside, False))
+    grip = min(max(effort[n], 0.0), 1.0) if caged > 0.97 else 0.0
+    return 0.5 * (join(caged, grip) + caged)
+
+
+# In all worlds
+
+
+@kernel
 def _tolerance(x, low, high, margin, gaussian, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     for n in range(len(x)):
-        out[n] = _near(x[n], low, high, margin[n if len(margin) > 1 else 0], gaussian)
+        out[n] = near(x[n], low, high, margin[n if len(margin) > 1 else 0], gaussian)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _both(a, b, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     for n in range(len(a)):
-        out[n] = _join(a[n], b[n])
+        out[n] = join(a[n], b[n])
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _cage(  # type: ignore[no-untyped-def]
     tool, opening, thing, tool_0, thing_0, effort, radius, pad, beside, opening_0, out
 ):  # pragma: no cover - compiled
-    """`cage`; opening_0 below 0 stands for None."""
     for n in range(len(out)):
-        across = 1.0
-        for side in (1.0, -1.0):
-            offset = tool[n, 1] + 0.5 * side * opening[n] - thing[n, 1]
-            if opening_0 < 0.0:
-                off_0 = tool[n, 1] + 0.5 * side * opening[n] - thing_0[n, 1]
-                offset = abs(offset)
-            else:
-                off_0 = tool_0[n, 1] + 0.5 * side * opening_0 - thing[n, 1]
-                offset *= side
-            near = _near(offset, radius, pad, abs(abs(off_0) - pad), False)
-            across = near if side > 0.0 else _join(across, near)
-        far = math.hypot(tool[n, 0] - thing[n, 0], tool[n, 2] - thing[n, 2])
-        far_0 = math.hypot(tool_0[n, 0] - thing_0[n, 0], tool_0[n, 2] - thing_0[n, 2])
-        caged = _join(across, _near(far, 0.0, beside, far_0 - beside, False))
-        grip = min(max(effort[n], 0.0), 1.0) if caged > 0.97 else 0.0
-        out[n] = 0.5 * (_join(caged, grip) + caged)
+        out[n] = cage_of(tool, opening, thing, tool_0, thing_0, effort, n, radius, pad, beside, opening_0)
 
 
 def tolerance(x: Tensor, low: float, high: float, margin: Tensor | float, gaussian: bool = False) -> Tensor:

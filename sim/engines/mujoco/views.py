@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _OBJ = mujoco.mjtObj
 _CHANGES_ONLY_BY_CALL = -1
+Columns = slice | np.ndarray
+"""Columns of the batch's arrays."""
 
 
 def object_ids(model: mujoco.MjModel, kind: mujoco.mjtObj, what: str, names: Sequence[str]) -> list[int]:
@@ -36,11 +38,11 @@ def object_ids(model: mujoco.MjModel, kind: mujoco.mjtObj, what: str, names: Seq
     return [table[n] for n in names]
 
 
-def _columns(addresses: Sequence[int], width: int, total: int) -> slice | Tensor:
+def _columns(addresses: Sequence[int], width: int) -> Columns:
     """Columns of several blocks of one width: a slice where they lie side by side, else an index."""
     if all(b - a == width for a, b in zip(addresses, addresses[1:], strict=False)):
         return slice(addresses[0], addresses[0] + width * len(addresses))
-    return torch.tensor([a + i for a in addresses for i in range(width)])
+    return np.array([a + i for a in addresses for i in range(width)])
 
 
 class MujocoBodies(Bodies):
@@ -55,17 +57,18 @@ class MujocoBodies(Bodies):
         joints = [int(model.body_jntadr[b]) for b in self.ids]
         self._free = all(j >= 0 and model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE for j in joints)
         self._state = torch.zeros(world.num_envs, len(names), 13)
+        self._rows = self._state.numpy()
         self._version = _CHANGES_ONLY_BY_CALL
         self._xfrc = torch.from_numpy(batch.bind("xfrc_applied"))
         self._mocap = [int(model.body_mocapid[b]) for b in self.ids]
         self._placed = all(m >= 0 for m in self._mocap)
         if self._placed:
-            self._places = torch.from_numpy(batch.bind("mocap_pos")), torch.from_numpy(batch.bind("mocap_quat"))
+            self._places = batch.bind("mocap_pos"), batch.bind("mocap_quat")
         elif self._free:
-            self._qpos = torch.from_numpy(batch.bind("qpos"))
-            self._qvel = torch.from_numpy(batch.bind("qvel"))
-            self._qcols = _columns([int(model.jnt_qposadr[j]) for j in joints], 7, model.nq)
-            self._vcols = _columns([int(model.jnt_dofadr[j]) for j in joints], 6, model.nv)
+            self._qpos = batch.bind("qpos")
+            self._qvel = batch.bind("qvel")
+            self._qcols = _columns([int(model.jnt_qposadr[j]) for j in joints], 7)
+            self._vcols = _columns([int(model.jnt_dofadr[j]) for j in joints], 6)
         else:
             world.needs_derived = True
             self._xpos = batch.bind("xpos")
@@ -79,12 +82,12 @@ class MujocoBodies(Bodies):
     def state(self) -> Tensor:
         if self._version != self._world.version:
             if self._free:
-                n, b = self._state.shape[:2]
-                self._state[..., 0:7].copy_(self._qpos[:, self._qcols].view(n, b, 7))
-                self._state[..., 7:13].copy_(self._qvel[:, self._vcols].view(n, b, 6))
+                n, b = self._rows.shape[:2]
+                self._rows[..., 0:7] = self._qpos[:, self._qcols].reshape(n, b, 7)
+                self._rows[..., 7:13] = self._qvel[:, self._vcols].reshape(n, b, 6)
             elif self._placed:
-                self._state[..., 0:3].copy_(self._places[0][:, self._mocap])
-                self._state[..., 3:7].copy_(self._places[1][:, self._mocap])
+                self._rows[..., 0:3] = self._places[0][:, self._mocap]
+                self._rows[..., 3:7] = self._places[1][:, self._mocap]
             else:
                 self._read_derived()
             self._version = self._world.version
@@ -101,31 +104,35 @@ class MujocoBodies(Bodies):
         self._state.copy_(torch.from_numpy(np.concatenate((pos, self._xquat[:, self.ids], lin, ang_body), axis=-1)))
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
-        rows = torch.arange(self._world.num_envs) if ids is None else ids
-        state = state.to(torch.float64)
+        rows = np.arange(self._world.num_envs) if ids is None else ids.numpy()
+        values = state.numpy()
         if self._placed:
-            mocap = torch.tensor(self._mocap)
-            self._places[0][rows[:, None], mocap] = state[..., 0:3]
-            self._places[1][rows[:, None], mocap] = state[..., 3:7]
+            self._places[0][rows[:, None], self._mocap] = values[..., 0:3]
+            self._places[1][rows[:, None], self._mocap] = values[..., 3:7]
             self._world.version += 1
             return
         if not self._free:
             raise RookeryError(
                 f"bodies {list(self.names)} are not all free: only free and mocap bodies take a pose; write joints."
             )
-        _write(self._qpos, rows, self._qcols, state[..., 0:7].reshape(len(rows), -1))
-        _write(self._qvel, rows, self._vcols, state[..., 7:13].reshape(len(rows), -1))
+        _write(self._qpos, rows, self._qcols, values[..., 0:7].reshape(len(rows), -1))
+        _write(self._qvel, rows, self._vcols, values[..., 7:13].reshape(len(rows), -1))
         self._world.version += 1
 
     def set_wrench(self, wrench: Tensor) -> None:
         self._xfrc[:, self.ids] = wrench.to(torch.float64)
 
 
-def _write(target: Tensor, rows: Tensor, columns: slice | Tensor, values: Tensor) -> None:
+def _write(target: np.ndarray, rows: np.ndarray, columns: Columns, values: np.ndarray) -> None:
     if isinstance(columns, slice):
         target[rows, columns] = values
     else:
         target[rows[:, None], columns] = values
+
+
+def _single(values: np.ndarray) -> Tensor:
+    """A float32 tensor of the batch's numbers."""
+    return torch.from_numpy(values.astype(np.float32, order="C"))
 
 
 class MujocoJoints(Joints):
@@ -140,25 +147,25 @@ class MujocoJoints(Joints):
             # an enum equals its number, but `in` does not find it: numbers on both sides
             if int(model.jnt_type[j]) not in (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)):
                 raise RookeryError(f"joint {name!r} is not a hinge or slide: read its body instead.")
-        self._qpos = torch.from_numpy(world.batch.bind("qpos"))
-        self._qvel = torch.from_numpy(world.batch.bind("qvel"))
-        self._q = _columns([int(model.jnt_qposadr[j]) for j in ids], 1, model.nq)
-        self._v = _columns([int(model.jnt_dofadr[j]) for j in ids], 1, model.nv)
+        self._qpos = world.batch.bind("qpos")
+        self._qvel = world.batch.bind("qvel")
+        self._q = _columns([int(model.jnt_qposadr[j]) for j in ids], 1)
+        self._v = _columns([int(model.jnt_dofadr[j]) for j in ids], 1)
 
     @property
     def pos(self) -> Tensor:
-        return self._qpos[:, self._q].float()
+        return _single(self._qpos[:, self._q])
 
     @property
     def vel(self) -> Tensor:
-        return self._qvel[:, self._v].float()
+        return _single(self._qvel[:, self._v])
 
     def set_state(self, ids: Ids, pos: Tensor | None = None, vel: Tensor | None = None) -> None:
-        rows = torch.arange(self._world.num_envs) if ids is None else ids
+        rows = np.arange(self._world.num_envs) if ids is None else ids.numpy()
         if pos is not None:
-            _write(self._qpos, rows, self._q, pos.to(torch.float64))
+            _write(self._qpos, rows, self._q, pos.numpy())
         if vel is not None:
-            _write(self._qvel, rows, self._v, vel.to(torch.float64))
+            _write(self._qvel, rows, self._v, vel.numpy())
         self._world.version += 1
 
 
@@ -169,29 +176,27 @@ class MujocoActuators(Actuators):
         self.names = tuple(names)
         self._world = world
         ids = object_ids(world.model, _OBJ.mjOBJ_ACTUATOR, "actuator", names)
-        self._cols = _columns(ids, 1, world.model.nu)
-        self._ctrl = torch.from_numpy(world.batch.bind("ctrl"))
-        self._held = self._ctrl[:, self._cols] if isinstance(self._cols, slice) else None
+        self._cols = _columns(ids, 1)
+        self._ctrl = world.batch.bind("ctrl")
         self._force = world.batch.bind("actuator_force")
 
     @property
     def force(self) -> Tensor:
-        return torch.from_numpy(self._force.astype(np.float32))[:, self._cols]
+        return _single(self._force[:, self._cols])
 
     @property
     def control(self) -> Tensor:
-        return self._ctrl[:, self._cols].float()
+        return _single(self._ctrl[:, self._cols])
 
     def set_control(self, control: Tensor) -> None:
         n, u = self._world.num_envs, len(self.names)
         if control.dim() == 3 and control.shape[0] == n and control.shape[2] == u:
-            self._world.schedule(control.shape[1], begin=u < self._world.model.nu)[:, :, self._cols] = control
+            rows = self._world.schedule(control.shape[1], begin=u < self._world.model.nu)
+            rows[:, :, self._cols] = control.numpy()
         elif control.shape == (n, u):
-            if self._held is not None:
-                self._held.copy_(control)
-            else:
-                self._ctrl[:, self._cols] = control.to(torch.float64)
-            self._world.hold(self._cols, control)
+            values = control.numpy()
+            self._ctrl[:, self._cols] = values
+            self._world.hold(self._cols, values)
         else:
             raise RookeryError(f"controls must be [{n}, {u}] or [{n}, K, {u}], got {tuple(control.shape)}.")
 
@@ -210,4 +215,4 @@ class MujocoSensor(Sensor):
 
     @property
     def data(self) -> Tensor:
-        return torch.from_numpy(self._data.astype(np.float32))
+        return _single(self._data)

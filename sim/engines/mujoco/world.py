@@ -26,7 +26,7 @@ from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, col
 from rookery.sim.engines.free_bodies import FreeBodies, drift
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
-from rookery.sim.engines.mujoco.views import MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
+from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World, as_ids
@@ -87,7 +87,7 @@ class MujocoWorld(World):
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactSums | None = None  # made by the first view of contacts
-        self._rows: Tensor | None = None  # [N, K, nu] float64 schedule of the next step
+        self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_derived = False  # set by views that read what MuJoCo derives
@@ -95,7 +95,7 @@ class MujocoWorld(World):
         self._flags |= _NO_SENSORS  # they cost time in every step; the first sensor view switches them on
         self.batch.reset(stage=_NONE)
         self._initial = self.batch.state[0].copy()
-        self._initial_control = torch.from_numpy(self.batch.bind("ctrl")[0].copy())
+        self._initial_control = self.batch.bind("ctrl")[0].copy()
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
 
     def bodies(self, names: Sequence[str]) -> MujocoBodies:
@@ -133,22 +133,22 @@ class MujocoWorld(World):
     def params(self) -> MujocoParams:
         return self._params
 
-    def schedule(self, k: int, begin: bool = True) -> Tensor:
-        """[N, k, nu] float64 rows of controls for the next step of k physics steps, begun from what is held; or with
+    def schedule(self, k: int, begin: bool = True) -> np.ndarray:
+        """[N, k, nu] rows of controls for the next step of k physics steps, begun from what is held; or with
         whatever, for one who writes all of them."""
         if self._rows is None or self._rows.shape[1] != k:
-            self._rows = torch.from_numpy(np.repeat(self.batch.bind("ctrl")[:, None], k, axis=1))
+            self._rows = np.repeat(self.batch.bind("ctrl")[:, None], k, axis=1)
         elif begin and not self._rows_pending:
-            self._rows.copy_(torch.from_numpy(self.batch.bind("ctrl"))[:, None])
+            self._rows[:] = self.batch.bind("ctrl")[:, None]
         self._rows_pending = True
         return self._rows
 
     _rows_pending = False
 
-    def hold(self, columns: slice | Tensor, control: Tensor) -> None:
+    def hold(self, columns: Columns, control: np.ndarray) -> None:
         """Controls [N, U] of some actuators that were set after rows for others: they hold in every row."""
         if self._rows is not None and self._rows_pending:
-            self._rows[:, :, columns] = control.to(torch.float64)[:, None]
+            self._rows[:, :, columns] = control[:, None]
 
     def step(self, k: int = 1) -> None:
         self._params.flush()
@@ -178,7 +178,7 @@ class MujocoWorld(World):
                 f"controls were given for {self._rows.shape[1]} physics steps, but step({k}) was called: give one row each."
             )
         self._rows_pending = False
-        return self._rows.numpy()
+        return self._rows
 
     def _step_one_by_one(self, k: int, rows: np.ndarray | None) -> None:
         """k steps with what other than MuJoCo acts in each: inner loops, which have the last word over rows of controls, and

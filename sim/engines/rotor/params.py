@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
 
 FIELDS = ("mass", "inertia", "friction", "gravity")
+_ONLY = np.zeros(1, np.int64)
 _ELSEWHERE = ("damping", "armature", "gain", "bias")
 
 
@@ -93,11 +94,12 @@ class RotorParams(Params):
         self._check(field)
         w = self._world
         rows = np.arange(w.num_envs) if ids is None else ids.cpu().numpy()
-        new = values.detach().cpu().double().numpy()
         if field == "gravity":
-            new = np.array(np.broadcast_to(new, (len(rows), 3)))[:, None]
-            scatter(w.worlds[:, None], np.zeros(1, np.int64), at.GRAVITY, rows, new)
+            gravity = np.empty((len(rows), 1, 3))
+            gravity[:, 0] = values.detach().cpu().numpy()
+            scatter(w.worlds[:, None], _ONLY, at.GRAVITY, rows, gravity)
             return
+        new = values.detach().cpu().double().numpy()
         m = self._members(field, names)
         new = np.array(np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3)))
         if field == "mass":

@@ -44,6 +44,16 @@ def gather(lanes, members, first, out):
 
 
 @_loop
+def gather_worlds(lanes, members, first, ids, out):
+    """`gather` for the worlds `ids` alone; the other rows of `out` stay."""
+    for n in ids:
+        for j in range(len(members)):
+            row = lanes[n // LANES, members[j]]
+            for f in range(out.shape[2]):
+                out[n, j, f] = row[(first + f) * LANES + n % LANES]
+
+
+@_loop
 def scatter(lanes, members, first, ids, values):
     """The reverse for the worlds `ids` [n]: values [n, len(members), fields]."""
     for r in range(len(ids)):

@@ -33,9 +33,9 @@ class RotorBodies(Bodies):
 
     @property
     def state(self) -> Tensor:
-        if self._version != self._world.version:
-            rows.gather(self._world.bodies_lanes, self._members, at.POS, self._out)
-            self._version = self._world.version
+        self._version = self._world.changes.read(
+            self._version, self._world.bodies_lanes, self._members, at.POS, self._out
+        )
         return self._state
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
@@ -43,7 +43,7 @@ class RotorBodies(Bodies):
         where = w.rows(ids)
         rows.expect(state, (len(where), len(self.names), at.STATE), "states")
         rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().contiguous()))
-        w.version += 1
+        w.changes.note(where)
 
     def set_wrench(self, wrench: Tensor) -> None:
         w = self._world
@@ -176,6 +176,7 @@ class Multirotors:
         self._world = world
         self.members = np.array(world.members([f"{n}/base" for n in names]))
         self._speed = torch.zeros(world.num_envs, len(names), 4, device=world.device)
+        self._out = world.array(self._speed)
         self._version = -1
 
     def command(self, level: int, setpoint: Tensor, *scale: np.ndarray) -> None:
@@ -197,10 +198,9 @@ class Multirotors:
     @property
     def rotor_speed(self) -> Tensor:
         """[N, A, 4] normalised rotor speeds. Valid until the next step or write."""
-        w = self._world
-        if self._version != w.version:
-            rows.gather(w.bodies_lanes, self.members, at.SPEED, w.array(self._speed))
-            self._version = w.version
+        self._version = self._world.changes.read(
+            self._version, self._world.bodies_lanes, self.members, at.SPEED, self._out
+        )
         return self._speed
 
     def start(self, ids: Ids, speed: Tensor) -> None:
@@ -209,7 +209,7 @@ class Multirotors:
         where = w.rows(ids)
         rows.expect(speed, (1 if len(speed) == 1 else len(where), len(self.members), 4), "rotor speeds")
         rows.start(w.bodies_lanes, w.memory, self.members, where, w.array(speed.contiguous()))
-        w.version += 1
+        w.changes.note(where)
 
     def vary(self, ids: Ids, **factors: Tensor) -> None:
         """Factors [n] on values of all these drones in the worlds `ids`, by the names of `factors.FACTORS`."""

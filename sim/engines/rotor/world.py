@@ -21,6 +21,7 @@ from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.rotor import build, factors, rows, wind
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.engines.rotor.changes import Changes
 from rookery.sim.engines.rotor.colliders import colliders
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
@@ -85,13 +86,12 @@ class RotorWorld(World):
         self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
-        self.impulse, self.when = (torch.zeros(num_envs, 0, device=self.device) for _ in range(2))
+        self._make_contacts(0)
         self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
         self._bad = np.zeros(num_envs, bool)
-        self._bound: tuple[Any, ...] | None = None
         self._planned = False  # whether some drone has commands of several physics steps
         self._failed = torch.zeros(0, dtype=torch.int64, device=self.device)
-        self.version = 0
+        self.changes = Changes(num_envs)
         self._params = RotorParams(self)
         self._own = factors.own_values(
             self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
@@ -193,11 +193,16 @@ class RotorWorld(World):
             if pair not in self._columns:
                 column = self._columns[pair] = self._columns[pair[::-1]] = self.impulse.shape[1]
                 self._lookup[pair] = self._lookup[pair[::-1]] = column
-                self.impulse = torch.zeros(self.num_envs, column + 1, device=self.device)
-                self.when = torch.full_like(self.impulse, torch.inf)
-                self._bound = None
+                self._make_contacts(column + 1)
             out.append(self._columns[pair])
         return out
+
+    def _make_contacts(self, columns: int) -> None:
+        """Room for what `columns` pairs of geoms do to each other in a control step."""
+        self.impulse = torch.zeros(self.num_envs, columns, device=self.device)
+        self.when = torch.full_like(self.impulse, torch.inf)
+        self._touched = self.array(self.impulse), self.array(self.when)
+        self._bound: tuple[Any, ...] | None = None
 
     # Commands
 
@@ -242,10 +247,11 @@ class RotorWorld(World):
     def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
         """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
         factors.check(values, len(ids))
-        which = np.array([name in values for name in factors.FACTORS])
-        for row, name in enumerate(factors.FACTORS):
-            if name in values:
-                self._drawn[row, : len(ids)] = values[name]
+        which = np.zeros(len(factors.FACTORS), np.bool_)
+        for name, drawn in values.items():
+            row = factors.FACTORS.index(name)
+            which[row] = True
+            self._drawn[row, : len(ids)] = drawn
         factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
@@ -264,7 +270,7 @@ class RotorWorld(World):
         if self._planned:
             rows.hold_last(self.commands, self.command_rows)
             self._planned = False
-        self.version += 1
+        self.changes.note(None)
         if rows.diverged(self.bodies_lanes, len(self.parts.drones), LIMIT, self._bad):
             self._put_back()
         elif len(self._failed):
@@ -294,7 +300,7 @@ class RotorWorld(World):
             WAKES[fx.downwash], fx.battery, fx.gusts and fx.wind_speed > 0.0, self._gust, self._filters,
             self._streams.key.numpy(), self._streams.counter.numpy(),
         )  # fmt: skip
-        touching = *self._shapes, self._lookup, self.impulse.numpy(), self.when.numpy()
+        touching = *self._shapes, self._lookup, *self._touched
         drones = len(self.parts.drones)
         return self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, drones, pilot, air, touching
 
@@ -315,15 +321,14 @@ class RotorWorld(World):
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
-        touching = self.impulse.numpy(), self.when.numpy()
-        rows.reset(self.bodies_lanes, self.memory, self.commands, *touching, self.parts.start, where)
+        rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
         if self.effects.gusts and self.effects.wind_speed > 0.0:
             calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
             self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
-        self.version += 1
+        self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
-        self.version += 1
+        """Views always give what was written last."""
 
     # Keeping
 
@@ -369,7 +374,7 @@ class RotorWorld(World):
         self.impulse[:] = 0.0
         self.when[:] = torch.inf
         self.failures = int(snapshot["failures"])
-        self.version += 1
+        self.changes.note(None)
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
         data = mujoco.MjData(self.model) if data is None else data

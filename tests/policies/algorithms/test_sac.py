@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from policies_toy import ToyEnv, train
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
-from rookery.policies.algorithms.sac import SAC, SACConfig, squashed_sample
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.algorithms.sac_learner import squashed_sample
 from rookery.sim.errors import RookeryError
 
 SMALL = SACConfig(rollout_steps=4, learning_starts=16, batch=32, buffer_size=400, hidden=(16,), learning_rate=3e-3)
@@ -170,7 +172,12 @@ def test_a_resume_is_bit_equal(before: int, compiled: bool) -> None:
 
     def make() -> SAC:
         config = SACConfig(
-            rollout_steps=4, learning_starts=16, batch=16, buffer_size=200, hidden=(16,), compiled=compiled
+            rollout_steps=4,
+            learning_starts=16,
+            batch=16,
+            buffer_size=200,
+            hidden=(16,),
+            compiled=compiled,
         )
         return SAC(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
 
@@ -185,6 +192,30 @@ def test_a_resume_is_bit_equal(before: int, compiled: bool) -> None:
     its = other.state_dict()
     assert mine.keys() == its.keys()
     assert all(torch.equal(mine[k], its[k]) for k in mine)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_linear_schedule_lets_the_rate_fall_to_zero(compiled: bool) -> None:
+    """Adam's first step moves each weight by the learning rate."""
+    moved = {}
+    for schedule, progress in (("fixed", 0.75), ("linear", 0.0), ("linear", 0.75), ("linear", 1.0)):
+        config = replace(SMALL, schedule=schedule, updates_per_step=0.25, learning_starts=0, compiled=compiled)
+        sac = SAC(ToyEnv(4), config)
+        before = sac.learners["point"].log_temperature.item()
+        train(sac, sac.env, sac.env.reset()[0], 1, progress)
+        moved[schedule, progress] = abs(sac.learners["point"].log_temperature.item() - before)
+    rate = SMALL.learning_rate
+    wanted = {("fixed", 0.75): rate, ("linear", 0.0): rate, ("linear", 0.75): rate / 4, ("linear", 1.0): 0.0}
+    assert moved == pytest.approx(wanted, rel=1e-3, abs=1e-9)
+
+
+def test_the_policy_begins_with_the_initial_deviation() -> None:
+    spreads = []
+    for std in (0.6, 0.15):
+        config = replace(SMALL, initial_std=std, learning_starts=0, buffer_size=20_000)
+        sac = SAC(ToyEnv(2000), config)
+        spreads.append(sac.act({"point": torch.zeros(2000, 1, 2)})["point"].atanh().std().item())
+    assert spreads[0] / spreads[1] == pytest.approx(4.0, rel=0.01)
 
 
 def test_a_state_that_does_not_fit_changes_nothing() -> None:

@@ -8,7 +8,8 @@ import pytest
 import torch
 from policies_toy import ToyEnv, train
 
-from rookery.policies.algorithms.sac import LOG_STD_MAX, LOG_STD_MIN, SAC, Learner, SACConfig
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.algorithms.sac_learner import LOG_STD_MAX, LOG_STD_MIN, Learner
 from rookery.sim.specs import ActionSpec, Group, Term
 
 WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
@@ -40,7 +41,7 @@ def assert_equal_learning(config: SACConfig, steps: int, spread: float = 1.0, ch
         assert (learner.compiled is not None) == compiled
         if change is not None:
             change(learner)
-        figures = learner.learn(steps, g)
+        figures = learner.learn(*learner.draw(steps, g))
         results.append(learner._parts() | {"figures": figures / steps})
     for name, mine in results[0].items():
         reference = results[1][name].double()
@@ -99,6 +100,20 @@ def test_the_gradients_are_those_of_autograd() -> None:
             assert mine.state[q]["step"] == 1
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_actions_equal_those_of_torch(case: str) -> None:
+    """Far beyond the limits of the observations and of the standard deviation as well."""
+    acted = []
+    for compiled in (True, False):
+        learner, g = filled(CASES[case], compiled)
+        learner.learn(*learner.draw(3, g))
+        learner.actor.biases[-1].data[0, 0, ACT] += 5.0
+        obs = torch.randn(WORLDS, AGENTS, OBS, generator=g) * torch.tensor([1.0, 100.0])[:, None]
+        acted.append(learner.act(obs, g, random=False))
+    torch.testing.assert_close(*acted, rtol=0.0, atol=2e-5)
+    assert acted[0].shape == (WORLDS, AGENTS, ACT) and acted[0].std() > 0.1
+
+
 def test_equal_critics_share_the_policys_gradient() -> None:
     """As torch.amin divides it."""
 
@@ -132,7 +147,7 @@ def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
     ends = []
     for sac in (first, second):
         learner = sac.learners["point"]
-        learner.learn(3, torch.Generator().manual_seed(0))
+        learner.learn(*learner.draw(3, torch.Generator().manual_seed(0)))
         ends.append(learner._parts())
     assert all((ends[0][k].double() - v.double()).abs().max() < 1e-5 for k, v in ends[1].items())
 

@@ -47,6 +47,24 @@ def test_terms_stand_in_the_declared_order_whatever_the_task_gives():
     assert p.clean(raw).dtype == torch.float32
 
 
+@pytest.mark.parametrize("parts", ["abc", "cab", "bac"])
+@pytest.mark.parametrize("form", ["side by side", "spread", "transposed"])
+def test_terms_may_be_parts_of_one_tensor(form, parts):
+    """In any order in it, with or without others between them."""
+    sizes = {"a": 2, "b": 4, "c": 3}
+    p = pipeline(*(Term(name, size) for name, size in sizes.items()), n=700)
+    whole = torch.arange(700 * 2 * 18.0).view(700, 2, 18)
+    whole = {"side by side": whole, "spread": whole[..., ::2], "transposed": whole.transpose(0, 1).reshape(700, 2, 18)}[
+        form
+    ]
+    raw = dict(zip(parts, whole[..., :9].split([sizes[name] for name in parts], dim=-1), strict=True))
+    wanted = torch.cat([raw[name] for name in "abc"], dim=-1)
+    assert torch.equal(p.push(raw), wanted)
+    assert torch.equal(p.clean(raw), wanted)
+    some = torch.tensor([3, 4, 5, 9, 650])
+    assert torch.equal(restart(p, some, raw), wanted[some])
+
+
 def test_scale_then_clip():
     p = pipeline(Term("a", 3, scale=2.0, clip=1.5), Term("b", 1, scale=0.1), Term("c", 1, clip=0.5))
     raw = values(a=3, b=1, c=1)

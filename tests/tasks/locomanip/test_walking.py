@@ -10,6 +10,7 @@ import torch
 import rookery
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
+from rookery.tasks.locomanip.gait import gait_terms, short_of, swing_height
 from rookery.tasks.locomanip.reach import AHEAD_S
 
 CALM = {"push_s": 0.0, "start_joints": 0.0, "start_yaw": 0.0, "stand_share": 0.0, "resample_s": 1000.0}
@@ -40,7 +41,7 @@ def test_the_tracking_reward_is_one_at_the_command_and_falls_with_the_error() ->
     task.command.copy_(torch.tensor([[0.5, 0.0, 0.0], [0.7, 0.0, 0.0], [0.5, 0.2, 0.0], [0.0, 0.0, 0.0]]))
     put(env, speed=(7, [0.5, 0.0, 0.0]), spin=(10, [0.0, 0.0, 0.0]))
     task.refresh()
-    linear = task.gait_terms()["tracking_lin_vel"][:, 0]
+    linear = gait_terms(task)["tracking_lin_vel"][:, 0]
     assert linear.tolist() == pytest.approx([1.0, 0.67032, 0.67032, 0.082085], rel=1e-3)
 
 
@@ -55,11 +56,12 @@ def test_commands_are_in_the_frame_of_the_heading() -> None:
 
 @pytest.mark.parametrize(
     ("fallen", "quat", "height"),
-    [(False, [1.0, 0, 0, 0], 0.3), (True, [0.0, 1.0, 0, 0], 0.3), (True, [1.0, 0, 0, 0], 0.12)],
+    [(False, [1.0, 0, 0, 0], 0.15), (True, [0.0, 1.0, 0, 0], 0.15), (True, [1.0, 0, 0, 0], 0.32)],
 )
 def test_who_has_fallen(fallen: bool, quat: list[float], height: float) -> None:
-    env = walker()
-    put(env, height=(2, [height]), turn=(3, quat))
+    """On its feet, on its back, and with the trunk lower than `height`."""
+    env = walker(fall_height_m=height)
+    put(env, height=(2, [0.3]), turn=(3, quat))
     _, reward, terminated, _, info = env.step(home(env))
     assert bool(terminated.all()) == fallen
     assert not fallen or (info["episode"]["metrics"]["fell"] == 1).all()
@@ -88,7 +90,7 @@ def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_o
     env.world.forward()
     task.refresh()
     here = (wanted - task.clearance).clamp_min(0.0)
-    short = task._short_of(wanted)
+    short = short_of(task, wanted)
     assert (short >= here - 1e-6).all()
     near = short > here + 0.05  # an edge that comes nearer than EDGE_M asks for its own height
     assert 0.05 < near.float().mean() < 0.95
@@ -96,7 +98,22 @@ def test_on_stairs_a_foot_must_rise_before_the_step_and_may_rise_above_a_lower_o
     task.robot.base.set_state(None, state)
     env.world.forward()
     task.refresh()
-    assert (task._short_of(wanted) == 0.0).all()
+    assert (short_of(task, wanted) == 0.0).all()
+
+
+def test_feet_rise_and_land_without_speed() -> None:
+    """Front left and rear right swing in the first half of the phase, the others in the second; 8 cm in the middle."""
+    phase = torch.linspace(0.0, 1.0, 401)[:-1]
+    height = swing_height(phase, 0.08)
+    assert torch.equal(height[:, 0], height[:, 3]) and torch.equal(height[:, 1], height[:, 2])
+    assert torch.allclose(height[:, 0].roll(200), height[:, 1], atol=1e-7)
+    assert float(height[100, 0]) == pytest.approx(0.08) and (height[200:, 0] == 0.0).all()
+    slope = height[1:201, 0].diff() * 400  # m in a whole phase
+    assert (
+        slope[0].abs() < 0.03
+        and slope[-1].abs() < 0.03
+        and slope.abs().max() == pytest.approx(0.08 * 2 * 3.1416, rel=0.01)
+    )
 
 
 def test_the_gait_counts_only_while_moving() -> None:
@@ -267,3 +284,33 @@ def test_legs_and_arm_can_be_two_agents() -> None:
         b = parts.step({"legs": action[..., :12], "arm": action[..., 12:]})
     assert torch.equal(a[0]["robot"], b[0]["legs"])
     assert torch.equal(a[1]["robot"], b[1]["arm"])
+
+
+class Draws:
+    """In place of a task's random streams: the same numbers for every use."""
+
+    def __init__(self, *rows: tuple[float, ...]) -> None:
+        self.rows = torch.tensor(rows)
+
+    def __call__(self, ids: torch.Tensor) -> Draws:
+        return self
+
+    def uniform(self, low: float, high: float, shape: tuple[int, ...] = ()) -> torch.Tensor:
+        return self.rows if shape else torch.full((len(self.rows),), 0.5 * (low + high))
+
+
+def test_pushes_go_where_they_are_drawn() -> None:
+    """Turns left of the world's x axis, and the share of the disc of 0.5 m/s that is slower."""
+    env = walker(4, push_s=1.0, push_speed=0.5)
+    task = env.task
+    task.next_push.copy_(torch.tensor([0, 0, 0, 1]))
+    before = task.robot.base.state.clone()
+    task.rng = Draws((0.0, 1.0), (0.25, 0.25), (0.5, 0.49))  # the last world's push is due in the next step
+    task._push()
+    change = (task.robot.base.state - before)[:, 0]
+    expected = torch.zeros(4, 13)
+    expected[0, 7] = 0.5
+    expected[1, 8] = 0.25
+    expected[2, 7] = -0.35
+    torch.testing.assert_close(change, expected, atol=1e-6, rtol=0.0)
+    assert task.next_push.tolist() == [50, 50, 50, 1]  # the mean wait: 1 s of 0.02 s

@@ -1,0 +1,86 @@
+"""The Go2's trot as its rewards see it: which legs swing when, how high feet should be, what walking should avoid."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rookery.assets.go2 import FOOT_RADIUS
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+
+if TYPE_CHECKING:
+    from rookery.tasks.locomanip.base import LeggedTask
+
+TROT = (0.0, 0.5, 0.5, 0.0)
+"""Phase of each leg (front left, front right, rear left, rear right) in the gait."""
+EDGE_M = 0.12  # m, before and behind a foot in which the ground's height matters to a swing
+LANDING_M = 0.03  # m, height of a foot over the ground from which its speed downwards counts as that of a landing
+
+
+def swings(phase: Tensor) -> Tensor:
+    """[N, 4] bool of phases [N]: each leg swings in the first half of its own phase."""
+    return _of_legs(phase) < 0.5
+
+
+def swing_height(phase: Tensor, height: float) -> Tensor:
+    """[N, 4] m over the ground that feet should have at phases [N], `height` in the middle of a swing.
+
+    A squared sine: it begins and ends without speed, where a sine would have feet land at 2 pi height gait_hz, 1 m/s.
+    """
+    legs = _of_legs(phase)
+    return height * torch.sin(2.0 * math.pi * legs).square() * (legs < 0.5)
+
+
+def _of_legs(phase: Tensor) -> Tensor:
+    return (phase[:, None] + torch.tensor(TROT)) % 1.0
+
+
+def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
+    """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
+    r, c = task.robot, task.cfg
+    moving = task.moving[:, None]
+    swing = swings(task.phase) & moving
+    wanted = swing_height(task.phase, c.swing_height_m) * moving
+    velocity = r.velocity
+    force = r.force
+    speed = r.vel
+    bent = r.pos[:, :12] - r.home[:12]
+    down = (-r.foot_vel[..., 2]).clamp_min(0.0) * (~task.contact & (task.clearance < LANDING_M))
+    terms = {
+        "tracking_lin_vel": torch.exp(-(velocity[:, :2] - task.command[:, :2]).square().sum(1) / c.tracking_sigma),
+        "tracking_ang_vel": torch.exp(
+            -(r.base.ang_vel[:, 0, 2] - task.command[:, 2]).square() / (2.0 * c.tracking_sigma)
+        ),
+        "lin_vel_z": velocity[:, 2].square(),
+        "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
+        "orientation": r.up[:, :2].square().sum(1),
+        "base_height": (task.height - STAND_HEIGHT).square(),
+        "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
+        "feet_clearance": (short_of(task, wanted).square() * swing).sum(1),
+        "feet_slip": task.slip,
+        "feet_landing": down.square().sum(1),
+        "torques": force[:, :12].square().sum(1),
+        "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
+        "action_rate": (task.last_action - task.before_action).square().sum(1),
+        "hip_pos": bent.square()[:, ::3].sum(1),
+        "stand_still": bent.abs().sum(1) * ~task.moving,
+        "termination": task.fallen.float(),
+    }
+    return {k: v[:, None] for k, v in terms.items()}
+
+
+def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
+    """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
+    the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
+    whatever it rises above a lower one is no fault."""
+    if task.terrain is None:
+        return task.clearance - wanted
+    feet = task.robot.foot_pos
+    ahead = EDGE_M * torch.stack((task.robot.yaw.cos(), task.robot.yaw.sin()), dim=1)[:, None]
+    near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
+    top = task.ground_below(near).view(-1, 2, 4).amax(1)
+    clearance = torch.minimum(task.clearance, feet[..., 2] - top - FOOT_RADIUS)
+    return (wanted - clearance).clamp_min(0.0)
