@@ -108,8 +108,8 @@ class Normal(Range):
         return super().problem()
 
     def within(self, low: float, high: float) -> Normal:
-        cut = {"low": low if self.low == -math.inf else self.low, "high": high if self.high == math.inf else self.high}
-        return dataclasses.replace(self, **cut)
+        least = low if self.low == -math.inf else self.low
+        return dataclasses.replace(self, low=least, high=high if self.high == math.inf else self.high)
 
     def constants(self) -> tuple[float, float]:
         return self.mean, self.std

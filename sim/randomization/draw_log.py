@@ -81,7 +81,7 @@ class DrawLog:
         """
         check_suffix(path)
         about = {"task": self.task, "seed": self.seed, "num_envs": self.num_envs}
-        arrays = {"world": self.world, "episode": self.episode, "values": self.values}
+        arrays: dict[str, Any] = {"world": self.world, "episode": self.episode, "values": self.values}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".json":
