@@ -135,10 +135,13 @@ def make_shard(
     optional = set(ranges) - set(fixed or {}) if preset else set()
     held = {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
     ranges = {name: r for name, r in ranges.items() if name not in held} | held
-    return VecEnv(
-        built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", replay=replay, task_id=task,
-        first=first, total=total,
+    env = VecEnv(
+        built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", task_id=task, first=first,
+        total=total,
     )  # fmt: skip
+    if replay is not None:
+        env.randomization.replay(replay, first)
+    return env
 
 
 def _read_log(task: str, randomize: str, num_envs: int, seed: int) -> DrawLog | None:

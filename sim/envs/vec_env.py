@@ -31,9 +31,8 @@ from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, che
 from rookery.sim.envs.parameters import env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
-from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.parameters import Parameter
-from rookery.sim.randomization.ranges import Randomization, Range, typical_ranges
+from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
 from rookery.sim.world import World
@@ -52,7 +51,6 @@ class VecEnv(Buffers, Env):
         ranges: randomised or fixed parameters, by name (see randomization).
         optional: names in `ranges` that are left out where this task lacks them.
         typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
-        replay: a log whose draws are taken in place of new ones.
         task_id: registered name, for messages and records.
         first, total: of a shard of a larger environment (see ShardedEnv), the index of its first world and the number of
             worlds of all shards; 0 and N otherwise.
@@ -65,8 +63,8 @@ class VecEnv(Buffers, Env):
 
     def __init__(
         self, task: Task, world: World, *, seed: int = 0, ranges: dict[str, Range] | None = None,
-        optional: Collection[str] = (), typical: bool = False, replay: DrawLog | None = None, task_id: str = "task",
-        first: int = 0, total: int | None = None,
+        optional: Collection[str] = (), typical: bool = False, task_id: str = "task", first: int = 0,
+        total: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.task = task
@@ -99,11 +97,9 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
-        parameters = self._parameters()
-        drawn = typical_ranges(parameters, ranges or {}) if typical else ranges or {}
-        self.randomization = Randomization(parameters, drawn, self.num_envs, self._randomization_rng, optional)
-        if replay is not None:
-            self.randomization.replay(replay, first)
+        self.randomization = Randomization(
+            self._parameters(), ranges or {}, self.num_envs, self._randomization_rng, optional, typical
+        )
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
         self.child("rng", self.rng)

@@ -212,6 +212,7 @@ class Randomization(Buffers):
         num_envs: N.
         rng: random streams of the worlds for randomization alone.
         optional: names that are left out where the environment lacks them: presets serve many robots.
+        typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
 
     Attributes:
         parameters: those that can be drawn.
@@ -230,10 +231,11 @@ class Randomization(Buffers):
         num_envs: int,
         rng: Streams,
         optional: Collection[str] = (),
+        typical: bool = False,
     ) -> None:
         super().__init__()
         used = {k: r for k, r in ranges.items() if k.partition(":")[0] in parameters or k not in optional}
-        draws = _Draws(parameters, used)
+        draws = _Draws(parameters, typical_ranges(parameters, used) if typical else used)
         self.parameters = parameters
         self.rng = rng
         self.names = tuple(draws.names)
