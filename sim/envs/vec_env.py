@@ -63,8 +63,7 @@ class VecEnv(Buffers, Env):
 
     def __init__(
         self, task: Task, world: World, *, seed: int = 0, ranges: dict[str, Range] | None = None,
-        optional: Collection[str] = (), typical: bool = False, task_id: str = "task", first: int = 0,
-        total: int | None = None,
+        optional: Collection[str] = (), typical: bool = False, task_id: str = "task", first: int = 0, total: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.task = task
@@ -97,9 +96,8 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
-        self.randomization = Randomization(
-            self._parameters(), ranges or {}, self.num_envs, self._randomization_rng, optional, typical
-        )
+        drawing = world.num_envs, self._randomization_rng, optional, typical
+        self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
         self.child("rng", self.rng)
