@@ -48,7 +48,7 @@ COUNTS = (0, 2, 100, 10**6, 10**8, 10**9, 2**31 - 1, 2**31, 2**32 - 1, 10**12, 2
 
 
 def mutate_counts(data: bytes, rng: random.Random) -> bytes:
-    """A mesh whose whole numbers, in its text or in four bytes of its binary part, ask for another count, or for other types."""
+    """A mesh whose whole numbers, in its text or in four bytes of its binary part, say otherwise; or with other types."""
     if rng.random() < 0.3:
         at = rng.choice((80, rng.randrange(max(1, len(data) - 4))))
         return data[:at] + (rng.choice(COUNTS) & 0xFFFFFFFF).to_bytes(4, "little") + data[at + 4 :]
