@@ -45,6 +45,7 @@ def make(
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
     shards: int | str = 1,
+    starts: int = 0,
 ) -> Env:
     """Make N worlds of a task.
 
@@ -66,6 +67,8 @@ def make(
         shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
             rookery.sim.envs.sharded_env); "auto" takes what is fastest on this machine. Each process finds the task by
             name: one that a script registers is not known there.
+        starts: world i begins its episodes like world i % starts, with the same noise, so that parameters or policies can be
+            compared on the same episodes; 0 for a beginning of its own in each world. Of one task.
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -74,6 +77,10 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
+        if starts:
+            raise RookeryError(
+                f"{entry.id} is a set of tasks, whose worlds begin each in its own way: leave out starts."
+            )
         if shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
@@ -83,7 +90,7 @@ def make(
     frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
-    arguments |= {"fixed": fixed, "config": values}
+    arguments |= {"fixed": fixed, "config": values, "starts": starts}
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry, env, frozen)
@@ -119,7 +126,7 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
 
 def make_shard(
     task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
-    config: dict[str, Any], first: int = 0, total: int | None = None,
+    config: dict[str, Any], first: int = 0, total: int | None = None, starts: int = 0,
 ) -> VecEnv:  # fmt: skip
     """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
     entry = find(task)
@@ -137,7 +144,7 @@ def make_shard(
     ranges = {name: r for name, r in ranges.items() if name not in held} | held
     env = VecEnv(
         built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", task_id=task, first=first,
-        total=total,
+        total=total, starts=starts,
     )  # fmt: skip
     if replay is not None:
         env.randomization.replay(replay, first)

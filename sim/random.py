@@ -46,6 +46,12 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
+def numbered(first: int, count: int, starts: int) -> NDArray[np.int64]:
+    """[count] the numbers of the worlds from `first` on: their index, modulo `starts` unless that is 0."""
+    index = np.arange(first, first + count)
+    return index % starts if starts else index
+
+
 class Streams(Buffers):
     """Random streams of N worlds.
 
@@ -57,13 +63,15 @@ class Streams(Buffers):
         seed: any integer; different seeds give unrelated streams.
         name: of the use; streams of the same seed and different names are unrelated.
         first: index of the first world. Streams of 3 worlds from 5 on are those of worlds 5, 6 and 7 of a larger set.
+        starts: world i has the numbers of world i % starts; 0 for numbers of its own.
     """
 
-    def __init__(self, num_envs: int, seed: int, name: str = "", first: int = 0) -> None:
+    def __init__(self, num_envs: int, seed: int, name: str = "", first: int = 0, starts: int = 0) -> None:
         super().__init__()
         self._name = np.uint64(_hash(name)) if name else None
         self.num_envs = num_envs
         self.first = first
+        self.starts = starts
         self.buffer("key", num_envs, dtype=torch.int64)
         self.buffer("counter", num_envs, dtype=torch.int64)
         self.keys = self.key.numpy()
@@ -80,7 +88,8 @@ class Streams(Buffers):
         base = _mix(np.array([seed % (1 << 64)], dtype=np.uint64))
         if self._name is not None:
             base = _mix(base + self._name)
-        number = np.arange(self.first + 1, self.first + self.num_envs + 1, dtype=np.uint64)
+        world = numbered(self.first, self.num_envs, self.starts)
+        number = (world + 1).astype(np.uint64)
         self.keys[:] = _mix(base + number * _GAMMA).view(np.int64)
         self.counters[:] = 0
 

@@ -208,8 +208,8 @@ class World(abc.ABC):
     def step(self, k: int = 1) -> None:
         """Advance all worlds by k physics steps; afterwards all views are current."""
 
-    def seed(self, seed: int) -> None:
-        """Start the engine's own random streams anew, where it has any (gusts)."""
+    def seed(self, seed: int, starts: int = 0) -> None:
+        """Start the engine's own random streams anew, where it has any (gusts); `starts` as in Streams."""
 
     @abc.abstractmethod
     def reset(self, ids: Ids = None) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
+    "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",
     "export": "write the bundle for hardware, or check one",
     "bench": "speed of an environment against its engine's own limit",
     "doctor": "engines, GPU, video, compilers; how to install what is missing",
@@ -37,6 +38,7 @@ HELP = """[bold]rookery[/]: where robots are raised in simulation and released t
   rookery train drone-hover
   rookery play runs/drone-hover/latest --out hover.mp4
   rookery eval runs/drone-hover/latest --engine pybullet
+  rookery gate runs/drone-hover/latest
   rookery export runs/drone-hover/latest --out bundle
 """
 

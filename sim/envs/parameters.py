@@ -21,13 +21,14 @@ class _Common:
     """Writes the direction of gravity, and what lies between the task and the agents; a BatchWriter."""
 
     def __init__(
-        self, world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay], first: int
-    ) -> None:
+        self, world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay],
+        numbers: NDArray[np.int64],
+    ) -> None:  # fmt: skip
         self._world = world
         self._pipelines = pipelines
         self._delays = delays
         self._strength = float(world.params.nominal("gravity").norm())
-        heading = torch.arange(first, first + world.num_envs).float() * GOLDEN_ANGLE
+        heading = torch.from_numpy(numbers).float() * GOLDEN_ANGLE
         self._heading = heading.cos().numpy(), heading.sin().numpy()
 
     def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
@@ -43,16 +44,16 @@ class _Common:
 
 
 def env_parameters(
-    world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay], first: int = 0
+    world: World, pipelines: Sequence[ObservationPipeline], delays: Sequence[ActionDelay], numbers: NDArray[np.int64]
 ) -> dict[str, Parameter]:
     """The parameters by name. They are to be written between a world's episodes.
 
     Args:
         world: the engine.
         pipelines, delays: of all groups.
-        first: index of the first world, on which the direction of a world's tilt depends.
+        numbers: [N] of the worlds, on which the direction of a world's tilt depends.
     """
-    own = _Common(world, pipelines, delays, first)
+    own = _Common(world, pipelines, delays, numbers)
     return {
         "gravity_tilt": Parameter(
             "angle of gravity from -z, in a direction of each world's own",

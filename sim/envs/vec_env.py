@@ -30,7 +30,7 @@ from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
 from rookery.sim.envs.parameters import env_parameters
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.random import Streams
+from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.task import Task
@@ -54,6 +54,7 @@ class VecEnv(Buffers, Env):
         task_id: registered name, for messages and records.
         first, total: of a shard of a larger environment (see ShardedEnv), the index of its first world and the number of
             worlds of all shards; 0 and N otherwise.
+        starts: world i begins its episodes like world i % starts, to compare worlds; 0 for a beginning of its own.
 
     Attributes:
         task: the task.
@@ -64,6 +65,7 @@ class VecEnv(Buffers, Env):
     def __init__(
         self, task: Task, world: World, *, seed: int = 0, ranges: dict[str, Range] | None = None,
         optional: Collection[str] = (), typical: bool = False, task_id: str = "task", first: int = 0, total: int | None = None,
+        starts: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         self.task = task
@@ -75,10 +77,9 @@ class VecEnv(Buffers, Env):
         self._set_clock()
         self.first = first
         self.total = self.num_envs if total is None else total
-        self.rng = Streams(self.num_envs, seed, first=first)
-        self._noise_rng = Streams(self.num_envs, seed, "noise", first)
-        self._randomization_rng = Streams(self.num_envs, seed, "randomization", first)
-        self._streams = (self.rng, self._noise_rng, self._randomization_rng)
+        uses = ("", "noise", "randomization")
+        self._streams = [Streams(self.num_envs, seed, use, first, starts) for use in uses]
+        self.rng, self._noise_rng, self._randomization_rng = self._streams
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         self._steps = self.steps.numpy()
         self._ended = np.zeros(self.num_envs, np.int64)
@@ -165,7 +166,8 @@ class VecEnv(Buffers, Env):
             self.state_size = state.shape[1]
 
     def _parameters(self) -> dict[str, Parameter]:
-        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), self.first)
+        numbers = numbered(self.first, self.num_envs, self.rng.starts)
+        own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), numbers)
         return self.task.parameters() | own
 
     @one_thread_each
@@ -187,7 +189,7 @@ class VecEnv(Buffers, Env):
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
             streams.seed(seed)
-        self.world.seed(seed)
+        self.world.seed(seed, self.rng.starts)
         self.randomization.drawn.zero_()
 
     def _begin(self, ids: Tensor) -> None:
@@ -245,8 +247,7 @@ class VecEnv(Buffers, Env):
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
-        terminated = torch.empty(self.num_envs, dtype=torch.bool)
-        truncated = torch.empty(self.num_envs, dtype=torch.bool)
+        terminated, truncated = (torch.empty(self.num_envs, dtype=torch.bool) for _ in range(2))
         cut = self.task.truncated()
         cut = None if cut is None else cut.contiguous()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
@@ -370,9 +371,7 @@ class VecEnv(Buffers, Env):
         return self.task.camera
 
     def state_dict(self) -> dict[str, Tensor]:
-        out = super().state_dict()
-        out.update({f"world.{k}": v for k, v in self.world.snapshot().items()})
-        return out
+        return super().state_dict() | {f"world.{k}": v for k, v in self.world.snapshot().items()}
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         super().check_state_dict(state)

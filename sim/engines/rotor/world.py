@@ -314,8 +314,9 @@ class RotorWorld(World):
     def failed(self) -> Tensor:
         return self._failed
 
-    def seed(self, seed: int) -> None:
+    def seed(self, seed: int, starts: int = 0) -> None:
         """Start the gusts' random streams anew."""
+        self._streams.starts = starts
         self._streams.seed(seed)
 
     def reset(self, ids: Ids = None) -> None:

@@ -10,6 +10,7 @@ import torch
 import rookery
 from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
@@ -148,3 +149,28 @@ def test_streams_of_other_names_and_episodes_are_unrelated() -> None:
     related = torch.corrcoef(torch.stack(draws)).fill_diagonal_(0.0)
     assert related.abs().max() < 0.1
     assert abs(float(torch.stack(draws).mean()) - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("task", ["drone-hover", "go2-velocity"])
+def test_worlds_that_share_a_start_go_alike(task):
+    """World i begins like world i % starts, with its noise, bias, gusts and direction of gravity; the others differ."""
+    fixed = {"observation_noise": 1.0, "observation_bias": 1.0, "gravity_tilt": 0.05}
+    config = {"episode_s": 0.1}
+    env = rookery.make(task, 6, starts=3, seed=3, fixed=fixed, config=config)
+    alone = rookery.make(task, 3, seed=3, fixed=fixed, config=config)
+    for e in (env, alone):
+        e.reset(3)
+    (group,) = env.groups
+    action = torch.tensor(env.groups[group].action.neutral).expand(6, 1, -1)
+    for _ in range(12):  # beyond the end of an episode
+        obs = env.step({group: action})[0][group]
+        other = alone.step({group: action[:3]})[0][group]
+        assert torch.equal(obs[:3], obs[3:]) and torch.equal(obs[:3], other)
+        assert not torch.equal(obs[0], obs[1])
+    env.close()
+    alone.close()
+
+
+def test_sets_of_tasks_have_no_common_starts():
+    with pytest.raises(RookeryError, match="leave out starts"):
+        rookery.make("MT10", 10, starts=5)

@@ -1,0 +1,100 @@
+"""The transfer gate of runs: environments, policies of checkpoints, and which engines a task has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.run_env import make_env
+from rookery.runs import open_run
+from rookery.sim.env import Act
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError, unknown
+from rookery.tasks.registry import find
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+    from rookery.sim2real.contract import Contract
+    from rookery.sim2real.gate.gate import Open, Settings
+    from rookery.sim2real.gate.report import Report
+
+
+def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Engines of a task besides its own, or the wanted ones.
+
+    Raises:
+        RookeryError: the task does not run on a wanted one.
+    """
+    entry = find(task)
+    for engine in wanted:
+        if engine not in entry.engines:
+            raise unknown(f"engine of {task}", engine, entry.engines)
+    return wanted or tuple(entry.engines[1:])
+
+
+def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
+    """Makes the environments of a contract with the policies acting in them.
+
+    Raises:
+        RookeryError: when called, for a set of tasks, or a task that wraps another: the gate varies one world's physics.
+    """
+
+    def open_env(num_envs: int, *, config: dict[str, Any] | None = None, **options: Any) -> tuple[VecEnv, Act]:
+        from rookery.policies.training.evaluate import act_with
+
+        env = make_env(contract, num_envs, config, **{k: v for k, v in options.items() if v is not None})
+        if not isinstance(env, VecEnv):
+            env.close()
+            raise RookeryError(
+                f"{env.task_id} is not one task with one policy: the gate takes policies of such a task."
+            )
+        return env, act_with(dict(policies), env)
+
+    return open_env
+
+
+def gate(run: Path, profile: str | None, settings: Settings, note: Callable[[str], None] = print) -> Report:
+    """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`."""
+    policies, contract = open_run(run)
+    return gate_policies(policies, contract, profile, settings, str(run), note)
+
+
+def gate_policies(
+    policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: Settings, name: str,
+    note: Callable[[str], None],
+) -> Report:  # fmt: skip
+    """The report on policies in memory."""
+    from rookery.sim2real.gate.gate import Gate
+    from rookery.sim2real.gate.profile import profile_of
+
+    chosen = profile_of(contract.task_id) if profile is None else profile
+    return Gate(opener(policies, contract), chosen, settings, policies, contract, note).run(name)
+
+
+def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Contract]]:
+    """The policies of every checkpoint of a run, oldest first: control steps, policies by group, and contract.
+
+    Raises:
+        RookeryError: the run has no checkpoints, or one that is damaged or of another program.
+    """
+    from rookery.policies.training import checkpoint
+    from rookery.settings import RunSettings
+    from rookery.sim2real.contract import Contract
+    from rookery.training import make_algorithm
+
+    folders = checkpoint.complete(run)
+    if not folders:
+        raise RookeryError(f"{run} holds no checkpoints: give the folder of a run made by `rookery train`.")
+    for folder in folders:
+        state = checkpoint.read_state(folder)
+        if not state["settings"]:
+            raise RookeryError(f"{run} was not made by `rookery train`: score it from the program that made it.")
+        algorithm = make_algorithm(RunSettings.from_values(state["settings"]), "none")
+        try:
+            algorithm.load_state_dict(checkpoint.read_tensors(folder, state)["algorithm"])
+            policies = algorithm.policies()
+        finally:
+            algorithm.close()
+            algorithm.env.close()
+        yield int(state["steps"]), policies, Contract.from_json(state["contract"])

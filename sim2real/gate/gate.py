@@ -1,0 +1,208 @@
+"""Runs all parts of the transfer gate."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rookery.sim.env import Act
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.gate.combinations import Combinations, search_combinations
+from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies
+from rookery.sim2real.gate.factors import NOT_SWEPT
+from rookery.sim2real.gate.intervals import check_episodes
+from rookery.sim2real.gate.profile import Profile, load_profile
+from rookery.sim2real.gate.report import Case, Margin, Report
+from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
+from rookery.sim2real.gate.trials import Outcome, Trials
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+
+WORLDS = {"rotor": 1024}
+MOST_WORLDS = 256
+"""Worlds stepped together, by engine and for the others: more gain little, and a batch that is not full wastes them."""
+
+
+class Open(Protocol):
+    """Makes the environment that a policy was trained for, and what acts in it."""
+
+    def __call__(
+        self, num_envs: int, *, starts: int = 0, fixed: dict[str, float] | None = None, engine: str | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> tuple[VecEnv, Act]: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is tried.
+
+    Args:
+        episodes: at each point.
+        interval: half-width of the 95 % interval at the required success.
+        rounds: of dividing in the sweeps; each narrows a margin to a quarter.
+        combinations: drawn from the profile's ranges.
+        engines: besides the task's own.
+        seed: of everything.
+        cases: also try engines, physics steps and the exported C.
+    """
+
+    episodes: int = 64
+    interval: float = 0.1
+    rounds: int = 3
+    combinations: int = 32
+    engines: tuple[str, ...] = ()
+    seed: int = 0
+    cases: bool = True
+
+
+class Gate:
+    """One policy before the gate.
+
+    Args:
+        open_env: makes its environments.
+        policies, contract: of the policy; None leaves out the exported C.
+        profile: name or file.
+        settings: how much is tried.
+        note: called with a line about what begins.
+
+    Raises:
+        RookeryError: an unknown profile or factor, or too few episodes.
+    """
+
+    def __init__(
+        self, open_env: Open, profile: str, settings: Settings, policies: Mapping[str, Policy] | None = None,
+        contract: Contract | None = None, note: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
+        self._open = open_env
+        self._policies = policies
+        self._contract = contract
+        self._settings = settings
+        self._note = note
+        env, _ = open_env(1)
+        try:
+            self.task, self.engine = env.task_id, env.engine
+            self.dt, self.physics_steps = env.world.dt, env.task.physics_steps
+            every = env.randomization.parameters
+        finally:
+            env.close()
+        self.parameters: dict[str, Parameter] = {k: p for k, p in every.items() if not k.startswith(NOT_SWEPT)}
+        self.profile: Profile = load_profile(profile, every)
+        check_episodes(settings.episodes, settings.interval, self.profile.success)
+
+    def run(self, name: str = "") -> Report:
+        """Try everything; `name` stands for the policy in the report."""
+        start = time.perf_counter()
+        s = self._settings
+        wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
+        trials = self._trials(self._points(), fixed={k: p.nominal for k, p in self.parameters.items()})
+        try:
+            sides = sides_of(self.parameters, wanted)
+            self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
+            nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
+            combinations = self._combinations(trials)
+            episodes_run = trials.episodes_run
+        finally:
+            trials.env.close()
+        idle = without_effect(sides, nominal)
+        cases = [self._case("nominal", nominal), *(self._cases() if s.cases else [])]
+        return Report(
+            self.task, name, self.engine, self.profile.name, self.profile.summary, s.episodes, s.interval, s.seed,
+            self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
+            self.profile.combinations, self.profile.worst, [k for k in self.profile.factors if k not in wanted], idle,
+            episodes_run, round(time.perf_counter() - start, 2),
+        )  # fmt: skip
+
+    def _points(self) -> int:
+        """Points that fit in one batch."""
+        return max(1, WORLDS.get(self.engine, MOST_WORLDS) // self._settings.episodes)
+
+    def _trials(self, points: int, **options: Any) -> Trials:
+        """Trials at `points` points together; a slow engine runs the episodes in the same worlds one after another."""
+        env, act = self._open(points * self._settings.episodes, starts=self._settings.episodes, **options)
+        return Trials(env, act, self._settings.episodes, self._settings.seed)
+
+    def _combinations(self, trials: Trials) -> Combinations | None:
+        ranges = {}
+        for name, r in self.profile.factors.items():
+            if name in self.parameters:
+                p = self.parameters[name]
+                ranges[name] = max(r.low, p.low), min(r.high, p.high)
+        if not ranges or not self._settings.combinations:
+            return None
+        self._note("combinations")
+        return search_combinations(trials, ranges, self._settings.combinations, 2, self._settings.seed)
+
+    def _margin(self, side: Side, nominal: Outcome, idle: list[str]) -> Margin:
+        threshold = self.profile.success
+        good = nominal.rate >= threshold
+        last, beyond = side.bracket(threshold) if good else (side.nominal, side.nominal)
+        at = side.outcomes.get(last, nominal)
+        coverage = side.coverage(threshold, good)
+        wanted = self.profile.factors.get(side.factor)
+        verdict = ""
+        if side.required is not None and wanted is not None:
+            verdict = "pass" if coverage >= 1.0 else "fail"
+            if side.factor in idle:
+                verdict = "" if wanted.idle else "no effect"
+        return Margin(
+            side.factor, "up" if side.limit > side.nominal else "down", side.unit, side.nominal, side.required, last,
+            beyond, at.rate, *at.interval, coverage, verdict, "" if wanted is None else wanted.source, side.tried(),
+        )  # fmt: skip
+
+    def _case(self, name: str, outcome: Outcome, note: str = "", also: bool = True) -> Case:
+        required = self.profile.success
+        verdict = "pass" if also and outcome.rate >= required else "fail"
+        return Case(name, verdict, outcome.rate, *outcome.interval, required, note)
+
+    def _cases(self) -> list[Case]:
+        out = [self._under(f"engine {engine}", engine=engine) for engine in self._settings.engines]
+        out.append(self._under("physics step halved", config={"dt": 0.5 * self.dt}))
+        fewer = self.physics_steps // 2
+        if fewer:  # of an odd number of physics steps in a control step, the next coarser step that divides it
+            factor = self.physics_steps / fewer
+            name = "physics step doubled" if factor == 2.0 else f"physics step times {factor:g}"
+            out.append(self._under(name, config={"dt": factor * self.dt}))
+        else:
+            out.append(Case("physics step doubled", "skipped", note="it is as long as a control step"))
+        out.append(self._exported())
+        return out
+
+    def _under(self, name: str, **options: Any) -> Case:
+        self._note(name)
+        try:
+            trials = self._trials(1, **options)
+        except RookeryError as e:
+            return Case(name, "skipped", note=str(e))
+        try:
+            return self._case(name, trials.run([{}])[0])
+        finally:
+            trials.env.close()
+
+    def _exported(self) -> Case:
+        """The exported C acts, and torch answers the same observations."""
+        name = "exported C"
+        if self._policies is None or self._contract is None:
+            return Case(name, "skipped", note="no policy to export")
+        self._note(name)
+        with tempfile.TemporaryDirectory(prefix="rookery-gate-") as folder:
+            try:
+                native = compile_policies(self._policies, self._contract, Path(folder))
+            except RookeryError as e:
+                return Case(name, "skipped", note=str(e))
+            trials = self._trials(1)
+            try:
+                compared = Compared(act_native(native), trials.act)
+                trials.act = compared
+                outcome = trials.run([{}])[0]
+            finally:
+                trials.env.close()
+        note = f"largest difference of actions from torch {compared.difference:.2g}"
+        return self._case(name, outcome, note, compared.difference <= TOLERANCE)

@@ -1,0 +1,57 @@
+"""How sure a success rate is that was counted over some episodes."""
+
+from __future__ import annotations
+
+import math
+
+from rookery.sim.errors import RookeryError
+
+Z = 1.959964
+"""Quantile of the standard normal for 95 %, both sides together."""
+
+
+def wilson(successes: float, episodes: int) -> tuple[float, float]:
+    """The 95 % interval of a rate (Wilson, J. Amer. Statist. Assoc. 22, 1927).
+
+    Args:
+        successes: how many of the episodes, 0 to `episodes`.
+        episodes: at least 1.
+
+    Returns:
+        its ends, within [0, 1].
+    """
+    rate = successes / episodes
+    spread = Z * math.sqrt(rate * (1.0 - rate) / episodes + (0.5 * Z / episodes) ** 2)
+    middle = rate + 0.5 * Z * Z / episodes
+    scale = 1.0 + Z * Z / episodes
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def half_width(rate: float, episodes: int) -> float:
+    """Half of the length of Wilson's interval about a rate."""
+    low, high = wilson(rate * episodes, episodes)
+    return 0.5 * (high - low)
+
+
+def check_episodes(episodes: int, wanted: float, rate: float) -> None:
+    """Refuse fewer episodes than an interval needs.
+
+    Args:
+        episodes: of one point.
+        wanted: the half-width that is asked for.
+        rate: the success rate at which it is to hold.
+
+    Raises:
+        RookeryError: too few, with how many it takes.
+    """
+    if not 0.0 < wanted < 1.0:
+        raise RookeryError(f"--interval must lie between 0 and 1, got {wanted:g}.")
+    if episodes < 1 or half_width(rate, episodes) > wanted:
+        least = 1
+        while half_width(rate, least) > wanted:
+            least += 1
+        reached = f" (they give +-{half_width(rate, episodes):.3f})" if episodes >= 1 else ""
+        raise RookeryError(
+            f"{episodes} episodes are too few for a 95 % interval of +-{wanted:g} about a success of {rate:g}{reached}: give "
+            f"--episodes {least} or more, or a wider --interval."
+        )

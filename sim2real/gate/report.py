@@ -1,0 +1,145 @@
+"""What the gate found, its verdict and its score, as JSON values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from rookery.sim2real.gate.combinations import Combinations
+from rookery.sim2real.gate.sweep import Tried
+
+FORMAT = "rookery-gate"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy under one condition.
+
+    Args:
+        name: of the condition, such as "engine mujoco".
+        verdict: "pass", "fail" or "skipped".
+        success: success rate; None where skipped.
+        low, high: its 95 % interval.
+        required: the least success rate.
+        note: why it was skipped, or what else was measured.
+    """
+
+    name: str
+    verdict: str
+    success: float | None = None
+    low: float | None = None
+    high: float | None = None
+    required: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far one factor goes in one direction.
+
+    Args:
+        factor: its name.
+        direction: "down" or "up".
+        unit: of the values; "1" for a factor on the nominal value.
+        nominal: where the sweep began.
+        required: what the profile requires; None where it requires nothing in this direction.
+        value: the farthest value up to which every value tried succeeds; nominal where none does, or nominal fails.
+        beyond: the first value that fails; None where the limit of the search succeeds.
+        success, low, high: success rate at `value` and its 95 % interval.
+        coverage: the share of the required distance that succeeds, 0 to 1.
+        verdict: "pass", "fail", "no effect", or "" where nothing is required.
+        source: of the requirement.
+        tried: all values, from nominal outward.
+    """
+
+    factor: str
+    direction: str
+    unit: str
+    nominal: float
+    required: float | None
+    value: float
+    beyond: float | None
+    success: float
+    low: float
+    high: float
+    coverage: float
+    verdict: str
+    source: str
+    tried: list[Tried]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole of it.
+
+    Args:
+        task, run, engine, profile, summary: what was tested against what.
+        episodes: at each point.
+        interval: half-width of the 95 % interval at the required success, as asked for.
+        seed: of the episodes.
+        required: least success of every point.
+        cases: nominal physics first.
+        margins: of all factors.
+        combinations: within the profile's ranges; None where the task has none of the factors.
+        required_combinations, required_worst: least success of those.
+        lacking: factors of the profile that the task lacks: skipped.
+        without_effect: factors that changed nothing.
+        episodes_run: of the sweeps and combinations together.
+        seconds: the whole took.
+    """
+
+    task: str
+    run: str
+    engine: str
+    profile: str
+    summary: str
+    episodes: int
+    interval: float
+    seed: int
+    required: float
+    cases: list[Case]
+    margins: list[Margin]
+    combinations: Combinations | None
+    required_combinations: float
+    required_worst: float
+    lacking: list[str]
+    without_effect: list[str]
+    episodes_run: int = 0
+    seconds: float = 0.0
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[str]:
+        """What does not pass, one short line each."""
+        out = [c.name for c in self.cases if c.verdict == "fail"]
+        out += [
+            f"{m.factor} {m.direction}{'' if m.verdict == 'fail' else ' (no effect)'}"
+            for m in self.margins
+            if m.verdict in ("fail", "no effect")
+        ]
+        if self.combinations is not None:
+            out += ["combinations"] * (self.combinations.success < self.required_combinations)
+            out += ["worst combination"] * (self.combinations.worst_success < self.required_worst)
+        return out
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that the profile requires is met."""
+        return not self.failures
+
+    @property
+    def score(self) -> float:
+        """0 to 1: half the mean coverage of the required directions, half the mean success over random combinations; a factor
+        that has no effect and must have one covers nothing. Without requirements it is the nominal success."""
+        required = [m for m in self.margins if m.required is not None and (m.verdict or m.coverage < 1.0)]
+        if not required or self.combinations is None:
+            return self.cases[0].success or 0.0
+        coverage = sum(0.0 if m.verdict == "no effect" else m.coverage for m in required) / len(required)
+        return 0.5 * (coverage + self.combinations.success)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values: the fields, with format, version, verdict, score and failures."""
+        head = {"format": FORMAT, "version": VERSION, "verdict": "pass" if self.passed else "fail"}
+        return {**head, "score": self.score, "failures": self.failures, **dataclasses.asdict(self)}

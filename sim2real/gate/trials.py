@@ -1,0 +1,131 @@
+"""Many values of many factors in one vectorised environment, each over the same episodes.
+
+World j * E + i holds the j-th point and begins like world i (`starts` of `rookery.make`): a success at one point and a failure
+at another are due to the factors, not to the start or the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rookery.sim.env import Act
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.draw_log import DrawLog
+from rookery.sim2real.gate.intervals import wilson
+
+Point = Mapping[str, float]
+"""Values of factors by name; the others are nominal."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened at one point.
+
+    Args:
+        success: [E] bool of the episodes.
+        figures: [E, F] everything that is known of them: length, returns, metrics.
+    """
+
+    success: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+
+    @property
+    def rate(self) -> float:
+        """Share of episodes that succeeded."""
+        return float(self.success.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the rate."""
+        return wilson(float(self.success.sum()), len(self.success))
+
+    def same(self, other: Outcome) -> bool:
+        """Whether every episode went exactly as in another outcome."""
+        return bool(np.array_equal(self.figures, other.figures, equal_nan=True))
+
+
+class Trials:
+    """Runs a policy at points.
+
+    Args:
+        env: with `starts` equal to `episodes` and a whole number of times as many worlds; all its factors are drawn, at their
+            nominal values.
+        act: the policy.
+        episodes: E, at each point.
+        seed: of the episodes.
+
+    Raises:
+        RookeryError: the task does not say what success is.
+    """
+
+    def __init__(self, env: VecEnv, act: Act, episodes: int, seed: int = 0) -> None:
+        if "success" not in env.metrics():
+            raise RookeryError(f"{env.task_id} has no metric 'success', without which nothing passes or fails.")
+        self.env = env
+        self.act = act
+        self.episodes = episodes
+        self.seed = seed
+        self.capacity = env.num_envs // episodes
+        self.parameters = env.randomization.parameters
+        self._names = env.randomization.names
+        self._nominal = np.array([self.parameters[name].nominal for name in self._names], np.float32)
+        self.episodes_run = 0
+
+    def run(self, points: Sequence[Point], seed: int | None = None) -> list[Outcome]:
+        """The outcome of each point, over the same E episodes.
+
+        Args:
+            points: any number.
+            seed: of other episodes than usual.
+        """
+        out: list[Outcome] = []
+        for first in range(0, len(points), self.capacity):
+            out += self._batch(points[first : first + self.capacity], self.seed if seed is None else seed)
+        return out
+
+    def _batch(self, points: Sequence[Point], seed: int) -> list[Outcome]:
+        env = self.env
+        self._set(points, seed)
+        wanted = len(points) * self.episodes
+        waiting = torch.zeros(env.num_envs, dtype=torch.bool)
+        waiting[:wanted] = True
+        rows: NDArray[np.float64] | None = None
+        success = np.zeros(wanted, np.bool_)
+        obs, _ = env.reset(seed)
+        while waiting.any():
+            obs, _, _, _, info = env.step(self.act(obs))
+            if "episode" not in info:
+                continue
+            episode = info["episode"]
+            ids = episode["ids"]
+            new = waiting[ids]
+            where = ids[new].numpy()
+            waiting[ids] = False
+            columns = [episode["length"], episode["cause"], *episode["return"].values(), *episode["metrics"].values()]
+            found = torch.stack([c.double() for c in columns], 1)[new].numpy()
+            rows = np.zeros((wanted, found.shape[1])) if rows is None else rows
+            rows[where] = found
+            success[where] = episode["metrics"]["success"][new].numpy() > 0.5
+        assert rows is not None
+        self.episodes_run += wanted
+        each = zip(success.reshape(-1, self.episodes), rows.reshape(-1, self.episodes, rows.shape[1]), strict=True)
+        return [Outcome(s, f) for s, f in each]
+
+    def _set(self, points: Sequence[Point], seed: int) -> None:
+        """Hand the values of the points to the worlds; worlds that are left over repeat the last point."""
+        if not self._names:
+            return
+        values = np.tile(self._nominal, (self.capacity, 1))
+        for j in range(self.capacity):
+            for name, value in points[min(j, len(points) - 1)].items():
+                values[j, self._names.index(name)] = value
+        worlds = np.arange(self.env.num_envs)
+        drawn = np.repeat(values, self.episodes, 0)
+        log = DrawLog(self.env.task_id, seed, self.env.num_envs, self._names, worlds, np.zeros_like(worlds), drawn)
+        self.env.randomization.replay(log)

@@ -1,0 +1,173 @@
+"""Margins of a task whose success is known in closed form, and planted faults that the gate must find."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.sim.env import Act
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.gate.gate import Gate, Settings
+from rookery.sim2real.gate.report import Margin, Report
+from rookery.sim2real.gate.trials import Trials
+from tests.sim2real.gate import toy
+from tests.sim2real.gate.toy import ToyOpener, body_axes, one_step_late, swapped, world_axes
+
+REQUIRED = {
+    "offset": (0.0, 0.05),
+    "friction": (0.4, 1.2),
+    "heading": (-1.0, 1.0),
+    "action_delay": (0.0, 0.06),
+    "observation_delay": (0.0, 0.06),
+}
+
+
+def profile(folder: Path, ranges: dict[str, tuple[float, float]] = REQUIRED, also: str = "") -> str:
+    text = 'success = 0.9\ncombinations = 0.8\nworst = 0.5\nsummary = "toy"\n'
+    for name, (low, high) in ranges.items():
+        text += f'[factors.{name}]\nlow = {low}\nhigh = {high}\nsource = "a test"\n'
+    file = folder / "toy.toml"
+    file.write_text(text + also)
+    return str(file)
+
+
+def report(folder: Path, act: Act = body_axes, episodes: int = 100, ranges: Any = REQUIRED, **config: Any) -> Report:
+    settings = Settings(episodes, 0.2, rounds=4, combinations=0, cases=False)
+    return Gate(ToyOpener(act, **config), profile(folder, ranges), settings).run()
+
+
+def margin(found: Report, factor: str, direction: str = "up") -> Margin:
+    return next(m for m in found.margins if (m.factor, m.direction) == (factor, direction))
+
+
+def test_the_margin_of_a_known_success_rate(tmp_path):
+    """Success is 1 - offset: 0.9 at 0.1. Of 400 episodes the 10 % quantile has a standard deviation of 0.015."""
+    found = margin(report(tmp_path, episodes=400), "offset")
+    assert found.verdict == "pass" and found.coverage == 1.0
+    assert found.beyond is not None and found.value < 0.1 + 0.045 and found.beyond > 0.1 - 0.045
+    assert found.beyond - found.value < 0.002
+    for t in found.tried:
+        assert abs(t.success - (1.0 - t.value)) < 0.075  # 3 standard deviations at the worst rate
+        assert t.low <= t.success <= t.high
+    rates = [t.success for t in found.tried]
+    assert rates == sorted(rates, reverse=True)  # paired: not one episode comes back
+
+
+def test_margins_of_thresholds(tmp_path):
+    found = report(tmp_path)
+    down = margin(found, "friction", "down")
+    assert down.verdict == "pass" and down.beyond is not None and down.beyond < 0.3 <= down.value < 0.31
+    assert margin(found, "friction").beyond is None  # more of it is always good
+    assert margin(found, "heading").beyond is None and margin(found, "heading", "down").beyond is None
+    # 3 control steps of 20 ms, rounded to physics steps of 10 ms; observations to control steps
+    action, observation = margin(found, "action_delay"), margin(found, "observation_delay")
+    assert action.beyond is not None and observation.beyond is not None
+    assert action.value < 0.065 <= action.beyond < 0.066
+    assert observation.value < 0.07 < observation.beyond + 1e-6 < 0.071
+    assert found.passed and found.failures == []
+    assert found.without_effect == ["gravity_tilt", "observation_noise", "observation_bias"]
+
+
+def test_a_delay_off_by_one_costs_one_control_step(tmp_path):
+    late = report(tmp_path, one_step_late)
+    found = margin(late, "action_delay")
+    assert found.beyond is not None and found.value < 0.045 <= found.beyond < 0.046
+    assert found.verdict == "fail" and found.coverage == pytest.approx(0.045 / 0.06, abs=0.02)
+    assert margin(late, "observation_delay").verdict == "fail"
+    assert not late.passed
+
+
+def test_a_wrong_frame_is_found_where_it_shows(tmp_path):
+    """World axes for body axes: right at the nominal heading, and wrong by the heading elsewhere."""
+    found = report(tmp_path, world_axes)
+    assert found.cases[0].verdict == "pass"
+    limit = math.acos(toy.STRAIGHT)
+    for direction, sign in (("up", 1.0), ("down", -1.0)):
+        m = margin(found, "heading", direction)
+        assert m.verdict == "fail" and m.beyond is not None
+        assert sign * m.value <= limit < sign * m.beyond < limit + 0.02
+        assert m.coverage == pytest.approx(limit, abs=0.02)
+    assert {"heading up", "heading down"} <= set(found.failures)
+
+
+def test_pitch_for_roll_fails_at_once(tmp_path):
+    found = report(tmp_path, swapped)
+    assert found.cases[0].verdict == "fail" and "nominal" in found.failures
+    assert all(m.coverage == 0.0 for m in found.margins if m.required is not None)
+    assert found.score < 0.5
+
+
+def test_friction_that_is_not_applied_is_no_pass(tmp_path):
+    found = report(tmp_path, friction_applied=False)
+    assert "friction" in found.without_effect
+    assert margin(found, "friction", "down").verdict == "no effect"
+    assert "friction down (no effect)" in found.failures and not found.passed
+
+
+def test_a_factor_may_be_idle_where_the_profile_says_so(tmp_path):
+    also = '[factors.friction]\nlow = 0.4\nhigh = 1.2\nsource = "a test"\nidle = true\n'
+    path = profile(tmp_path, {"offset": (0.0, 0.05)}, also)
+    settings = Settings(50, 0.2, rounds=0, combinations=0, cases=False)
+    found = Gate(ToyOpener(friction_applied=False), path, settings).run()
+    assert "friction" in found.without_effect and found.passed
+
+
+def test_factors_that_the_task_lacks_are_named_and_counted(tmp_path):
+    found = report(tmp_path, ranges={**REQUIRED, "payload": (0.0, 1.0), "kp": (0.9, 1.1)}, episodes=50)
+    assert found.lacking == ["payload", "kp"]
+    assert found.passed
+
+
+def test_points_do_not_depend_on_what_else_is_in_the_batch(tmp_path):
+    """In small batches and large ones, and alone, a point gives the same episodes."""
+    names = {"offset": 0.0, "friction": 0.8, "action_delay": 0.0}
+    points = [{"offset": 0.3}, {"friction": 0.2}, {}, {"action_delay": 0.08}, {"offset": 0.7, "friction": 0.9}]
+    together, few, alone = (Trials(*ToyOpener()(20 * n, starts=20, fixed=names), 20) for n in (5, 2, 1))
+    expected = [trials.run(points) for trials in (together, few, alone)]
+    for a, b, c in zip(*expected, strict=True):
+        assert a.same(b) and a.same(c)
+    assert expected[0][2].rate == 1.0 and expected[0][1].rate == 0.0
+    assert not expected[0][0].same(expected[0][2])
+
+
+def test_other_physics_steps_and_engines(tmp_path):
+    """The toy fails on one engine, and with steps above 15 ms: nominal is 10 ms."""
+    settings = Settings(50, 0.2, rounds=0, combinations=0, engines=("good", "bad"))
+    path = profile(tmp_path, {"offset": (0.0, 0.05)})
+    found = Gate(ToyOpener(broken={"bad": swapped}, coarsest=0.015), path, settings).run()
+    verdicts = {c.name: c.verdict for c in found.cases}
+    assert verdicts == {
+        "nominal": "pass", "engine good": "pass", "engine bad": "fail", "physics step halved": "pass",
+        "physics step doubled": "fail", "exported C": "skipped",
+    }  # fmt: skip
+    assert found.failures == ["engine bad", "physics step doubled"]
+
+
+def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
+    """5 physics steps in a control step become 2, each 2.5 times as long."""
+    settings = Settings(50, 0.2, rounds=0, combinations=0)
+    path = profile(tmp_path, {"offset": (0.0, 0.05)})
+    found = Gate(ToyOpener(dt=0.004, coarsest=0.0099), path, settings).run()
+    assert [(c.name, c.verdict) for c in found.cases][1:3] == [
+        ("physics step halved", "pass"),
+        ("physics step times 2.5", "fail"),
+    ]
+
+
+def test_combinations_find_the_corner(tmp_path):
+    """Success is 1 - offset - other: 0.85 on average over [0, 0.15] each, 0.7 at the worst corner."""
+    path = profile(tmp_path, {"offset": (0.0, 0.15), "other": (0.0, 0.15)})
+    found = Gate(ToyOpener(), path, Settings(200, 0.2, rounds=0, combinations=40, cases=False)).run().combinations
+    assert found is not None
+    assert abs(found.success - 0.85) < 0.06 and found.low < found.success < found.high
+    assert min(found.worst.values()) > 0.12
+    assert abs(found.worst_success - 0.7) < 0.12
+
+
+@pytest.mark.parametrize(("episodes", "message"), [(10, "give --episodes"), (0, "too few")])
+def test_too_few_episodes_are_refused(tmp_path, episodes, message):
+    with pytest.raises(RookeryError, match=message):
+        Gate(ToyOpener(), profile(tmp_path), Settings(episodes, 0.05))
