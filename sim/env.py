@@ -24,8 +24,8 @@ from rookery.sim.specs import Group
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["LINK", "Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder", "check_actions",
-           "check_shapes", "not_finite"]  # fmt: skip
+__all__ = ["LINK", "Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder"]
+__all__ += ["check_actions", "check_shapes", "not_finite"]
 
 StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
 """observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
@@ -38,7 +38,6 @@ TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 
 LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias")
 """Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise and bias."""
-
 Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
 
@@ -53,8 +52,7 @@ class Deployment:
         actuation: by group, what lies between actions and motors.
         safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
         metrics: what each metric means, by name.
-        randomized: least and greatest value in training of what is randomized about the link between robot and policy
-            (`LINK`); what is not named there was not randomized.
+        randomized: least and greatest value in training of those parameters of `LINK` that were randomized.
     """
 
     config: dict[str, Any] = field(default_factory=dict)

@@ -341,14 +341,13 @@ class VecEnv(Buffers, Env):
         return self.task.controller()
 
     def deployment(self) -> Deployment:
-        ranges = self.randomization.ranges
         return Deployment(
             config=to_dict(self.task.cfg),
             physics_dt=float(self.task.cfg.dt),
             actuation=dict(self.task.actuation),
             safety=self.task.safety_limits,
             metrics=dict(self.task.metric_definitions),
-            randomized={name: (ranges[name].low, ranges[name].high) for name in LINK if name in ranges},
+            randomized={name: (r.low, r.high) for name, r in self.randomization.ranges.items() if name in LINK},
         )
 
     def event_log(self, i: int) -> list[str]:

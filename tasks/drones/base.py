@@ -188,34 +188,14 @@ class DroneTask(Task):
         that had to learn that from world frame values would still fly away from some headings.
         """
         return (
-            Term(
-                "up",
-                3,
-                "1",
-                "body, the world's z axis",
-                noise=0.005,
-                formula="world's z axis, body axes",
-                estimated="attitude",
-            ),
-            Term(
-                "linear_velocity",
-                3,
-                "m/s",
-                "body",
-                scale=0.5,
-                noise=0.01,
-                formula="velocity, body axes",
-                estimated="linear velocity",
-            ),
+            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01, formula="velocity, body axes",
+                 estimated="linear velocity"),
             Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
-            Term(
-                "last_action",
-                4,
-                "1",
-                formula="commanded action of the step before, clipped to [-1, 1]",
-                initial="the neutral action",
-            ),
-        )
+            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial="the neutral action"),
+        )  # fmt: skip
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and

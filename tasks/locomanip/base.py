@@ -330,66 +330,27 @@ class LeggedTask(Task):
 
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
-        for
-        velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
+        for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
-        return (
-            Term(
-                "angular_velocity",
-                3,
-                "rad/s",
-                "body",
-                scale=0.25,
-                noise=0.1,
-                bias=0.02,
-                formula="angular velocity, body axes",
-            ),
-            Term(
-                "up",
-                3,
-                "1",
-                "world up in body",
-                noise=0.03,
-                bias=0.02,
-                formula="world's z axis, body axes",
-                estimated="attitude",
-            ),
-            Term(
-                "command",
-                3,
-                "m/s, m/s, rad/s",
-                "body",
-                scale=1.0,
-                formula="commanded velocity forward, velocity left, yaw rate to the left, heading axes",
-            ),
-            Term("gait", 2, "1", clock=self.clock, formula="sin, cos of 2 pi phase; 0, 0 while the clock stands still"),
+        terms: tuple[Term, ...] = (
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02,
+                 formula="angular velocity, body axes"),
+            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0,
+                 formula="commanded velocity forward, velocity left, yaw rate to the left, heading axes"),
+            Term("gait", 2, "1", formula="sin, cos of 2 pi phase; 0, 0 while the clock stands still", clock=self.clock),
             Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02, formula="joint angle - home"),
             Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75, formula="joint velocity"),
-            Term(
-                "last_action",
-                j,
-                "1",
-                scale=0.5,
-                formula="commanded action of the step before, clipped to [-1, 1]",
-                initial=self.first_action,
-            ),
-            *(
-                ()
-                if self.terrain is None
-                else (
-                    Term(
-                        "heights",
-                        self.scan.size,
-                        "m",
-                        "ground minus rest, heading",
-                        3.0,
-                        1.0,
-                        formula=f"ground's height - trunk's height + {STAND_HEIGHT:g} m at points of a grid, heading axes",
-                        estimated="terrain, height",
-                    ),
-                )
-            ),
-        )
+            Term("last_action", j, "1", scale=0.5, formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial=self.first_action),
+        )  # fmt: skip
+        if self.terrain is None:
+            return terms
+        ground = f"ground's height - trunk's height + {STAND_HEIGHT:g} m at points of a grid, heading axes"
+        heights = Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0, formula=ground,
+                       estimated="terrain, height")  # fmt: skip
+        return (*terms, heights)
 
     @property
     def clock(self) -> Clock:

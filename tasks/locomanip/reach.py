@@ -151,60 +151,22 @@ class Reach(LeggedTask):
         hidden = self.hides_future
         terms = (
             *self.body_terms(),
-            Term(
-                "to_goal",
-                3,
-                "m",
-                "body, goal minus tool",
-                scale=3.0,
-                noise=0.003,
-                formula="goal - tool's position, body axes",
-                estimated="base pose",
-            ),
-            Term(
-                "rotation_to_goal",
-                3,
-                "rad",
-                "body, rotation vector",
-                scale=0.7,
-                noise=0.01,
-                formula="rotation vector that takes the tool's orientation to the goal's, body axes",
-                estimated="base pose",
-            ),
-            Term(
-                "to_goal_soon",
-                3,
-                "m",
-                f"body, goal in {AHEAD_S} s minus tool",
-                scale=3.0,
-                noise=0.003,
-                hidden=hidden,
-                formula=f"goal in {AHEAD_S} s - tool's position, body axes",
-                estimated="base pose",
-            ),
-            Term(
-                "rotation_to_goal_soon",
-                3,
-                "rad",
-                f"body, goal in {AHEAD_S} s",
-                scale=0.7,
-                noise=0.01,
-                hidden=hidden,
-                formula=f"rotation vector that takes the tool's orientation to the goal's in {AHEAD_S} s, body axes",
-                estimated="base pose",
-            ),
-            Term(
-                "goal", 3, "m", "body", scale=1.5, formula="goal - trunk's position, body axes", estimated="base pose"
-            ),
-            Term(
-                "goal_rotation",
-                6,
-                "1",
-                "goal's x and y axes in body",
-                formula="goal's x axis, then its y axis, body axes",
-                estimated="base pose",
-            ),
-        )
+            Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003,
+                 formula="goal - tool's position, body axes", estimated="base pose"),
+            Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01,
+                 formula="rotation vector that takes the tool's orientation to the goal's, body axes",
+                 estimated="base pose"),
+            Term("to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003,
+                 hidden=hidden, formula=f"goal in {AHEAD_S} s - tool's position, body axes", estimated="base pose"),
+            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01,
+                 hidden=hidden,
+                 formula=f"rotation vector that takes the tool's orientation to the goal's in {AHEAD_S} s, body axes",
+                 estimated="base pose"),
+            Term("goal", 3, "m", "body", scale=1.5, formula="goal - trunk's position, body axes",
+                 estimated="base pose"),
+            Term("goal_rotation", 6, "1", "goal's x and y axes in body",
+                 formula="goal's x axis, then its y axis, body axes", estimated="base pose"),
+        )  # fmt: skip
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
             actions = {"legs": self.robot.legs, "arm": self.robot.arm_spec}

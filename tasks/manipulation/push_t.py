@@ -107,45 +107,15 @@ class PushT(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
-            Term(
-                "tee",
-                2,
-                "m",
-                "base, from the tool",
-                scale=4.0,
-                noise=0.001,
-                formula="T's position - tool's position, x and y, base axes",
-                estimated="T's pose",
-            ),
-            Term(
-                "tee_heading",
-                2,
-                "1",
-                "base, cosine and sine of its yaw",
-                noise=0.005,
-                formula="cosine, sine of the T's yaw, base axes",
-                estimated="T's pose",
-            ),
-            Term(
-                "goal",
-                2,
-                "m",
-                "base, from the T",
-                scale=4.0,
-                noise=0.001,
-                formula="goal - T's position, x and y, base axes",
-                estimated="T's pose",
-            ),
-            Term(
-                "goal_heading",
-                2,
-                "1",
-                "cosine and sine of the goal's yaw less the T's",
-                noise=0.005,
-                formula="cosine, sine of goal's yaw - T's yaw",
-                estimated="T's pose",
-            ),
-        )
+            Term("tee", 2, "m", "base, from the tool", scale=4.0, noise=0.001,
+                 formula="T's position - tool's position, x and y, base axes", estimated="T's pose"),
+            Term("tee_heading", 2, "1", "base, cosine and sine of its yaw", noise=0.005,
+                 formula="cosine, sine of the T's yaw, base axes", estimated="T's pose"),
+            Term("goal", 2, "m", "base, from the T", scale=4.0, noise=0.001,
+                 formula="goal - T's position, x and y, base axes", estimated="T's pose"),
+            Term("goal_heading", 2, "1", "cosine and sine of the goal's yaw less the T's", noise=0.005,
+                 formula="cosine, sine of goal's yaw - T's yaw", estimated="T's pose"),
+        )  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         place = self.pose[:, :2]

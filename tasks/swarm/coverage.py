@@ -182,7 +182,7 @@ class Coverage(DroneTask):
         command = (
             "command = low + (a + 1) / 2 (high - low), held for the control step; the first three are the velocity command, "
             "the yaw rate command is 0, the bias goes to the radio",
-        )
+        )  # fmt: skip
         return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag, command)}
 
     def setup(self) -> None:
@@ -209,76 +209,31 @@ class Coverage(DroneTask):
     def groups(self) -> dict[str, Group]:
         m, k = self.cfg.near_users, self.cfg.neighbours
         watched = (
-            Term(
-                "user_offset",
-                2 * m,
-                "m",
-                "world, nearest first",
-                scale=0.01,
-                formula="horizontal positions of the nearest users - position, world axes",
-                estimated="position, users' position",
-            ),
+            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01,
+                 formula="horizontal positions of the nearest users - position, world axes",
+                 estimated="position, users' position"),
             Term("user_rate", m, "Mbit/s", scale=0.1, clip=10.0, formula="data rates of the nearest users"),
-            Term(
-                "own_users",
-                2,
-                "m",
-                "world, their middle",
-                scale=0.01,
-                formula="mean horizontal position of the station's own users - position, world axes; 0 without any",
-                estimated="position, users' position",
-            ),
+            Term("own_users", 2, "m", "world, their middle", scale=0.01,
+                 formula="mean horizontal position of the station's own users - position, world axes; 0 without any",
+                 estimated="position, users' position"),
             Term("own_share", 1, "1", formula="share of all users that are the station's own"),
-            Term(
-                "poor_users",
-                2,
-                "m",
-                "world, their middle",
-                scale=0.01,
-                formula="mean horizontal position of all users weighted by 1 / (1 + rate / min_rate) - position, world axes",
-                estimated="position, users' position",
-            ),
-            Term(
-                "neighbour_offset",
-                3 * k,
-                "m",
-                "world, nearest first",
-                scale=0.01,
-                formula="positions of the nearest other stations - position, world axes; 0 for none in sight",
-                estimated="other drones' position",
-            ),
+            Term("poor_users", 2, "m", "world, their middle", scale=0.01,
+                 formula="mean horizontal position of all users weighted by 1 / (1 + rate / min_rate) - position, world axes",
+                 estimated="position, users' position"),
+            Term("neighbour_offset", 3 * k, "m", "world, nearest first", scale=0.01,
+                 formula="positions of the nearest other stations - position, world axes; 0 for none in sight",
+                 estimated="other drones' position"),
             Term("neighbour_share", k, "1", formula="their shares of all users, 0 for none in sight"),
             Term("neighbour_seen", k, "1", formula="1 for each of them, 0 for none in sight"),
-        )
+        )  # fmt: skip
         own = (
-            Term(
-                "place",
-                3,
-                "m",
-                "world, from the middle of the area",
-                scale=0.005,
-                noise=0.5,
-                formula="position - middle of the area at height_m, world axes",
-                estimated="position",
-            ),
-            Term(
-                "linear_velocity",
-                3,
-                "m/s",
-                "world",
-                scale=0.1,
-                noise=0.1,
-                formula="velocity, world axes",
-                estimated="linear velocity",
-            ),
-            Term(
-                "last_action",
-                4,
-                "1",
-                formula="commanded action of the step before, clipped to [-1, 1]",
-                initial="the neutral action",
-            ),
-        )
+            Term("place", 3, "m", "world, from the middle of the area", scale=0.005, noise=0.5,
+                 formula="position - middle of the area at height_m, world axes", estimated="position"),
+            Term("linear_velocity", 3, "m/s", "world", scale=0.1, noise=0.1, formula="velocity, world axes",
+                 estimated="linear velocity"),
+            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial="the neutral action"),
+        )  # fmt: skip
         self._widths = [t.size for t in watched]
         self._names = [t.name for t in watched]
         return {"drone": Group(self.cfg.num_drones, (*watched, *own), self.action)}

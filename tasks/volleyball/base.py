@@ -294,33 +294,13 @@ class VolleyTask(Task):
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
         terms: tuple[Term, ...] = (
-            Term(
-                "from_anchor",
-                3,
-                "m",
-                "world, drone minus anchor",
-                formula="position - anchor, world axes",
-                estimated="position",
-            ),
-            Term(
-                "from_ball",
-                3,
-                "m",
-                "world, drone minus ball",
-                scale=0.5,
-                formula="position - ball's position, world axes",
-                estimated="position, ball's position",
-            ),
-            Term(
-                "ball_velocity",
-                3,
-                "m/s",
-                "world",
-                scale=0.2,
-                formula="ball's velocity, world axes",
-                estimated="ball's velocity",
-            ),
-        )
+            Term("from_anchor", 3, "m", "world, drone minus anchor", formula="position - anchor, world axes",
+                 estimated="position"),
+            Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5,
+                 formula="position - ball's position, world axes", estimated="position, ball's position"),
+            Term("ball_velocity", 3, "m/s", "world", scale=0.2, formula="ball's velocity, world axes",
+                 estimated="ball's velocity"),
+        )  # fmt: skip
         if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
             terms += (
                 Term(

@@ -51,23 +51,12 @@ class Pair(VolleyTask):
         terms = (
             *self.state_terms(),
             *self.ball_terms(),
-            Term(
-                "to_other",
-                3,
-                "m",
-                "world, other drone minus drone",
-                scale=0.25,
-                formula="other drone's position - position, world axes",
-                estimated="other drones' position",
-            ),
-            Term(
-                "turn",
-                2,
-                "1",
-                formula="1 for the drone that is to hit next, 0 for the other; both 0 when both are through",
-            ),
+            Term("to_other", 3, "m", "world, other drone minus drone", scale=0.25,
+                 formula="other drone's position - position, world axes", estimated="other drones' position"),
+            Term("turn", 2, "1",
+                 formula="1 for the drone that is to hit next, 0 for the other; both 0 when both are through"),
             Term("number", 2, "1", formula="1 for this drone, 0 for the other"),
-        )
+        )  # fmt: skip
         return {"drone": Group(2, terms, self.action)}
 
     def setup(self) -> None:
