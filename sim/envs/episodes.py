@@ -101,7 +101,7 @@ class EpisodeLog(Buffers):
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`."""
         for sums in self._arrays:
-            sums[:, ids] = 0.0
+            kernels.clear(sums, ids)
 
     def finish(
         self, ids: NDArray[np.int64], length: NDArray[np.int64], cause: NDArray[np.int64]

@@ -173,8 +173,9 @@ class Randomization(Buffers):
 
 
 def _write(calls: list[tuple[Write, dict[str, int]]], ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+    by_row = list(rows)
     for write, places in calls:
-        values = {name: rows[row] for name, row in places.items()}
+        values = {name: by_row[row] for name, row in places.items()}
         if isinstance(write, BatchWrite):
             write.writer.write_batch(ids, values)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 
 import numpy as np
 import torch
@@ -44,9 +45,12 @@ class BodyFrame:
             self._bind(layout)
             worlds = None
         where = self._all if worlds is None else worlds.numpy()
-        arrays = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
+        tensors = list(given.values())
+        if any(map(is_not, tensors, self._last)) or not all(v.is_contiguous() for v in tensors):
+            self._last = tensors
+            self._given = tuple([v.contiguous().numpy() for v in tensors]) or self._turned
         up, velocity, rates = self._own_arrays
-        kernels.to_body(where, state.numpy(), arrays, self._are_points, up, velocity, rates, self._turned)
+        kernels.to_body(where, state.numpy(), self._given, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
 
     def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:
@@ -56,3 +60,5 @@ class BodyFrame:
         self._turned = tuple(t.numpy() for t in turned.values()) or (np.zeros((*self._shape, 0), np.float32),)
         self._are_points = np.array([is_point for *_, is_point in layout] or [False])
         self._layout = layout
+        self._last: list[Tensor | None] = [None] * len(layout)
+        self._given = self._turned
