@@ -112,7 +112,7 @@ class EpisodeLog(Buffers):
             "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
             more than there are causes for diverged physics; "return" {group: [m]}, mean over agents, or
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
-            {name: [m]}, of the task, but that an episode whose physics diverged is no success.
+            {name: [m]}, of the task, but that an episode whose physics diverged is no success. The tables are read-only.
         """
         by_term, by_objective = self._summarise(ids)
         return {"ids": torch.from_numpy(ids), "length": torch.from_numpy(length), "cause": torch.from_numpy(cause),
