@@ -1,4 +1,5 @@
-"""Defaults of every task, reward weights included: a changed one changes what stored commands and contracts mean.
+"""Defaults of every task, reward weights and ranges of randomization included: a changed one changes what stored commands and
+contracts mean.
 
 They are written down in defaults.json beside this file. After a change on purpose, `python tests/tasks/test_defaults.py` writes
 them anew; look at the difference, and say so in CHANGELOG.md.
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from rookery.sim.config import to_dict
+from rookery.sim.randomization.ranges import DEFAULT
 from rookery.tasks.registry import OWN_TASKS, find
 
 FILE = Path(__file__).parent / "defaults.json"
@@ -37,18 +39,23 @@ def test_every_task_is_written_down():
 
 
 def defaults(task: str) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(to_dict(find(task).load().Config()))))
+    """The config, and what `--randomize default` draws: "low to high, when"."""
+    cls = find(task).load()
+    own = cls.default_randomization
+    ranges = {k: f"{r.low} to {r.high}, {r.on}" for k, r in sorted((DEFAULT if own is None else own).items())}
+    return dict(json.loads(json.dumps({"config": to_dict(cls.Config()), "randomization": ranges})))
 
 
+@pytest.mark.parametrize("part", ["config", "randomization"])
 @pytest.mark.parametrize("task", sorted(WRITTEN))
-def test_defaults_are_those_written_down(task):
-    assert defaults(task) == WRITTEN[task]
+def test_defaults_are_those_written_down(task, part):
+    assert defaults(task)[part] == WRITTEN[task][part]
 
 
 @pytest.mark.parametrize("task", sorted(WRITTEN))
 def test_what_should_not_be_has_a_negative_weight(task):
     """A distance is a fault where its weight lowers the reward, and a score in volley-hit, where the ball is to fly far."""
-    for term, weight in WRITTEN[task]["reward"].items():
+    for term, weight in WRITTEN[task]["config"]["reward"].items():
         fault = term in PENALTIES - OTHERWISE.get(task, set())
         if term == "distance":
             fault = task.startswith(("drone-", "swarm-"))

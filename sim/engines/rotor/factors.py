@@ -105,8 +105,8 @@ def write(varied, members, ids, which, factors, own, dt):
             if torque:
                 row[at.TORQUE_FACTOR * LANES + i] = factors[3, r]
             if lag:
-                row[at.RISE * LANES + i] = math.exp(-dt / (k[_TAU_UP] * factors[4, r]))
-                row[at.FALL * LANES + i] = math.exp(-dt / (k[_TAU_DOWN] * factors[4, r]))
+                row[at.RISE * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_UP] * factors[4, r]))
+                row[at.FALL * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_DOWN] * factors[4, r]))
             if drag:
                 for f in range(3):
                     row[(at.BODY_DRAG + f) * LANES + i] = factors[5, r] * k[_BODY_DRAG + f]
