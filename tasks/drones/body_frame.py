@@ -27,6 +27,7 @@ class BodyFrame:
         self._own_arrays = tuple(t.numpy() for t in self._own.values())
         self._terms: dict[str, Tensor] = {}
         self._layout: tuple[tuple[str, int, bool], ...] | None = None
+        self._last: list[Tensor] = []  # what `_given` are the arrays of
 
     def observe(
         self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor], worlds: Tensor | None = None
@@ -46,7 +47,8 @@ class BodyFrame:
             worlds = None
         where = self._all if worlds is None else worlds.numpy()
         tensors = list(given.values())
-        if any(map(is_not, tensors, self._last)) or not all(v.is_contiguous() for v in tensors):
+        same = len(tensors) == len(self._last) and not any(map(is_not, tensors, self._last))
+        if not same or not all(v.is_contiguous() for v in tensors):
             self._last = tensors
             self._given = tuple([v.contiguous().numpy() for v in tensors]) or self._turned
         up, velocity, rates = self._own_arrays
@@ -60,5 +62,5 @@ class BodyFrame:
         self._turned = tuple(t.numpy() for t in turned.values()) or (np.zeros((*self._shape, 0), np.float32),)
         self._are_points = np.array([is_point for *_, is_point in layout] or [False])
         self._layout = layout
-        self._last: list[Tensor | None] = [None] * len(layout)
+        self._last = []
         self._given = self._turned
