@@ -154,8 +154,9 @@ def ball(
         restitution: speed after over speed before a bounce off something heavy, in [0, 1).
         friction: sliding, torsional (m), rolling (m).
         hollow: a thin shell (volleyball) and not a solid ball.
-        contact_time: s, how long a bounce lasts. Over ten physics steps the restitution comes out within 0.06, over a
-            hundred within 0.01.
+        contact_time: s, how long a bounce lasts on `mujoco` where a ball meets robots. Over ten physics steps the restitution
+            comes out within 0.06, over a hundred within 0.01. In scenes of balls, multirotors and static shapes bounces take
+            no time and the restitution is exact (rookery.sim.engines.ball_impacts).
         rgba: colour.
     """
     spec, base = _prop(mass, mujoco.mjtGeom.mjGEOM_SPHERE, [radius, 0, 0], "ball", restitution, friction, contact_time)

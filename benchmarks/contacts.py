@@ -4,6 +4,7 @@
     python benchmarks/contacts.py --tasks table-push hand-grasp:power_drill
     python benchmarks/contacts.py --limits          # the Panda's torque rate, speed and acceleration
     python benchmarks/contacts.py --legs            # feet of the Go2 under a walking policy: contact_legs.py
+    python benchmarks/contacts.py --balls           # restitution, depth, spin and rolling of balls: contact_balls.py
 
 Contacts are MuJoCo's own, of each copy, from the start to half a second after success: the deepest of a step, its 99th
 percentile over the steps that have one, and its maximum with the pair and the moment. Slip: a loose thing in the frame of the
@@ -17,6 +18,7 @@ import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
+import contact_balls
 import contact_legs
 import mujoco
 import numpy as np
@@ -315,6 +317,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--balls", action="store_true")
     parser.add_argument(
         "--legs", nargs="?", const="go2-velocity", metavar="POLICY", help="run or policy of go2-velocity"
     )
@@ -322,7 +325,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     print(machine())
-    if args.legs:
+    if args.balls:
+        contact_balls.write()
+    elif args.legs:
         contact_legs.write(args.legs)
     elif args.limits:
         limits(args.starts, args.seed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import datetime
 import json
 import os
 import random
@@ -25,12 +26,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from machine import commit, machine
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("assets", "sim", "robots", "tasks", "policies", "sim2real")
 VEC_ENV = ("tests/sim/envs/test_vec_env.py", "tests/sim/envs/test_vector_rewards.py", "tests/sim/envs/test_starts.py")
 OBSERVATION = tuple(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets"))
-HOVER = ("tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
-WALKING = ("tests/tasks/locomanip/test_walking_terms.py", "tests/tasks/locomanip/test_walking.py")
+DEFAULTS = "tests/tasks/test_defaults.py"
+HOVER = (DEFAULTS, "tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
+WALKING = (DEFAULTS, *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")))
+LOCO = ("tests/tasks/locomanip/test_reach_terms.py", "tests/tasks/locomanip/test_loco_manipulation.py")
 PPO = ("tests/policies/algorithms/test_ppo.py", "tests/policies/storage", "tests/policies/training/test_checkpoint.py")
 SAC = ("tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
 TESTS: dict[str, tuple[str, ...]] = {
@@ -45,9 +50,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/drones/kernels.py": HOVER,
     "tasks/drones/track.py": ("tests/tasks/test_track.py", *HOVER),
     "tasks/locomanip/base.py": WALKING,
+    "tasks/locomanip/gait.py": WALKING,
     "tasks/locomanip/velocity.py": WALKING,
+    "tasks/locomanip/reach.py": WALKING,
+    "tasks/locomanip/loco_manipulation.py": (DEFAULTS, *LOCO),
     "policies/algorithms/ppo.py": PPO,
-    "policies/algorithms/ppo_learner.py": PPO,
+    "policies/algorithms/ppo_learner.py": (*PPO, "tests/policies/nn/test_state_estimator.py"),
     "policies/algorithms/sac.py": SAC,
     "policies/algorithms/sac_learner.py": SAC,
     "policies/storage/rollout.py": PPO,
@@ -234,15 +242,25 @@ def main() -> int:
 
 
 def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: float) -> dict[str, object]:
-    """What goes to --out."""
-    survivors = [row for row in rows if row["noticed"] is None]
+    """What goes to --out, see tables.py."""
+    groups = {"tasks": "tasks: terms of reward and observation", "sim": "environments", "policies": "learning"}
+    table = []
+    for package, title in groups.items():
+        mine = [row for row in rows if str(row["module"]).startswith(f"{package}/")]
+        table.append({"code": title, "mutants": len(mine), "survive": sum(row["noticed"] is None for row in mine)})
+    total = {"code": "all", **{key: sum(int(row[key]) for row in table) for key in ("mutants", "survive")}}
+    titles = {"code": "code", "mutants": "mutants", "survive": "survive"}
     return {
-        "seed": args.seed,
-        "modules": args.modules,
+        "name": "mutation",
+        "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": str(datetime.date.today()),
         "wall_s": round(wall_s, 1),
-        "mutants": len(rows),
-        "survivors": len(survivors),
-        "rows": rows,
+        "metrics": {"survive": "the related tests pass in spite of the change"},
+        "columns": [{"key": key, "title": title} for key, title in titles.items()],
+        "rows": [*table, total],
+        "mutants": rows,
     }
 
 

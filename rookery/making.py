@@ -19,6 +19,7 @@ from rookery.sim.envs.sharded_env import ShardedEnv, check_shards
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
+from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
 from rookery.sim.randomization.ranges import Range
 from rookery.tasks.registry import TaskEntry, find
 
@@ -54,8 +55,10 @@ def make(
         engine: "rotor", "mujoco" or "pybullet"; None takes the first that the task names.
         device: where tensors live; "cpu".
         seed: seed of all random streams.
-        randomize: "none", "default" or the path of a TOML file (see rookery.sim.randomization.ranges).
-        fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``; they override `randomize`.
+        randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
+            a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
+        fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``, or in some of their components,
+            ``{"motor_strength:FL_*": 0.7}``; they override `randomize`.
         config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
             its tasks; ``{"push": {"episode_s": 3.0}}`` in one, and ``{"tasks": ["push"]}`` leaves the others out.
         weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
@@ -122,11 +125,40 @@ def make_shard(
     entry = find(task)
     built = entry.load()(from_dict(entry.load().Config, config))
     world = make_world(engine, built.scene(), num_envs, device, threads=0 if total is None else 1)
-    own = built.default_randomization if randomize == "default" else None
-    ranges = randomization.load(randomize) if own is None else dict(own)
-    preset = set(ranges) - set(fixed or {}) if randomize == "default" else set()
-    ranges |= {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
-    return VecEnv(built, world, seed=seed, ranges=ranges, optional=preset, task_id=task, first=first, total=total)
+    replay = _read_log(task, randomize, num_envs if total is None else total, seed)
+    preset = randomize in randomization.PRESETS
+    own = built.default_randomization if preset and randomize != "none" else None
+    if replay is not None:
+        ranges = replay.ranges()
+    else:
+        ranges = randomization.load(randomize) if own is None else dict(own)
+    optional = set(ranges) - set(fixed or {}) if preset else set()
+    held = {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
+    ranges = {name: r for name, r in ranges.items() if name not in held} | held
+    env = VecEnv(
+        built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", task_id=task, first=first,
+        total=total,
+    )  # fmt: skip
+    if replay is not None:
+        env.randomization.replay(replay, first)
+    return env
+
+
+def _read_log(task: str, randomize: str, num_envs: int, seed: int) -> DrawLog | None:
+    """The log of draws that `randomize` names, None where it names something else.
+
+    Raises:
+        RookeryError: a log of another task, number of worlds or seed, which would play other episodes.
+    """
+    if Path(randomize).suffix not in SUFFIXES:
+        return None
+    log = DrawLog.read(Path(randomize))
+    if (log.task, log.num_envs, log.seed) != (task, num_envs, seed):
+        raise RookeryError(
+            f"{randomize} holds draws of {log.task} with num_envs {log.num_envs} and seed {log.seed}: make that, not {task} "
+            f"with num_envs {num_envs} and seed {seed}."
+        )
+    return log
 
 
 def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import trimesh
 
 from rookery.assets.objects.decompose import decompose
+from rookery.assets.objects.gltf_size import check_gltf
 from rookery.assets.objects.hulls import hull
 from rookery.assets.objects.model import ObjectModel, build
 from rookery.assets.objects.overlap import overlapping
@@ -112,6 +113,8 @@ def _read(path: Path, report: Report) -> trimesh.Trimesh:
         raise ValueError(f"there is no file {path}: give the path of a mesh.")
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path} has more than {MAX_BYTES >> 20} MiB: thin it out.")
+    if suffix in (".glb", ".gltf"):
+        check_gltf(path)
     try:
         mesh = trimesh.load(path, force="mesh", process=False)
     except Exception as error:  # the readers raise whatever broke them
@@ -119,6 +122,8 @@ def _read(path: Path, report: Report) -> trimesh.Trimesh:
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
         raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
     faces = np.asarray(mesh.faces)
+    if np.shape(mesh.vertices)[1:] != (3,):
+        raise ValueError(f"{path} has vertices that are not three numbers: export it again.")
     if faces.min() < 0 or faces.max() >= len(mesh.vertices):
         raise ValueError(f"{path} has faces of vertices that it lacks: export it again.")
     if not np.isfinite(mesh.vertices).all():

@@ -16,12 +16,13 @@ from torch import Tensor
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import CODEBASE, IMAGES, INFO, LAST, OWN, PREFIX, arrow
 from rookery.policies.datasets.lerobot_videos import open_clips
-from rookery.policies.datasets.schema import Column, Episode, Facts
+from rookery.policies.datasets.parquet import read_parquet
+from rookery.policies.datasets.schema import Column, Episode, Facts, check_meta
 from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim.untrusted import read_json
+from rookery.sim.untrusted import Damaged, read_json
 
 Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
 """From task id, groups and control period (s) to the contract as JSON values (`rookery.sim2real.build.describe_json`)."""
@@ -61,11 +62,17 @@ def import_lerobot(
     arrow()
     read = _Reader(Path(source))
     report = progress or (lambda done, total: None)
-    if (read.folder / OWN).is_file():
-        return _own(read, Path(folder), videos, report)
-    if describe is None:
+    own = (read.folder / OWN).is_file()
+    if not own and describe is None:
         raise RookeryError(f"{source} was not written by Rookery and nothing describes it: give `describe`.")
-    return _foreign(read, Path(folder), describe, videos, report)
+    try:
+        if own:
+            return _own(read, Path(folder), videos, report)
+        assert describe is not None
+        return _foreign(read, Path(folder), describe, videos, report)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        # rows and metadata of any other shape than the format's
+        raise read.damaged("", error) from error
 
 
 class _Reader:
@@ -99,21 +106,32 @@ class _Reader:
     def table(self, path: Path) -> Any:
         """A Parquet file; the latest one is kept."""
         if path != self._at:
-            pa, pq = arrow()
             try:
-                self._table = pq.read_table(path)
+                self._table = read_parquet(path)
                 self._at = path
-            except (OSError, pa.ArrowException) as error:
-                raise self.damaged(str(path.relative_to(self.folder)), error) from error
+            except Damaged as error:
+                raise self.damaged(str(path.relative_to(self.folder)), str(error)) from error
         return self._table
+
+    def place(self, template: str, **at: object) -> Path:
+        """A file that info.json names; one outside of the dataset's folder is refused."""
+        try:
+            path = self.folder / str(self.info[template]).format(**at)
+            inside = path.resolve().is_relative_to(self.folder.resolve())
+        except (ValueError, KeyError, IndexError, AttributeError, OSError) as error:
+            raise self.damaged(INFO, error) from error
+        if not inside:
+            raise self.damaged(INFO, f"{template} leads out of the folder")
+        return path
 
     def episodes(self, columns: dict[str, int]) -> Iterator[dict[str, NDArray[Any]]]:
         """For each episode the named columns, [T, size] each."""
         for i, line in enumerate(self.lines):
             at = {"chunk_index": line["data/chunk_index"], "file_index": line["data/file_index"]}
-            name = self.info["data_path"].format(**at)
-            table = self.table(self.folder / name)
-            missing = [c for c in columns if c not in table.column_names]
+            path = self.place("data_path", **at)
+            name = str(path.relative_to(self.folder))
+            table = self.table(path)
+            missing = [c for c in (*columns, "episode_index") if c not in table.column_names]
             if missing:
                 raise self.damaged(name, f"no column {missing[0]!r}")
             mine = np.flatnonzero(table.column("episode_index").to_numpy() == line["episode_index"])
@@ -124,7 +142,8 @@ class _Reader:
 
     def damaged(self, where: str, why: object) -> RookeryError:
         """The error for a file that is not as it must be."""
-        reason = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else str(why)
+        first = next(iter(str(why).splitlines()), "")
+        reason = f"{type(why).__name__}: {first:.200}" if isinstance(why, Exception) else first
         return RookeryError(f"{self.folder / where} is damaged ({reason}): download or export the dataset again.")
 
 
@@ -140,6 +159,7 @@ def _own(read: _Reader, folder: Path, videos: bool, report: Progress) -> Dataset
     """One that we wrote."""
     try:
         meta = read_json(read.folder / OWN)
+        check_meta(meta)
         columns = {name: Column.from_json(line) for name, line in meta["columns"].items()}
         names = [f.name for f in fields(Facts)]
         facts = [Facts(**{k: line[k] for k in names}) for line in meta["episodes"]]
@@ -155,9 +175,7 @@ def _own(read: _Reader, folder: Path, videos: bool, report: Progress) -> Dataset
         for i, rows in enumerate(read.episodes(parts.column_sizes())):
             for camera in cameras:
                 at = {k: read.lines[i][f"videos/{IMAGES}{camera}/{k}"] for k in ("chunk_index", "file_index")}
-                _copy(
-                    read.folder / read.info["video_path"].format(video_key=IMAGES + camera, **at), writer.video(camera)
-                )
+                _copy(read.place("video_path", video_key=IMAGES + camera, **at), writer.video(camera))
             writer.add(Episode(facts[i], parts.columns(rows, {n: v[i] for n, v in last.items()})))
             report(len(writer), len(read.lines))
     return Dataset(folder)

@@ -13,6 +13,7 @@ the world's place and the actions: `replay` feeds these and gets the same number
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from rookery.sim.threads import one_thread_each
 
 MEMORY = 4e9
 """Most bytes that a round may hold."""
+MOST_EPISODES = 1_000_000
+"""Names of their files have six digits."""
 PATIENCE = 10
 """Attempts for each episode to keep (or each world) before the recorder gives up."""
 
@@ -68,10 +71,11 @@ def record(
         progress: called after each round with episodes kept and attempts so far.
 
     Raises:
-        RookeryError: fewer than one episode asked for, none succeeded, the task has no metric "success", or the disk is full.
+        RookeryError: fewer than one episode or more than a million asked for, or more than the disk has room for; none
+            succeeded, the task has no metric "success", or the disk is full.
     """
-    if episodes < 1:
-        raise RookeryError(f"episodes is {episodes}: give at least 1.")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise RookeryError(f"episodes is {episodes}: give 1 to {MOST_EPISODES}.")
     recorder = _Recorder(env, act, filming is not None)
     attempts = 0
     successes = 0
@@ -83,6 +87,8 @@ def record(
         judged = made[0].facts.success is not None if made else judged
         if only_success and not judged:
             raise RookeryError(f"{env.task_id} has no metric 'success': leave out --only-success.")
+        if made and not len(writer):
+            _check_room(made, episodes, writer)
         successes += sum(bool(e.facts.success) for e in made)
         for episode in made:
             if len(writer) == episodes or (only_success and not episode.facts.success):
@@ -96,6 +102,17 @@ def record(
     if not len(writer):
         raise RookeryError(f"none of {attempts} episodes succeeded: train longer or leave out --only-success.")
     return Recorded(len(writer), attempts, successes if judged else None, frames)
+
+
+def _check_room(made: list[Episode], episodes: int, writer: Writer) -> None:
+    """Refuse more episodes like these than the disk has room for, before the first is written."""
+    size = sum(c.numel() * c.element_size() for e in made for c in e.columns.values()) / len(made)
+    free = shutil.disk_usage(writer.folder).free
+    if episodes * size > free:
+        raise RookeryError(
+            f"{episodes} episodes of {size / 1e6:.3g} MB do not fit on the disk of {writer.folder}, which has {free / 1e9:.3g} "
+            "GB free: record fewer with --episodes, or elsewhere with --out."
+        )
 
 
 class _Terms:

@@ -24,7 +24,7 @@ from rookery.policies.datasets.schema import (
     columns_of,
     mark,
 )
-from rookery.policies.training.store import replace
+from rookery.policies.training.store import make_folder, replace
 from rookery.sim.errors import RookeryError
 
 
@@ -61,9 +61,9 @@ class Writer:
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise RookeryError(f"{self.folder} is not empty: choose another folder for the demonstrations with --out.")
         try:
-            (self.folder / EPISODES).mkdir(parents=True)
+            make_folder(self.folder / EPISODES)
             for name in self.cameras:
-                (self.folder / VIDEOS / name).mkdir(parents=True)
+                make_folder(self.folder / VIDEOS / name)
         except OSError as error:
             raise unwritable(self.folder, error) from error
 

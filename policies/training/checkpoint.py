@@ -73,14 +73,17 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
     return final
 
 
-def remove_old(run_dir: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints, and what an interrupted write left.
+def remove_old(run_dir: Path, keep: int, steps: int) -> None:
+    """Remove all but the newest `keep` checkpoints up to `steps`, and what an interrupted write left.
 
-    A checkpoint loses its name first, for good, and its files then: what has its name is always whole.
+    Later ones are there after a resume from an older checkpoint: the training goes on from that one. A checkpoint loses its
+    name first, for good, and its files then: what has its name is always whole.
     """
     folder = run_dir / "checkpoints"
     with contextlib.suppress(OSError):
-        for old in complete(run_dir)[:-keep]:
+        found = complete(run_dir)
+        kept = [f for f in found if int(f.name.removeprefix(REPLACED)) <= steps][-keep:]
+        for old in reversed([f for f in found if f not in kept]):
             old.rename(folder / f".removing-{old.name}")
             store.flush(folder)
         _clean_up(folder)

@@ -63,8 +63,9 @@ def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) ->
 
 @one_thread_each
 def evaluate(
-    env: Env, act: Act, episodes: int, seed: int | None = 0, progress: Callable[[int, float], None] | None = None
-) -> dict[str, Any]:
+    env: Env, act: Act, episodes: int, seed: int | None = 0, progress: Callable[[int, float], None] | None = None,
+    record: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Run exactly `episodes` episodes and average over them.
 
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
@@ -79,6 +80,7 @@ def evaluate(
         episodes: how many.
         seed: of the episodes; None continues the environment's own streams.
         progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
+        record: called with each ``info["episode"]``, also of episodes that do not count.
 
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
@@ -104,6 +106,8 @@ def evaluate(
             progress(episodes - left, max((episodes - left) / episodes, step / most))
         if "episode" not in info:
             continue
+        if record is not None:
+            record(info["episode"])
         ids = info["episode"]["ids"].cpu()
         keep = quota[ids] > 0
         quota[ids] -= 1

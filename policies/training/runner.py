@@ -131,6 +131,8 @@ class Runner:
             RunLog(self.folder, self.steps, self.config.total_steps, progress) as log,
             Interruption() as interruption,
         ):
+            if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
+                checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
             while (stopped := self._stop_criterion()) is None:
                 log.write(self.iterate())
@@ -224,7 +226,7 @@ class Runner:
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
         store.save_policy(self.folder, self.algorithm.policies(), self.contract)
         path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
-        checkpoint.remove_old(self.folder, self.config.keep)
+        checkpoint.remove_old(self.folder, self.config.keep, self.steps)
         if self._saved is not None:
             self._saved(path)
         return path

@@ -118,7 +118,7 @@ class Drones(Buffers):
         parts = ("rotor_1", "rotor_2", "rotor_3", "rotor_4", "reaction")
         self.actuators = world.actuators([f"{n}/{p}" for n in names for p in parts])
         n, a = world.num_envs, len(names)
-        self.buffer("speeds", n, a, 4)
+        self.buffer("speeds", n, a, 4, dtype=torch.float64)  # in float32 they would stall short of their commands
         self.buffer("memory", n, a, MEMORY_SIZE)
         self.buffer("setpoint", n, a, 4)
         self.buffer("rotor_params", n, a, 4)
@@ -127,15 +127,15 @@ class Drones(Buffers):
             self._nominal_rotor[2:] = 0.0
         self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4))
         self._rows: Tensor | None = None  # [N, K, A, 4] setpoints of the K physics steps, when they differ
-        self._out = torch.zeros(n, a, 5)
-        self._schedule = torch.zeros(n, 1, a, 5)
+        self._out = torch.zeros(n, a, 5, dtype=torch.float64)
+        self._schedule = torch.zeros(n, 1, a, 5, dtype=torch.float64)
         if self.level != MOTORS:
             world.inner_loops += (self._fly,)
 
     @property
     def rotor_speed(self) -> Tensor:
         """[N, A, 4] normalised rotor speeds u."""
-        return self.speeds if self.native is None else self.native.rotor_speed
+        return self.speeds.float() if self.native is None else self.native.rotor_speed
 
     def physical(self, action: Tensor) -> Tensor:
         """Commands in the units of the action spec for normalised actions in [-1, 1], any shape [..., 4]."""
@@ -167,7 +167,7 @@ class Drones(Buffers):
         n, _, a, _ = thrust.shape
         k = self.physics_steps
         if self._schedule.shape[1] != k:
-            self._schedule = torch.zeros(n, k, a, 5)
+            self._schedule = torch.zeros(n, k, a, 5, dtype=torch.float64)
         kernels.rotor_schedule(
             thrust.numpy(), self.world.dt, self.constants, self.speeds.numpy(), self.rotor_params.numpy(),
             self._schedule.numpy(),

@@ -50,11 +50,16 @@ def _decay(dt, tau):
 
 @scalar
 def _rotors(u, command, p, k, up, down, out):
-    """One step of rotor lag; out gets the four thrusts (N) and the reaction torque about body z (N m)."""
+    """One step of rotor lag; out gets the four thrusts (N) and the reaction torque about body z (N m) in its middle.
+
+    Args:
+        up, down: what is left of a speed error after half a step.
+    """
     torque = 0.0
     for m in range(4):
-        v = follow(u[m], clip(command[m], 0.0, 1.0), up, down)
-        u[m] = v
+        wanted = clip(command[m], 0.0, 1.0)
+        v = follow(u[m], wanted, up, down)
+        u[m] = follow(v, wanted, up, down)
         c = at.THRUST_CURVE
         out[m] = p[THRUST_SCALE] * (k[c] + v * (k[c + 1] + v * k[c + 2]))
         c = at.TORQUE_CURVE
@@ -87,7 +92,7 @@ def fly(level, state, setpoint, memory, constants, dt, u, rotor, out):
         setpoint: [D, 4] at `level`; left as it is.
         u: [D, 4] rotor speeds, advanced by dt.
         rotor: [D, 4] rotor parameters.
-        out: [D, 5] float32: thrusts (N) and reaction torque (N m).
+        out: [D, 5] thrusts (N) and reaction torque (N m).
         Others as in `cascade`.
     """
     sp = np.empty(4)
@@ -96,8 +101,8 @@ def fly(level, state, setpoint, memory, constants, dt, u, rotor, out):
         for i in range(4):
             sp[i] = setpoint[d, i]
         _cascade(level, MOTORS, x, 13 * d, m, MEMORY * d, sp, 0, 1, constants, dt)
-        up = _decay(dt, rotor[d, TAU_UP])
-        down = _decay(dt, rotor[d, TAU_DOWN])
+        up = _decay(0.5 * dt, rotor[d, TAU_UP])
+        down = _decay(0.5 * dt, rotor[d, TAU_DOWN])
         _rotors(u[d], sp, rotor[d], constants, up, down, out[d])
 
 
@@ -111,14 +116,14 @@ def rotor_schedule(thrust, dt, constants, u, rotor, out):
         constants: [layout.TYPE] of the drone.
         u: [N, A, 4] rotor speeds, advanced by K steps.
         rotor: [N, A, 4] rotor parameters.
-        out: [N, K, A, 5] float32.
+        out: [N, K, A, 5].
     """
     command = np.empty(4)
     c0, c1, c2 = constants[at.THRUST_CURVE], constants[at.THRUST_CURVE + 1], constants[at.THRUST_CURVE + 2]
     for n in range(out.shape[0]):
         for a in range(out.shape[2]):
-            up = _decay(dt, rotor[n, a, TAU_UP])
-            down = _decay(dt, rotor[n, a, TAU_DOWN])
+            up = _decay(0.5 * dt, rotor[n, a, TAU_UP])
+            down = _decay(0.5 * dt, rotor[n, a, TAU_DOWN])
             for k in range(out.shape[1]):
                 if k < thrust.shape[1]:
                     for m in range(4):

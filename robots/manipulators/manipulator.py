@@ -245,8 +245,8 @@ class Manipulator(Buffers):
         self._held = torch.zeros(n, JOINTS + 1)
         commanded = (self.reference, self.joint_goal, self.torque, self.grip, self.goal, self.goal_rotation)
         seen = (self.exact_tool, self.exact_rotation, self.tool, self.rotation, self.pos, self.vel, self.opening)
-        self._commanded = tuple(b.numpy() for b in commanded)
         self._seen = tuple(b.numpy() for b in seen)
+        self._all = (*(b.numpy() for b in commanded), *self._seen, self._held.numpy())
         self._grip = self.grip.numpy()
         self._motion = (
             self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, self.model.armature, self._lead,
@@ -310,8 +310,7 @@ class Manipulator(Buffers):
         full[:, JOINTS:] = 0.5 * wide
         self.joints.set_state(ids, torch.from_numpy(full), torch.zeros(full.shape))
         pulled = self.action.drive == "torque"
-        where, held = ids.numpy(), self._held.numpy()
-        reset_arms(where, exact, full, wide, pulled, *self.chain, *self._commanded, *self._seen, held)
+        reset_arms(ids.numpy(), exact, full, wide, pulled, *self.chain, *self._all)
         self.actuators.set_control(self._held)
 
     def tool_at(self, joints: Tensor) -> tuple[Tensor, Tensor]:

@@ -54,50 +54,6 @@ def move_goals(  # type: ignore[no-untyped-def]
             _move(goal, step, world, pos, tool, leash, slack, low, high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _drive_piece(  # type: ignore[no-untyped-def]
-    first, last, goal, goal_turn, step, tool, leash, slack, box, joint_goal, home, damping, posture, most, ref, limits,
-    rate, turns, offsets, axes, links, armature, lead, dt, grip, rows,
-):  # fmt: skip  # pragma: no cover - compiled
-    """`drive_tools` in the worlds from `first` up to `last`. A function of its own, and not the body of a parallel loop, whose
-    analysis takes longer than all the rest of compiling (measured)."""
-    quickly, slowly, gently = shares(limits, rate)
-    turn = np.empty((3, 3))
-    pos = np.empty(3)
-    tip = np.empty(3)
-    momenta = np.empty((JOINTS, 6))
-    composite = np.empty((JOINTS, 10))
-    mass = np.empty((JOINTS, JOINTS))
-    origins = np.empty((JOINTS, 3))
-    spins = np.empty((JOINTS, 3))
-    jac = np.empty((6, JOINTS))
-    off = np.empty(6)
-    square = np.empty((6, 6))
-    pull = np.empty(JOINTS)
-    q = np.empty(JOINTS)
-    column = np.empty(JOINTS)
-    way = np.empty(2 * JOINTS)
-    v = np.empty(2 * JOINTS)
-    a = np.empty(2 * JOINTS)
-    error = np.empty(2 * JOINTS)
-    push = np.empty(2 * JOINTS)
-    for world in range(first, last):
-        mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
-        for i in range(3):
-            tip[i] = pos[i]
-            for j in range(3):
-                tip[i] += turn[i, j] * offsets[JOINTS, j]
-        _move(goal, step, world, tip, tool, leash, slack, box[0], box[1])
-        approach(
-            joint_goal, world, goal, goal_turn, turns, offsets, axes, limits[0], limits[1], home, damping, posture, most,
-            turn, pos, origins, spins, jac, off, square, pull,
-        )  # fmt: skip
-        references(
-            joint_goal, ref, world, True, limits[0], limits[1], limits[2], limits[3], limits[4], quickly, slowly, gently, mass,
-            armature, lead, dt, grip, rows, q, v, a, way, error, push, column,
-        )  # fmt: skip
-
-
 @few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
 def drive_tools(  # type: ignore[no-untyped-def]
@@ -111,9 +67,44 @@ def drive_tools(  # type: ignore[no-untyped-def]
         box: [2, 3] m, the goal's. joint_goal: [N, 7] rad, in and out. home, damping, posture, most: see `track_pose`.
         limits, rate, links, armature, lead, dt, grip, rows: see `follow`. turns, offsets, axes: the chain.
     """
+    low = limits[0]
+    high = limits[1]
+    speed = limits[2]
+    acceleration = limits[3]
+    jerk = limits[4]
+    quickly, slowly, gently = shares(limits, rate)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        _drive_piece(
-            piece * PIECE, min((piece + 1) * PIECE, goal.shape[0]), goal, goal_turn, step, tool, leash, slack, box,
-            joint_goal, home, damping, posture, most, ref, limits, rate, turns, offsets, axes, links, armature, lead, dt,
-            grip, rows,
-        )  # fmt: skip
+        turn = np.empty((3, 3))
+        pos = np.empty(3)
+        tip = np.empty(3)
+        momenta = np.empty((JOINTS, 6))
+        composite = np.empty((JOINTS, 10))
+        mass = np.empty((JOINTS, JOINTS))
+        origins = np.empty((JOINTS, 3))
+        spins = np.empty((JOINTS, 3))
+        jac = np.empty((6, JOINTS))
+        off = np.empty(6)
+        square = np.empty((6, 6))
+        pull = np.empty(JOINTS)
+        q = np.empty(JOINTS)
+        column = np.empty(JOINTS)
+        way = np.empty(2 * JOINTS)
+        v = np.empty(2 * JOINTS)
+        a = np.empty(2 * JOINTS)
+        error = np.empty(2 * JOINTS)
+        push = np.empty(2 * JOINTS)
+        for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
+            mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
+            for i in range(3):
+                tip[i] = pos[i]
+                for j in range(3):
+                    tip[i] += turn[i, j] * offsets[JOINTS, j]
+            _move(goal, step, world, tip, tool, leash, slack, box[0], box[1])
+            approach(
+                joint_goal, world, goal, goal_turn, turns, offsets, axes, low, high, home, damping, posture, most,
+                turn, pos, origins, spins, jac, off, square, pull,
+            )  # fmt: skip
+            references(
+                joint_goal, ref, world, True, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature,
+                lead, dt, grip, rows, q, v, a, way, error, push, column,
+            )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -22,11 +24,13 @@ from rookery.cli.options import (
     numbers,
     print_json,
     values,
+    writable,
 )
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
+    from rookery.sim.randomization.draw_log import DrawLog
 
 EXAMPLES = """
   rookery eval runs/drone-hover/latest
@@ -35,6 +39,8 @@ EXAMPLES = """
   rookery eval policies/zoo/drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
   rookery eval drone-hover --controller classical
+  rookery eval runs/drone-hover/latest --randomize all --log-draws draws.npz
+  rookery eval runs/drone-hover/other --replay-draws draws.npz
 """
 DEFAULT_WORLDS = {"pybullet": 16}
 """Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
@@ -54,6 +60,16 @@ class Args:
     engine: Engine = None
     set: Fixed = ()
     randomize: Randomize = "none"
+    log_draws: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="FILE", help="Write what was drawn for each episode, as .npz or .json, to play it again."
+        ),
+    ] = None
+    replay_draws: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="FILE", help="Play the episodes of a log again: same seed, worlds, starts and draws."),
+    ] = None
     task_config: TaskConfig = ()
     controller: Controller = "policy"
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
@@ -70,10 +86,8 @@ def run(args: Args) -> int:
     from rookery.run_env import open_env
 
     announce_compiling()
-    worlds = args.num_envs
-    if worlds is None:
-        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
     fixed = numbers(args.set, "--set")
+    worlds, seed, randomize = _what_to_play(args)
     env, act = open_env(
         args.run,
         worlds,
@@ -81,18 +95,21 @@ def run(args: Args) -> int:
         task=args.task,
         config=values(args.task_config, "--task-config"),
         engine=args.engine,
-        seed=args.seed,
-        randomize=args.randomize,
+        seed=seed,
+        randomize=randomize,
         fixed=fixed,
         shards=args.shards,
     )
     announce(args.run, args.controller)
+    log = _log_of(args, env, seed)
     try:
-        result = measure(env, act, args.episodes, args.seed)
+        result = measure(env, act, args.episodes, seed, None if log is None else log.add)
     finally:
         env.close()
-    result |= {"controller": args.controller, "engine": env.engine, "randomize": args.randomize}
-    result |= {"seed": args.seed, "set": fixed}
+    if log is not None and args.log_draws is not None:
+        log.write(args.log_draws)
+    result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
+    result |= {"seed": seed, "set": fixed}
     if args.json:
         print_json(result)
     else:
@@ -100,13 +117,41 @@ def run(args: Args) -> int:
     return 0
 
 
-def measure(env: Env, act: Act, episodes: int, seed: int) -> dict[str, Any]:
+def _what_to_play(args: Args) -> tuple[int, int, str]:
+    """Number of worlds, seed and randomization: as asked for, or those of the log that is to be played again."""
+    if args.replay_draws is None:
+        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
+        return worlds if args.num_envs is None else args.num_envs, args.seed, args.randomize
+    from rookery.sim.randomization.draw_log import DrawLog
+
+    if args.randomize != "none" or args.num_envs is not None:
+        raise RookeryError("--replay-draws has its own randomization and worlds: leave out --randomize and --num-envs.")
+    log = DrawLog.read(args.replay_draws)
+    return log.num_envs, log.seed, str(args.replay_draws)
+
+
+def _log_of(args: Args, env: Env, seed: int) -> DrawLog | None:
+    """The log to be written, None where none is asked for."""
+    if args.log_draws is None:
+        return None
+    from rookery.sim.randomization.draw_log import DrawLog, check_suffix
+
+    check_suffix(args.log_draws)
+    writable(args.log_draws, "--log-draws")
+    if len(env.task_names) > 1:
+        raise RookeryError(f"--log-draws is for one task, and {env.task_id} is a set of tasks: choose one of them.")
+    return DrawLog(env.task_id, seed, env.num_envs)
+
+
+def measure(
+    env: Env, act: Act, episodes: int, seed: int, record: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
     """The figures of `evaluate` with the name and value of the task's headline figure; progress goes to standard error."""
     from rookery.cli.progress import Progress
     from rookery.policies.training.evaluate import evaluate
 
     with Progress("episodes", episodes) as progress:
-        result = {"task": env.task_id, **evaluate(env, act, episodes, seed, progress)}
+        result = {"task": env.task_id, **evaluate(env, act, episodes, seed, progress, record)}
     name = env.headline
     return result | {"metric_name": name, "metric": result["metrics"].get(name)}
 

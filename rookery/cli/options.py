@@ -31,7 +31,7 @@ Engine = Annotated[
 NumEnvs = Annotated[int, tyro.conf.arg(metavar="N", help="Worlds stepped together.")]
 Seed = Annotated[int, tyro.conf.arg(metavar="N", help="Seed of all random streams.")]
 Randomize = Annotated[
-    str, tyro.conf.arg(metavar="RANGES", help="Domain randomization: none, default or a TOML file of ranges.")
+    str, tyro.conf.arg(metavar="RANGES", help="Domain randomization: none, default, all, or a TOML file of ranges.")
 ]
 Shards = Annotated[
     str,
@@ -47,7 +47,8 @@ TaskConfig = Annotated[
 Fixed = Annotated[
     Words,
     tyro.conf.arg(
-        metavar="NAME=VALUE", help="Physical parameter held at one value, mass=1.2, action_delay=0.02; repeatable."
+        metavar="NAME=VALUE",
+        help="Physical parameter held at one value, mass=1.2, motor_strength:FL_*=0.8; repeatable.",
     ),
 ]
 OtherTask = Annotated[

@@ -124,6 +124,9 @@ class ShardServer:
     def state_dict(self) -> dict[str, Tensor]:
         return self.env.state_dict()
 
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.env.check_state_dict(state)
+
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.env.load_state_dict(state)
 

@@ -314,8 +314,12 @@ class ShardedEnv(Env):
                 out[name] = torch.stack([p[name] for p in parts]).sum(0) if name == FAILURES else first
         return out
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self._check_open()
+    def _parts(self, state: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Each shard's part of a saved state.
+
+        Raises:
+            ValueError: it is of another number of worlds, or holds a name that this environment does not.
+        """
         axes = {name: self._axis(name, value.shape) for name, value in state.items()}
         for name, axis in axes.items():
             if axis is not None and state[name].shape[axis] != self.num_envs:
@@ -323,13 +327,25 @@ class ShardedEnv(Env):
                     f"saved {name!r} is of {state[name].shape[axis]} worlds, needed {self.num_envs}: it is of another "
                     "number of worlds."
                 )
-        for connection, at in zip(self._connections, self._slices, strict=True):
-            own = {name: _rows(value, axes[name], at) for name, value in state.items()}
-            if at.start and FAILURES in own:
+        parts = [{name: _rows(value, axes[name], at) for name, value in state.items()} for at in self._slices]
+        for own in parts[1:]:
+            if FAILURES in own:
                 own[FAILURES] = torch.zeros_like(own[FAILURES])
-            send(connection, ("load_state_dict", own))
-        self._replies()
+        return parts
+
+    def check_state_dict(self, state: dict[str, Tensor]) -> None:
+        self._check_open()
+        self._send_parts("check_state_dict", state)
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.check_state_dict(state)
+        self._send_parts("load_state_dict", state)
         self._ready = True
+
+    def _send_parts(self, call: str, state: dict[str, Tensor]) -> None:
+        for connection, own in zip(self._connections, self._parts(state), strict=True):
+            send(connection, (call, own))
+        self._replies()
 
     def close(self) -> None:
         self._close()

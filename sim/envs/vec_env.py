@@ -50,6 +50,7 @@ class VecEnv(Buffers, Env):
         seed: seed of all random streams.
         ranges: randomised or fixed parameters, by name (see randomization).
         optional: names in `ranges` that are left out where this task lacks them.
+        typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
         task_id: registered name, for messages and records.
         first, total: of a shard of a larger environment (see ShardedEnv), the index of its first world and the number of
             worlds of all shards; 0 and N otherwise.
@@ -62,7 +63,7 @@ class VecEnv(Buffers, Env):
 
     def __init__(
         self, task: Task, world: World, *, seed: int = 0, ranges: dict[str, Range] | None = None,
-        optional: Collection[str] = (), task_id: str = "task", first: int = 0, total: int | None = None,
+        optional: Collection[str] = (), typical: bool = False, task_id: str = "task", first: int = 0, total: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.task = task
@@ -95,9 +96,8 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
-        self.randomization = Randomization(
-            self._parameters(), ranges or {}, self.num_envs, self._randomization_rng, optional
-        )
+        drawing = world.num_envs, self._randomization_rng, optional, typical
+        self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
         self.child("rng", self.rng)
@@ -262,8 +262,8 @@ class VecEnv(Buffers, Env):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
-        steps, causes = (torch.from_numpy(x[where]) for x in (self._steps, cause.numpy()))
-        info["episode"] = self._log.finish(where, steps, causes) | {"parameters": self.randomization.of(where)}
+        episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
+        info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}

@@ -13,14 +13,16 @@ from torch import Tensor
 from rookery.sim.world import Params
 
 Write = Callable[[Tensor, Tensor], None]
-"""``write(ids [n] int64, values [n] float32)`` puts one value for each of these worlds into the simulation."""
+"""``write(ids [n] int64, values float32)`` puts one value [n] for each of these worlds into the simulation, or, of a parameter
+with S components, [n, S]."""
 
 
 class BatchWriter(Protocol):
     """Puts several parameters of a set of worlds into the simulation in one call."""
 
     def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        """Write the values [n] of parameters, by name, in the worlds `ids` [n]. Arrays are contiguous, and not to be kept."""
+        """Write the values of parameters, by name, in the worlds `ids` [n]: [n], or [S, n] of one with S components. Arrays are
+        contiguous, and not to be kept."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class BatchWrite:
     name: str
 
     def __call__(self, ids: Tensor, values: Tensor) -> None:
-        self.writer.write_batch(ids.numpy(), {self.name: values.float().contiguous().numpy()})
+        self.writer.write_batch(ids.numpy(), {self.name: values.float().t().contiguous().numpy()})
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,9 @@ class Parameter:
         nominal: the value that leaves the simulation as the scene describes it.
         low, high: what is accepted, inclusive.
         write: how it gets there; a `BatchWrite` where one call can write several parameters.
+        components: names of the S rotors, joints, ... that can differ from each other; empty for one number.
+        typical: least and greatest value that ``--randomize all`` draws where the task's default leaves the parameter alone;
+            None leaves it out.
     """
 
     summary: str
@@ -60,6 +65,13 @@ class Parameter:
     low: float
     high: float
     write: Write
+    components: tuple[str, ...] = ()
+    typical: tuple[float, float] | None = None
+
+
+def _each(v: Tensor, like: Tensor) -> Tensor:
+    """Values [n] or [n, S] so that they broadcast against [n, S, ...] of components `like` [S, ...]."""
+    return v.reshape(*v.shape, *[1] * (like.dim() + 1 - v.dim()))
 
 
 def scaled(params: Params, names: Sequence[str], *fields: str) -> Write:
@@ -74,7 +86,7 @@ def scaled(params: Params, names: Sequence[str], *fields: str) -> Write:
 
     def write(ids: Tensor, v: Tensor) -> None:
         for field, value in nominal.items():
-            params.set(field, names, value * v.view(-1, *[1] * value.dim()), ids)
+            params.set(field, names, value * _each(v, value), ids)
 
     return write
 
@@ -92,10 +104,10 @@ def shifted(params: Params, names: Sequence[str], field: str, axis: int | None =
 
     def write(ids: Tensor, v: Tensor) -> None:
         if axis is None:
-            params.set(field, names, nominal + v.view(-1, *[1] * nominal.dim()), ids)
+            params.set(field, names, nominal + _each(v, nominal), ids)
             return
         values = params.get(field, names)[ids]
-        values[..., axis] = nominal[..., axis] + v[:, None]
+        values[..., axis] = nominal[..., axis] + _each(v, nominal[..., axis])
         params.set(field, names, values, ids)
 
     return write
@@ -107,7 +119,7 @@ def sliding(params: Params, geoms: Sequence[str]) -> Write:
 
     def write(ids: Tensor, v: Tensor) -> None:
         values = nominal.repeat(len(ids), 1, 1)
-        values[:, :, 0] = v[:, None]
+        values[:, :, 0] = _each(v, nominal[:, 0])
         params.set("friction", geoms, values, ids)
 
     return write

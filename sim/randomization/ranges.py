@@ -1,6 +1,6 @@
-"""Domain randomisation: which physical quantities differ between worlds, by how much, and when they are drawn.
+"""Domain randomization: which physical quantities differ between worlds, by how much, and when they are drawn.
 
-A TOML file has one table a quantity::
+A TOML file has one table a quantity, see `distributions`::
 
     [mass]
     low = 0.9
@@ -12,8 +12,8 @@ A TOML file has one table a quantity::
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -22,21 +22,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
+from rookery.sim.randomization.distributions import Normal, Range, from_table
+from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
 from rookery.sim.untrusted import read_toml
 
+__all__ = ["DEFAULT", "PRESETS", "Randomization", "Range", "load", "typical_ranges"]
 
-@dataclass(frozen=True)
-class Range:
-    """Uniform in [low, high], drawn for each world at its first episode ("startup") or at every one ("reset")."""
-
-    low: float
-    high: float
-    on: str = "reset"
-
+PRESETS = ("none", "default", "all")
+"""Names for ``--randomize``: nothing; the task's default; and besides that everything else that the task lets change, over
+`Parameter.typical`."""
 
 DEFAULT: dict[str, Range] = {
     # Spreads that cover what is known of a drone before it flies: weighing with another battery, a charged or tired one,
@@ -55,36 +54,154 @@ DEFAULT: dict[str, Range] = {
 
 
 def load(choice: str) -> dict[str, Range]:
-    """Ranges for ``--randomize``: "none", "default" or the path of a TOML file.
+    """Ranges for ``--randomize``: one of `PRESETS`, or the path of a TOML file.
 
     Raises:
         RookeryError: no such preset or file, or a file that does not say what it should.
     """
     if choice == "none":
         return {}
-    if choice == "default":
+    if choice in PRESETS:
         return dict(DEFAULT)
     path = Path(choice)
     if path.suffix != ".toml":
-        raise unknown("randomisation", choice, ["none", "default", "FILE.toml"])
+        raise unknown("randomization", choice, [*PRESETS, "FILE.toml"])
     try:
         tables = read_toml(path)
     except OSError as e:
-        raise RookeryError(f"cannot read the randomisation file {choice}: {e.strerror}.") from e
+        raise RookeryError(f"cannot read the randomization file {choice}: {e.strerror}.") from e
     except ValueError as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
-    return {name: _range(choice, name, table) for name, table in tables.items()}
+    return {name: from_table(f"{choice}: [{name}]", table) for name, table in tables.items()}
 
 
-def _range(path: str, name: str, table: object) -> Range:
-    if not isinstance(table, dict) or not {"low", "high"} <= table.keys() or table.keys() - {"low", "high", "on"}:
-        raise RookeryError(f'{path}: [{name}] takes low, high and on = "reset" or "startup".')
-    if table.get("on", "reset") not in ("reset", "startup"):
-        raise RookeryError(f'{path}: [{name}] on must be "reset" or "startup", got {table["on"]!r}.')
-    try:
-        return Range(float(table["low"]), float(table["high"]), str(table.get("on", "reset")))
-    except (TypeError, ValueError) as e:
-        raise RookeryError(f"{path}: [{name}] low and high must be numbers.") from e
+def typical_ranges(parameters: Mapping[str, Parameter], own: Mapping[str, Range]) -> dict[str, Range]:
+    """The ranges `own` and, for the other parameters, what they typically differ by; one draw for each component."""
+    others = {name: p for name, p in parameters.items() if name not in own and p.typical is not None}
+    drawn = {name: Range(*p.typical, each=bool(p.components)) for name, p in others.items() if p.typical is not None}
+    return {**own, **drawn}
+
+
+class _Draws:
+    """The numbers that are drawn, and to which components of which parameters they go.
+
+    Args:
+        parameters: what can be drawn.
+        ranges: what is drawn, by "name" or "name:pattern"; of entries for the same component the last one counts.
+
+    Attributes:
+        names: of the P draws: "name", "name:pattern", or "name:component" where each component has its own.
+        ranges: of the draws.
+        rows: by parameter, [S] the draw of each component, -1 for none.
+
+    Raises:
+        RookeryError: an unknown name, a pattern without match, or a distribution outside of what the parameter accepts.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter], ranges: Mapping[str, Range]) -> None:
+        self.names: list[str] = []
+        self.ranges: list[Range] = []
+        self.nominal: list[float] = []
+        self.rows: dict[str, NDArray[np.int64]] = {}
+        for entry, distribution in ranges.items():
+            name, _, pattern = entry.partition(":")
+            if name not in parameters:
+                raise unknown("parameter", name, parameters)
+            self._add(entry, name, pattern, parameters[name], distribution)
+        self._drop_unused()
+
+    def _add(self, entry: str, name: str, pattern: str, p: Parameter, r: Range) -> None:
+        r = r.within(p.low, p.high)
+        if problem := r.problem():
+            raise RookeryError(
+                f"{entry}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit}): {problem}."
+            )
+        if not p.low <= r.low <= r.high <= p.high:
+            raise RookeryError(f"{entry}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit}).")
+        if not p.components and (pattern or r.each):
+            wrong = f"leave out ':{pattern}'" if pattern else "leave out each"
+            raise RookeryError(f"{entry}: {name} is one number for the whole world, without components: {wrong}.")
+        chosen = [i for i, c in enumerate(p.components) if not pattern or fnmatchcase(c, pattern)]
+        if p.components and not chosen:
+            raise RookeryError(
+                f"{entry}: no component of {name} matches {pattern!r}. Known: {', '.join(p.components)}."
+            )
+        row = self.rows.setdefault(name, np.full(max(len(p.components), 1), -1, np.int64))
+        if r.each:
+            for i in chosen:
+                row[i] = self._draw(f"{name}:{p.components[i]}", r, p.nominal)
+        else:
+            row[chosen or [0]] = self._draw(entry, r, p.nominal)
+
+    def _draw(self, name: str, r: Range, nominal: float) -> int:
+        if name in self.names:  # a later entry for the same component
+            at = self.names.index(name)
+            self.ranges[at] = r
+            return at
+        self.names.append(name)
+        self.ranges.append(r)
+        self.nominal.append(nominal)
+        return len(self.names) - 1
+
+    def _drop_unused(self) -> None:
+        """Leave out draws all of whose components a later entry has."""
+        used = np.unique(np.concatenate([np.zeros(0, np.int64), *self.rows.values()]))
+        used = used[used >= 0]
+        self.names = [self.names[i] for i in used]
+        self.ranges = [self.ranges[i] for i in used]
+        self.nominal = [self.nominal[i] for i in used]
+        for row in self.rows.values():
+            row[row >= 0] = np.searchsorted(used, row[row >= 0])
+
+    def constants(self) -> NDArray[np.float32]:
+        """[P, kernels.WIDTH] of the kernels."""
+        out = np.zeros((len(self.names), kernels.WIDTH), np.float32)
+        c = kernels.Column
+        for row, r, nominal in zip(out, self.ranges, self.nominal, strict=True):
+            row[c.FIRST], row[c.SECOND] = r.constants()
+            row[c.LOW], row[c.HIGH], row[c.NOMINAL] = r.low, r.high, nominal
+            if isinstance(r, Normal):
+                row[c.BELOW], row[c.INSIDE] = r.probabilities()
+        return out
+
+
+class _Plan:
+    """The calls that write some parameters, one for all parameters of a writer.
+
+    Args:
+        parameters: by name.
+        rows: by name, see `_Draws.rows`.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter], rows: Mapping[str, NDArray[np.int64]]) -> None:
+        calls: dict[int, tuple[Write, dict[str, slice | int]]] = {}
+        first = 0
+        for name, row in rows.items():
+            p = parameters[name]
+            place = slice(first, first + len(row)) if p.components else first
+            if isinstance(p.write, BatchWrite):
+                calls.setdefault(id(p.write.writer), (p.write, {}))[1][p.write.name] = place
+            else:
+                calls[-1 - first] = p.write, {name: place}
+            first += len(row)
+        self._calls = list(calls.values())
+        self._sources = np.concatenate([*rows.values(), np.zeros(0, np.int64)])
+        nominal = [np.full(len(row), parameters[name].nominal, np.float32) for name, row in rows.items()]
+        self._nominal = np.concatenate([*nominal, np.zeros(0, np.float32)])
+
+    def write(self, values: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
+        """Put what was drawn, values [N, P], into the worlds `ids` [n]."""
+        if not self._calls:
+            return
+        rows = np.empty((len(self._sources), len(ids)), np.float32)
+        kernels.collect(values, ids, self._sources, self._nominal, rows)
+        for write, places in self._calls:
+            given = {name: rows[place] for name, place in places.items()}
+            if isinstance(write, BatchWrite):
+                write.writer.write_batch(ids, given)
+            else:
+                (alone,) = given.values()
+                write(torch.from_numpy(ids), torch.from_numpy(alone).t())
 
 
 class Randomization(Buffers):
@@ -92,14 +209,17 @@ class Randomization(Buffers):
 
     Args:
         parameters: what the environment lets change.
-        ranges: what is drawn. A name that the environment lacks is an error.
+        ranges: what is drawn, by "name" or "name:pattern". A name that the environment lacks is an error.
         num_envs: N.
         rng: random streams of the worlds for randomization alone.
         optional: names that are left out where the environment lacks them: presets serve many robots.
+        typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
 
     Attributes:
-        ranges: those in force.
-        values: [N, P] the value of every quantity of `names` in each world now.
+        parameters: those that can be drawn.
+        names: of the P draws, see `_Draws`.
+        ranges: those in force, by these names.
+        values: [N, P] the value of every draw in each world now.
     """
 
     values: Tensor
@@ -108,75 +228,68 @@ class Randomization(Buffers):
     def __init__(
         self,
         parameters: dict[str, Parameter],
-        ranges: dict[str, Range],
+        ranges: Mapping[str, Range],
         num_envs: int,
         rng: Streams,
         optional: Collection[str] = (),
+        typical: bool = False,
     ) -> None:
         super().__init__()
-        ranges = {k: r for k, r in ranges.items() if k in parameters or k not in optional}
-        for name, r in ranges.items():
-            if name not in parameters:
-                raise unknown("parameter", name, parameters)
-            p = parameters[name]
-            if not p.low <= r.low <= r.high <= p.high:
-                raise RookeryError(
-                    f"{name}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit})."
-                )
+        used = {k: r for k, r in ranges.items() if k.partition(":")[0] in parameters or k not in optional}
+        draws = _Draws(parameters, typical_ranges(parameters, used) if typical else used)
         self.parameters = parameters
-        self.ranges = ranges
         self.rng = rng
-        self.names = tuple(ranges)
-        self.buffer("values", num_envs, len(ranges))
+        self.names = tuple(draws.names)
+        self.ranges = dict(zip(draws.names, draws.ranges, strict=True))
+        self.buffer("values", num_envs, len(self.names))
         self.buffer("drawn", num_envs, dtype=torch.bool)
         self._arrays = self.values.numpy(), self.drawn.numpy()
-        self._places = np.array([place_of(name) for name in ranges], np.int64)
-        self._low = np.array([r.low for r in ranges.values()], np.float32)
-        self._span = np.array([r.high - r.low for r in ranges.values()], np.float32)
-        self._startup = np.array([r.on == "startup" for r in ranges.values()], np.bool_)
-        self._at_reset = self._writes("reset")
-        self._at_startup = self._writes("startup")
+        startup = np.array([r.on == "startup" for r in draws.ranges], np.bool_)
+        tables = [np.array(r.table(), np.float32).reshape(-1, 2) for r in draws.ranges]
+        self._drawing = (
+            np.array([place_of(name) for name in self.names], np.int64),
+            np.array([r.code for r in draws.ranges], np.int64), draws.constants(),
+            np.concatenate([*tables, np.zeros((0, 2), np.float32)]),
+            np.cumsum([0, *(len(t) for t in tables)]), startup,
+        )  # fmt: skip
+        again = {name: bool((~startup[row[row >= 0]]).any()) for name, row in draws.rows.items()}
+        self._at_reset = _Plan(parameters, {name: row for name, row in draws.rows.items() if again[name]})
+        self._at_startup = _Plan(parameters, {name: row for name, row in draws.rows.items() if not again[name]})
+        self.share = 1.0
+        self._replayed = np.zeros((num_envs, 0, len(self.names)), np.float32), np.ones(num_envs, np.int64)
 
-    def _writes(self, on: str) -> list[tuple[Write, dict[str, int]]]:
-        """The calls that write the parameters which are drawn then, one for all parameters of a writer; with each the rows of
-        its values, by the names that the writer has for them."""
-        calls: dict[int, tuple[Write, dict[str, int]]] = {}
-        for row, (name, r) in enumerate(self.ranges.items()):
-            if r.on == on:
-                write = self.parameters[name].write
-                if isinstance(write, BatchWrite):
-                    calls.setdefault(id(write.writer), (write, {}))[1][write.name] = row
-                else:
-                    calls[-1 - row] = write, {name: row}
-        return list(calls.values())
+    def replay(self, log: DrawLog, first: int = 0) -> None:
+        """Take the values of a log in place of new ones: those of its k-th episode in a world for the k-th one from now on,
+        and again from the beginning where there are no more.
 
-    def of(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+        Args:
+            log: of the same draws.
+            first: index of the first world.
+
+        Raises:
+            RookeryError: the log is of other draws.
+        """
+        if log.names != self.names:
+            raise RookeryError(
+                f"the log has draws of {list(log.names)}, and this environment draws {list(self.names)}."
+            )
+        self._replayed = log.by_world(first, len(self.values))
+
+    def of(self, ids: NDArray[np.int64]) -> Columns:
         """The values now in the worlds `ids` [n], each [n]."""
-        values = np.ascontiguousarray(self._arrays[0][ids].T)
-        return dict(zip(self.names, torch.from_numpy(values).unbind(), strict=True))
+        return Columns(self.names, np.ascontiguousarray(self._arrays[0][ids].T))
 
     def draw(self, ids: Tensor) -> None:
         """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""
-        if not self.ranges:
+        if not self.names:
             return
         where = ids.numpy()
-        rows = np.empty((len(self.names), len(where)), np.float32)
         new = np.empty(len(where), np.int64)
         values, drawn = self._arrays
         count = kernels.draw(
-            self.rng.keys, self.rng.counters, where, self._places, self._low, self._span, self._startup,
-            drawn, values, rows, new,
+            self.rng.keys, self.rng.counters, where, *self._drawing, np.float32(self.share), *self._replayed, drawn, values,
+            new,
         )  # fmt: skip
-        _write(self._at_reset, where, rows)
+        self._at_reset.write(values, where)
         if count:
-            _write(self._at_startup, new[:count], rows[:, :count])
-
-
-def _write(calls: list[tuple[Write, dict[str, int]]], ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-    for write, places in calls:
-        values = {name: rows[row] for name, row in places.items()}
-        if isinstance(write, BatchWrite):
-            write.writer.write_batch(ids, values)
-        else:
-            (alone,) = values.values()
-            write(torch.from_numpy(ids), torch.from_numpy(alone))
+            self._at_startup.write(values, new[:count])

@@ -36,6 +36,7 @@ def completed(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
+        _flush(path.parent)
     except OSError as e:
         raise RookeryError(f"cannot write {path}: {e.strerror or e}; free some space or choose another place.") from e
     finally:
@@ -119,9 +120,10 @@ def _failed(path: Path, status: int, complaints: IO[bytes]) -> RookeryError:
     return RookeryError(f"cannot write {path}: the encoder failed ({why}); is the disk full?")
 
 
-def _flush(file: Path) -> None:
-    """To the disk before the rename: some file systems report that they are full only here."""
-    descriptor: Any = os.open(file, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """A file's data to the disk before the rename, since some file systems report that they are full only here; then the
+    folder with its new name."""
+    descriptor: Any = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.limited import run_limited
 from rookery.sim.untrusted import parse_json, read_npz
-from rookery.sim2real.export.limited import run_limited
 from rookery.sim2real.export.native import Header, NativePolicy
 
 Array = NDArray[np.float32]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.limited import run_limited
 from rookery.sim.untrusted import read_bytes
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.check import (
@@ -31,7 +32,6 @@ from rookery.sim2real.export.check import (
     read_golden,
     read_weights,
 )
-from rookery.sim2real.export.limited import run_limited
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
 from rookery.sim2real.export.trust import write_source
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.limited import run_limited
 from rookery.sim.untrusted import read_text
-from rookery.sim2real.export.limited import run_limited
 
 Array = NDArray[np.float32]
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import mujoco
@@ -166,6 +167,7 @@ def test_bad_files_get_one_sentence_each(tmp_path):
         ("b.obj", b"# nothing\n", "has no faces|cannot be read"),
         ("c.ply", b"ply\nrubbish", "cannot be read|has no faces"),
         ("d.obj", b"v 0 0 0\nv nan 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\n", "not finite"),
+        ("e.obj", b"v 0\nv 1\nv 2\nv 3\nf 1 2 3\nf 1 3 4\n", "not three numbers"),
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -187,3 +189,21 @@ def test_bad_files_get_one_sentence_each(tmp_path):
 def test_bad_numbers_are_refused(tmp_path, given):
     with pytest.raises(ValueError, match=next(iter(given))):
         load_object(saved(l_shape(), tmp_path), **given)
+
+
+@pytest.mark.parametrize("change", ["count", "nodes"])
+def test_a_gltf_file_that_asks_for_too_many_vertices_is_refused_before_they_are_made(tmp_path, change):
+    """Of an accessor without data, and of a small mesh that is shown 600,000 times."""
+    file = tmp_path / "box.gltf"
+    data = trimesh.creation.box((0.1, 0.2, 0.3)).export(file_type="gltf")
+    for name, content in data.items():
+        (tmp_path / name).write_bytes(content)
+    model = json.loads((tmp_path / "model.gltf").read_text())
+    if change == "count":
+        model["accessors"].append({"componentType": 5126, "type": "VEC3", "count": 10**12})
+    else:
+        shown = next(node for node in model["nodes"] if "mesh" in node)
+        model["nodes"] += [shown] * 600_000
+    file.write_text(json.dumps(model))
+    with pytest.raises(ValueError, match=r"vertices and indices, and at most 20000000 are read"):
+        load_object(file)

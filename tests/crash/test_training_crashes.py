@@ -13,27 +13,13 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from crash_cases import CASES, ITERATIONS, KEEP, Case, until
 from disk import Files, Journal, crashes, restore
-from policies_fake import FakeEnv
 
-from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
-from rookery.policies.training.logging import RunLog
+from rookery.policies.training.logging import Progress, RunLog
 from rookery.policies.training.runner import Runner
-from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
-
-ITERATIONS = 4
-CONFIG = PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,))
-WORLDS = 2
-STEP = WORLDS * CONFIG.rollout_steps
-
-
-def runner(folder: Path, iterations: int = ITERATIONS) -> Runner:
-    """PPO with a checkpoint after each iteration, of which two stay."""
-    algorithm = PPO(FakeEnv(WORLDS, horizon=7), CONFIG)
-    config = RunnerConfig(total_steps=iterations * STEP, checkpoint_every=1, keep=2)
-    return Runner(algorithm, config, folder, name="ppo", contract={"groups": {}, "provenance": {}})
 
 
 def quiet(row: dict) -> None:
@@ -53,19 +39,23 @@ def fast() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", params=CASES)
+def case(request) -> Case:
+    return CASES[request.param]
+
+
 @pytest.fixture(scope="module")
-def undisturbed(fast, tmp_path_factory) -> dict[str, torch.Tensor]:
-    run = runner(tmp_path_factory.mktemp("undisturbed"))
+def undisturbed(fast, case, tmp_path_factory) -> dict[str, torch.Tensor]:
+    run = case.runner(tmp_path_factory.mktemp("undisturbed"))
     run.run(quiet)
     return tensors(run)
 
 
-@pytest.fixture
-def journal(fast, tmp_path) -> Journal:
+def journal_of(case: Case, folder: Path) -> Journal:
     """Of a whole training in a folder that does not exist before. Marks stand where a checkpoint and a policy are said to be
     saved: "checkpoint 8", "policy 8"."""
-    (tmp_path / "journal").mkdir()
-    made = Journal(tmp_path / "journal")
+    (folder / "journal").mkdir()
+    made = Journal(folder / "journal")
     write, save = checkpoint.write, store.save_policy
 
     def marked_write(run: Path, steps: int, *args: Any) -> Path:
@@ -73,14 +63,14 @@ def journal(fast, tmp_path) -> Journal:
         made.mark(f"checkpoint {steps}")
         return path
 
-    def marked_save(folder: Path, policies: dict, contract: dict) -> None:
-        save(folder, policies, contract)
+    def marked_save(run: Path, policies: dict, contract: dict) -> None:
+        save(run, policies, contract)
         made.mark(f"policy {contract['provenance']['steps']}")
 
     with pytest.MonkeyPatch.context() as patch, made:
         patch.setattr(checkpoint, "write", marked_write)
         patch.setattr(store, "save_policy", marked_save)
-        runner(tmp_path / "journal" / "runs" / "one").run(quiet)
+        case.runner(folder / "journal" / "runs" / "one").run(quiet)
     return made
 
 
@@ -88,7 +78,7 @@ Saved = dict[str, int]
 """Steps of the latest "checkpoint" and "policy" that were said to be saved."""
 
 
-def intact(folder: Path, saved: Saved) -> list[Path]:
+def intact(case: Case, folder: Path, saved: Saved) -> list[Path]:
     """Complete checkpoints after a crash: whole, none missing that was saved, with their policy and log rows."""
     run = folder / "runs" / "one"
     found = checkpoint.complete(run)
@@ -96,36 +86,37 @@ def intact(folder: Path, saved: Saved) -> list[Path]:
         checkpoint.read_tensors(path, checkpoint.read_state(path))
     newest = max((int(path.name.removeprefix(checkpoint.REPLACED)) for path in found), default=0)
     assert newest >= saved.get("checkpoint", 0)
-    assert len(found) >= min(saved.get("checkpoint", 0) // STEP, 2)  # keep=2
+    assert len(found) >= min(saved.get("checkpoint", 0) // case.step, KEEP)
     if "policy" in saved:
         assert store.load_policy(run)[1]["provenance"]["steps"] >= saved["policy"]
     if newest:
         rows = RunLog(run, 0, 1, quiet)._rows()
-        assert [int(row["steps"]) for row in rows][: newest // STEP] == list(range(STEP, newest + 1, STEP))
+        steps = [int(row["steps"]) for row in rows]
+        assert steps[: newest // case.step] == list(range(case.step, newest + 1, case.step))
     return found
 
 
-def continues(folder: Path, found: list[Path], undisturbed: dict[str, torch.Tensor]) -> None:
+def continues(case: Case, folder: Path, found: list[Path], undisturbed: dict[str, torch.Tensor]) -> None:
     """The training goes on from there, or from the start, and ends as the undisturbed one; nothing else is left."""
     run = folder / "runs" / "one"
-    resumed = runner(run)
+    resumed = case.runner(run)
     if found:
         resumed.load(run)
     resumed.run(quiet)
-    assert resumed.steps == ITERATIONS * STEP
+    assert resumed.steps == ITERATIONS * case.step
     assert all(torch.equal(value, undisturbed[name]) for name, value in tensors(resumed).items())
     with open(run / "progress.csv") as opened:
         assert [int(row["iteration"]) for row in csv.DictReader(opened)] == list(range(1, ITERATIONS + 1))
     left = sorted(path.name for path in (run / "checkpoints").iterdir())
-    assert left == [f"{i * STEP:012d}" for i in (ITERATIONS - 1, ITERATIONS)]
+    assert left == [f"{i * case.step:012d}" for i in (ITERATIONS - 1, ITERATIONS)]
 
 
-def ends(journal: Journal, first: int = 0) -> list[tuple[str, Saved, Files]]:
+def ends(journal: Journal, first: int = 0, mixtures: int = 2) -> list[tuple[str, Saved, Files]]:
     """Different crashes: where, what was said to be saved, and what is left; from operation `first` on."""
     found = {}
     saved: Saved = {}
     for k in range(len(journal.ops) + 1):
-        for loss, files in crashes(journal, k) if k >= first else ():
+        for loss, files in crashes(journal, k, mixtures) if k >= first else ():
             found.setdefault((*saved.items(), *sorted(files.items())), (f"after {k} operations, {loss}", saved, files))
         if k < len(journal.ops) and journal.ops[k].kind == "mark":
             what, steps = journal.ops[k].path.split()
@@ -133,20 +124,22 @@ def ends(journal: Journal, first: int = 0) -> list[tuple[str, Saved, Files]]:
     return list(found.values())
 
 
-def test_after_a_crash_anywhere_it_ends_with_the_same_bits(tmp_path, journal, undisturbed):
-    found = ends(journal)
+def test_after_a_crash_anywhere_it_ends_with_the_same_bits(tmp_path, case, undisturbed):
+    found = ends(journal_of(case, tmp_path), mixtures=2 if case.name == "ppo" else 0)  # all save alike
     assert len(found) > 100
     for i, (where, saved, files) in enumerate(found):
         folder = restore(files, tmp_path / str(i))
         try:
-            continues(folder, intact(folder, saved), undisturbed)
+            continues(case, folder, intact(case, folder, saved), undisturbed)
         except (AssertionError, RookeryError) as error:
             raise AssertionError(f"{where}, saved {saved}, left {sorted(files)}") from error
         shutil.rmtree(folder)
 
 
-def test_a_missing_fsync_is_detected(tmp_path, journal):
+def test_a_missing_fsync_is_detected(tmp_path):
     """Each fsync of the last save, and of the removal before it, is left out in turn: some crash must then lose something."""
+    case = CASES["ppo"]  # all save alike
+    journal = journal_of(case, tmp_path)
     marks = [k for k, op in enumerate(journal.ops) if op.kind == "mark" and op.path.startswith("policy")]
     missed = []
     whole = journal.ops
@@ -157,7 +150,7 @@ def test_a_missing_fsync_is_detected(tmp_path, journal):
         try:
             for i, (_, saved, files) in enumerate(ends(journal, marks[2])):
                 folder = restore(files, tmp_path / f"{k}-{i}")
-                intact(folder, saved)
+                intact(case, folder, saved)
                 shutil.rmtree(folder)
         except (AssertionError, RookeryError):
             continue
@@ -166,29 +159,67 @@ def test_a_missing_fsync_is_detected(tmp_path, journal):
     assert missed == [("runs/one", "runs/one/policy.safetensors")]
 
 
-def refused(run: Runner) -> bool:
+def refused(run: Runner, progress: Progress) -> bool:
     """Whether a full disk stopped the training, with a sentence."""
     try:
-        run.run(quiet)
+        run.run(progress)
     except RookeryError as error:
         return bool(re.search("the disk of .* is full", str(error)))
     return False
 
 
-def test_a_full_disk_at_any_operation_costs_no_checkpoint(tmp_path, undisturbed):
+def test_a_full_disk_at_any_operation_costs_no_checkpoint(tmp_path, case, undisturbed):
     """The operation fails, the error is a sentence, and with room again the training goes on."""
     before = tmp_path / "before"
     before.mkdir()
-    runner(before / "runs" / "one", 2).run(quiet)
+    first = case.runner(before / "runs" / "one")
+    first.run(until(first, 2))
     failures = 0
     for k in range(1000):
         folder = Path(shutil.copytree(before, tmp_path / str(k)))
-        more = runner(folder / "runs" / "one", 3)
+        more = case.runner(folder / "runs" / "one")
         more.load(folder / "runs" / "one")
         with Journal(folder, fail_at=k) as full:
-            failures += refused(more)
-        continues(folder, intact(folder, {"checkpoint": 2 * STEP, "policy": 2 * STEP}), undisturbed)
+            failures += refused(more, until(more, 3))
+        saved = {"checkpoint": 2 * case.step, "policy": 2 * case.step}
+        continues(case, folder, intact(case, folder, saved), undisturbed)
         if not full.failed:
             break
         shutil.rmtree(folder)
     assert failures > 25 and k > 40
+
+
+def resumed_from_the_second(case: Case, run: Path, keep: int) -> Runner:
+    """Four iterations, all of whose checkpoints stay, and a runner that goes on from the second."""
+    case.runner(run, keep=ITERATIONS).run(quiet)
+    resumed = case.runner(run, keep=keep)
+    resumed.load(run / "checkpoints" / f"{2 * case.step:012d}")
+    return resumed
+
+
+def test_after_a_crash_of_a_resume_from_an_older_checkpoint_log_and_checkpoints_agree(fast, tmp_path):
+    """The later checkpoints go before the log forgets their rows."""
+    case = CASES["ppo"]
+    undisturbed = case.runner(tmp_path / "undisturbed")
+    undisturbed.run(quiet)
+    run = tmp_path / "journal" / "runs" / "one"
+    resumed = resumed_from_the_second(case, run, KEEP)
+    with Journal(tmp_path / "journal") as journal:
+        resumed.run(quiet)
+    for i, (where, _, files) in enumerate(ends(journal)):
+        folder = restore(files, tmp_path / str(i))
+        try:
+            found = intact(case, folder, {"checkpoint": 2 * case.step})
+            continues(case, folder, found, tensors(undisturbed))
+        except (AssertionError, RookeryError) as error:
+            raise AssertionError(f"{where}, left {sorted(files)}") from error
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_resume_from_an_older_checkpoint_keeps_what_it_writes(fast, tmp_path, keep):
+    case = CASES["ppo"]
+    resumed = resumed_from_the_second(case, tmp_path, keep)
+    resumed.run(until(resumed, 3))
+    assert [int(path.name) // case.step for path in checkpoint.complete(tmp_path)] == [3, 2][:keep][::-1]
+    assert checkpoint.read_state(tmp_path)["steps"] == 3 * case.step

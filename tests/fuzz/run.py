@@ -85,14 +85,14 @@ def attempt(target: Target, good: Path, seed: int, i: int) -> str | None:
 
 
 def fuzz(target: Target, count: int, seed: int, first: int = 0, most: int = 5) -> list[str]:
-    """Faults of `count` mutations of a target, at most `most` of them."""
+    """Faults of `count` mutations of a target (fewer of one that is slow, see Target.cost), at most `most` of them."""
     faults = []
     with tempfile.TemporaryDirectory(prefix="rookery-fuzz-") as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         good = Path(place)
         target.make(good)
         target.read(good)  # the example itself is right
-        for i in range(first, first + count):
+        for i in range(first, first + -(-count // target.cost)):
             fault = attempt(target, good, seed, i)
             if fault is not None:
                 faults.append(f"{target.name!r}, --seed {seed} --first {i}:\n{fault}")

@@ -19,6 +19,8 @@ import trimesh
 
 from rookery.assets.objects import load_object
 from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.datasets.lerobot import INFO, OWN, export_lerobot
+from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.schema import Episode, Facts
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
@@ -40,6 +42,7 @@ from tests.fuzz.mutate import (
     either,
     json_text,
     mutate_bytes,
+    mutate_counts,
     mutate_json,
     mutate_json_text,
     mutate_npz,
@@ -61,6 +64,7 @@ class Target:
         read: reads the folder.
         errors: what it may raise.
         seal: puts checksums right after a change, so that it is not they alone that notice.
+        cost: of so many mutations one is made, because each starts processes.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Target:
     read: Callable[[Path], Any]
     errors: tuple[type[Exception], ...] = (RookeryError,)
     seal: Callable[[Path], None] = lambda folder: None
+    cost: int = 1
 
 
 def contract_of(policy: Policy) -> Contract:
@@ -237,6 +242,28 @@ def write_mesh(folder: Path) -> None:
     box = trimesh.creation.box((0.1, 0.2, 0.3))
     for suffix in ("obj", "stl", "ply", "glb"):
         box.export(folder / f"box.{suffix}")
+    box.export(folder / "text.ply", encoding="ascii")
+    box.export(folder / "text.stl", file_type="stl_ascii")
+
+
+def mutate_glb(data: bytes, rng: random.Random) -> bytes:
+    """The JSON of a .glb file, of the right length again."""
+    length = int.from_bytes(data[12:16], "little")
+    text = json_text(mutate_json(json.loads(data[20 : 20 + length]), rng), rng)
+    text += b" " * (-len(text) % 4)
+    rest = data[20 + length :]
+    sizes = [n.to_bytes(4, "little") for n in (2, 20 + len(text) + len(rest), len(text))]
+    return data[:4] + sizes[0] + sizes[1] + sizes[2] + data[16:20] + text + rest
+
+
+def write_lerobot(folder: Path) -> None:
+    write_dataset(folder)
+    export_lerobot(Dataset(folder / "demos"), folder / "lerobot")
+
+
+def read_lerobot(folder: Path) -> None:
+    shutil.rmtree(folder / "back", ignore_errors=True)
+    import_lerobot(folder / "lerobot", folder / "back")
 
 
 def write_log(folder: Path) -> None:
@@ -281,5 +308,19 @@ TARGETS = [
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)
         for s in ("obj", "stl", "ply", "glb")
+    ),
+    *(
+        Target(f"counts of {name}", write_mesh, name, mutate_counts, lambda f, name=name: load_object(f / name), MESH)
+        for name in ("box.obj", "box.stl", "box.ply", "text.ply", "text.stl")
+    ),
+    Target("mesh glb json", write_mesh, "box.glb", mutate_glb, lambda f: load_object(f / "box.glb"), MESH),
+    *(
+        Target(f"lerobot {name}", write_lerobot, f"lerobot/{file}", mutate, read_lerobot, cost=12)
+        for name, file, mutate in (
+            ("info", INFO, mutate_json_text),
+            ("metadata", OWN, mutate_json_text),
+            ("rows", "data/chunk-000/file-000.parquet", mutate_bytes),
+            ("episodes", "meta/episodes/chunk-000/file-000.parquet", mutate_bytes),
+        )
     ),
 ]  # fmt: skip

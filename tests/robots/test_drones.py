@@ -279,7 +279,7 @@ def rotors(d: Drones) -> torch.Tensor:
         return d.rotor_params
     members = d.native.members.tolist()
     factors = d.world.read_varied(members, layout.THRUST_FACTOR, 4)
-    lag = -d.world.dt / factors[..., 2:].log()
+    lag = -0.5 * d.world.dt / factors[..., 2:].log()
     return torch.cat((factors[..., :2], lag, d.world.read_varied(members, layout.BODY_DRAG, 3)), dim=-1).float()
 
 

@@ -13,6 +13,7 @@ import torch
 from rookery.cli.train_options import Parsed, read
 from rookery.policies.algorithms import ALGORITHMS, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
 from rookery.presets import PRESETS, preset
 from rookery.settings import RunSettings, read_settings, save_settings, to_toml
@@ -288,3 +289,28 @@ def test_a_resume_takes_the_runs_own_copy_of_the_ranges(tmp_path):
     wanted = training.runner.env.unwrapped.randomization.ranges
     ranges.unlink()
     assert resume(tmp_path / "run").runner.env.unwrapped.randomization.ranges == wanted
+
+
+def test_a_resume_imports_no_module_that_the_run_names(tmp_path, monkeypatch):
+    """A checkpoint with right checksums whose settings name somebody's module, refused until its package is trusted."""
+    training = start(small(), tmp_path / "run")
+    training.runner.iterate()
+    path = training.runner.save()
+    state = checkpoint.read_state(path)
+    state["settings"]["ppo"]["network"] = "stranger_of_a_run.networks:make"
+    (path / "state.json").write_bytes(checkpoint._seal({k: v for k, v in state.items() if k != "sha256"}))
+    package = tmp_path / "code" / "stranger_of_a_run"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n")
+    (package / "networks.py").write_text(
+        "from torch import nn\ndef make(inputs, outputs): return nn.Linear(inputs, outputs)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "code"))
+    for run in (tmp_path / "run", path):
+        with pytest.raises(RookeryError, match=r"asks for code of the module 'stranger_of_a_run.networks'"):
+            resume(run)
+    assert not (package / "ran").exists()
+    monkeypatch.setenv("ROOKERY_TRUST_MODULES", "stranger_of_a_run")
+    with pytest.raises(RookeryError, match=r"was made with config|does not fit"):  # its own weights are a perceptron's
+        resume(tmp_path / "run")
+    assert (package / "ran").exists()

@@ -35,3 +35,4 @@ def test_what_is_older_than_any_source_goes_and_the_rest_stays(tmp_path):
 def test_a_folder_without_a_cache_is_no_error(tmp_path):
     forget_stale(tmp_path)
     forget_stale(tmp_path / "missing", tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -153,17 +153,26 @@ def test_reentrant(tmp_path: Path) -> None:
 
 
 def test_two_policies_link_into_one_program(tmp_path: Path) -> None:
-    for prefix in ("keeper", "striker"):
+    """Each gives its own actions, for observations of zeros."""
+    expected = []
+    for seed, prefix in enumerate(("keeper", "striker")):
         (tmp_path / prefix).mkdir()
-        native(make_policy((4,)), tmp_path / prefix, prefix=prefix)
-    main = '#include "keeper/policy.h"\n#include "striker/policy.h"\n'
-    main += "int main(void) { float o[KEEPER_POLICY_OBSERVATIONS] = {0}, a[STRIKER_POLICY_ACTIONS];\n"
-    main += "keeper_policy(o, a); striker_policy(o, a); return 0; }\n"
+        policy = make_policy((4,), seed=seed)
+        native(policy, tmp_path / prefix, prefix=prefix)
+        expected.append(policy(torch.zeros(1, policy.observation_size))[0].tolist())
+    main = '#include <stdio.h>\n#include "keeper/policy.h"\n#include "striker/policy.h"\n'
+    main += "int main(void) { float o[KEEPER_POLICY_OBSERVATIONS] = {0}, a[STRIKER_POLICY_ACTIONS]; int i;\n"
+    for prefix in ("keeper", "striker"):
+        main += f"{prefix}_policy(o, a);\n"
+        main += 'for (i = 0; i < STRIKER_POLICY_ACTIONS; i++) { printf("%.9g ", (double)a[i]); }\n'
+    main += "return 0; }\n"
     (tmp_path / "main.c").write_text(main)
     sources = [str(tmp_path / p) for p in ("main.c", "keeper/policy.c", "striker/policy.c")]
     program = str(tmp_path / "main")
     subprocess.run([*find_compiler(), *FLAGS, *sources, "-o", program, "-lm"], check=True)
-    subprocess.run([program], check=True)
+    done = subprocess.run([program], check=True, capture_output=True, text=True)
+    assert [float(x) for x in done.stdout.split()] == pytest.approx([*expected[0], *expected[1]], abs=1e-5)
+    assert expected[0] != pytest.approx(expected[1], abs=1e-3)
 
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
+from rookery.sim.limited import run_limited
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
-from rookery.sim2real.export.limited import run_limited
 
 CONSTRUCTOR = "#include <stdio.h>\n__attribute__((constructor)) static void begin(void) {{ {} }}\n"
 FAMILIES = ("drone-hover", "go2-velocity", "table-push", "volley-hit")

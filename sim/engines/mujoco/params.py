@@ -57,6 +57,7 @@ class MujocoParams(Params):
         self._world = world
         self._arrays: dict[str, np.ndarray] = {}
         self._stale = np.zeros(world.num_envs, dtype=bool)
+        self.version = 0  # counts changes
 
     def _field(self, name: str) -> _Field:
         if name not in _FIELDS:
@@ -103,6 +104,12 @@ class MujocoParams(Params):
             array[rows[:, None], columns] = new
         if f.derived:
             self._stale[rows] = True
+        self.version += 1
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """[N, ...] fields of MjModel that may differ between worlds, by name."""
+        return self._arrays
 
     def _array(self, name: str) -> np.ndarray:
         if name not in self._arrays:
@@ -135,6 +142,7 @@ class MujocoParams(Params):
             self._arrays[name][:] = self._model_values(f)
         for name, values in fields.items():
             self._array(name)[:] = values.numpy()
+        self.version += 1
         if self._arrays:
             self._stale[:] = True
             self.flush()

@@ -21,7 +21,9 @@ from torch import Tensor
 
 from rookery.sim.buffers import check_tensors, under
 from rookery.sim.engines.aerodynamics import external_aerodynamics
-from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
+from rookery.sim.engines.ball_impacts import ball_impacts
+from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
+from rookery.sim.engines.free_bodies import FreeBodies, drift
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
@@ -31,6 +33,9 @@ from rookery.sim.world import Ids, World, as_ids
 
 _VEL = int(mujoco.mjtStage.mjSTAGE_VEL.value)
 _NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
+_EULER = [
+    int(i) for i in (mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
+]  # for free bodies
 _NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 _WARN = mujoco.mjtWarning
 # the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
@@ -71,12 +76,17 @@ class MujocoWorld(World):
         self.device = torch.device("cpu")
         mujoco.set_mju_user_warning(_quiet)
         _stop_profiling()
+        self._flying = FreeBodies(scene, self.model, num_envs)
+        self._aerodynamics = external_aerodynamics(self._flying)
+        self._impacts = ball_impacts(scene, self.model, self._flying)  # before the batch copies the model
+        self._constants = 0  # version of the parameters that the free bodies have
+        self._flies = self._aerodynamics is not None or self._impacts is not None
+        self._ahead = 0.5 * self.dt if self.model.opt.integrator in _EULER else 0.0  # s, see _fly
         self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
         self._params = MujocoParams(self)
-        self._aerodynamics = external_aerodynamics(scene, self.model, num_envs)
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
-        self._touching: ContactRecorder | None = None  # made by the first view of contacts
+        self._touching: ContactSums | None = None  # made by the first view of contacts
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
@@ -104,9 +114,20 @@ class MujocoWorld(World):
     def contact_sensor(self, geom: str, others: Sequence[str]) -> SummedContacts:
         columns = columns_of(self._contact_pairs, geom, others)
         if self._touching is None:
-            self._flags &= ~_NO_SENSORS
-            self._touching = ContactRecorder(self, self._contact_pairs)
+            self._touching = self._new_contacts()
         return SummedContacts(self._touching, geom, others, columns)
+
+    def _new_contacts(self) -> ContactSums:
+        pairs = self._contact_pairs
+        sums: ContactSums
+        if self._impacts is not None and all(self._impacts.resolves(pair) for pair in pairs):
+            sums = ContactSums(self.num_envs, len(pairs))
+        else:
+            self._flags &= ~_NO_SENSORS
+            sums = ContactRecorder(self, pairs)
+        if self._impacts is not None:
+            self._impacts.report(pairs, sums)
+        return sums
 
     @property
     def params(self) -> MujocoParams:
@@ -134,15 +155,12 @@ class MujocoWorld(World):
         if self._touching is not None:
             self._touching.clear()
         rows = self._take_rows(k)
-        if self.inner_loops:
-            self._step_loops(k, rows)
+        if self.inner_loops or self._flies:
+            self._step_one_by_one(k, rows)
+        elif rows is not None or isinstance(self._touching, ContactRecorder):
+            self._rollout(k, rows)
         else:
-            held = self._add_air_wrench(rows)
-            if rows is not None or self._touching is not None:
-                self._rollout(k, rows)
-            else:
-                self._call(self._last_stage, k)
-            self._restore_user_wrench(held)
+            self._call(self._last_stage, k)
         self.version += 1
         self._collect_failures()
 
@@ -162,40 +180,55 @@ class MujocoWorld(World):
         self._rows_pending = False
         return self._rows
 
-    def _step_loops(self, k: int, rows: np.ndarray | None) -> None:
-        """k steps with the inner loops before each; they have the last word over rows of controls."""
-        held = None
+    def _step_one_by_one(self, k: int, rows: np.ndarray | None) -> None:
+        """k steps with what other than MuJoCo acts in each: inner loops, which have the last word over rows of controls, and
+        what free bodies have, see `_fly`."""
+        if self._constants != self._params.version:
+            self._constants = self._params.version
+            self._flying.set_constants(self._params.arrays)
+        control, wrench = self.batch.bind("ctrl"), self.batch.bind("xfrc_applied")
+        bodies = self._flying.ids
+        users = wrench[:, bodies]
         for i in range(k):
             if rows is not None:
-                self.batch.bind("ctrl")[:] = rows[:, i]
+                control[:] = rows[:, i]
             for loop in self.inner_loops:
                 loop(i)
-            if i == 0:
-                held = self._add_air_wrench(None)
-            self._call(self._last_stage if i == k - 1 else _NONE)
-            if self._touching is not None:
+            if self._flies:
+                self._fly(i, users, control, wrench)
+            else:
+                self._call(self._last_stage if i == k - 1 else _NONE)
+            if isinstance(self._touching, ContactRecorder):
                 self._touching.take(self._touching.now[:, None], i)
             self.version += 1
-        self._restore_user_wrench(held)
+        if self._flies:  # between control steps the state holds the user's wrenches and no others
+            wrench[:, bodies] = users
+            if self.needs_derived:
+                self.batch.forward(None, stage=_VEL)
 
-    def _add_air_wrench(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """Add the air's wrenches for the coming steps to the user's; gives the user's, for `_restore_user_wrench`."""
-        if self._aerodynamics is None:
-            return None
-        batch = self.batch
-        bodies = self._aerodynamics.bodies
-        self._aerodynamics.update(
-            batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl") if rows is None else rows[:, 0]
-        )
-        wrench = batch.bind("xfrc_applied")
-        held = wrench[:, bodies]
-        wrench[:, bodies] = held + self._aerodynamics.wrench
-        return held
+    def _fly(self, i: int, users: np.ndarray, control: np.ndarray, wrench: np.ndarray) -> None:
+        """Physics step i with the air and the impacts of balls, by the leapfrog method.
 
-    def _restore_user_wrench(self, held: np.ndarray | None) -> None:
-        """Leave the user's wrenches alone again: between steps the state holds no others."""
-        if self._aerodynamics is not None and held is not None:
-            self.batch.bind("xfrc_applied")[:, self._aerodynamics.bodies] = held
+        MuJoCo's Euler integrator changes velocities by the forces at the pose that it finds, then the pose by the new
+        velocities. Free bodies are moved half a step ahead before it and half a step back after it, each with the velocities
+        of its time: forces are then those of the middle of the step, and the error is of second order at the cost of one
+        evaluation. (RK4 takes four.) What depends on velocities is predicted, see ExternalAerodynamics.
+        """
+        qpos, qvel = self.batch.bind("qpos"), self.batch.bind("qvel")
+        if self._aerodynamics is not None:
+            self._aerodynamics.update(qpos, qvel, control, self.dt, users)
+            wrench[:, self._flying.ids] = users + self._aerodynamics.wrench
+            if self._ahead:
+                wrench[:, self._flying.ids, 3:] += self._aerodynamics.precession
+        if self._impacts is not None:
+            self._impacts.begin(qpos, qvel)
+        if self._ahead:
+            drift(qpos, qvel, self._flying.places, self._ahead)
+        self._call(_NONE)
+        if self._ahead:
+            drift(qpos, qvel, self._flying.places, -self._ahead)
+        if self._impacts is not None:
+            self._impacts.resolve(qpos, qvel, i, self.dt)
 
     def _call(self, stage: int, nstep: int = 1) -> None:
         try:
@@ -207,7 +240,7 @@ class MujocoWorld(World):
         """k steps with rows of controls [N, k, nu], or with those held, whose contacts are recorded one by one."""
         # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
         head = k - 1 if self.needs_derived else k
-        touching = self._touching
+        touching = self._touching if isinstance(self._touching, ContactRecorder) else None
         if head:
             out = {} if touching is None else {"sensordata": touching.out(head)}
             try:

@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 
 from rookery.sim.engines.pybullet import contact as contact
-from rookery.sim.engines.pybullet.model import Collider, Link, Plan, Tree, conjugate, matrix, multiply, rotate
+from rookery.sim.engines.pybullet.model import Collider, Link, Plan, Tree, matrix, rotate
 from rookery.sim.errors import RookeryError
 
 _GEOM = mujoco.mjtGeom
@@ -341,29 +341,3 @@ def _set_contacts(p: Any, client: int, plan: Plan, c: Constants, built: Built, d
                 u1, l1 = built.seats[i]
                 u2, l2 = built.seats[j]
                 p.setCollisionFilterPair(u1, u2, l1, l2, 0, physicsClientId=client)
-
-
-def base_to_body(plan: Plan, root: int, com: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """qpos [n, 7] and qvel [n, 6] of a floating body.
-
-    Args:
-        plan: the scene.
-        root: the body.
-        com: [n, 3] m, its centre of mass in its frame.
-        raw: [n, 13] of Bullet's base: position of the centre of mass, quat xyzw, velocity of the centre of mass and
-            angular velocity, both world.
-    """
-    quat = multiply(raw[:, [6, 3, 4, 5]], conjugate(plan.model.body_iquat[root])[None])
-    offset = rotate(quat, com)
-    linear = raw[:, 7:10] - np.cross(raw[:, 10:13], offset)
-    angular = rotate(conjugate(quat), raw[:, 10:13])
-    return np.concatenate((raw[:, 0:3] - offset, quat), axis=1), np.concatenate((linear, angular), axis=1)
-
-
-def body_to_base(plan: Plan, root: int, com: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
-    """The inverse: [n, 13] of Bullet's base."""
-    quat = qpos[:, 3:7]
-    offset = rotate(quat, com)
-    angular = rotate(quat, qvel[:, 3:6])
-    turned = multiply(quat, plan.model.body_iquat[root][None])[:, [1, 2, 3, 0]]
-    return np.concatenate((qpos[:, 0:3] + offset, turned, qvel[:, 0:3] + np.cross(angular, offset), angular), axis=1)

@@ -23,6 +23,7 @@ def external_wrenches(world: PyBulletWorld) -> np.ndarray:
     out[:, movable] = world.wrench[:, movable]
     if world.aerodynamics is not None:
         out[:, world.aerodynamics.bodies] += world.aerodynamics.wrench
+        out[:, world.aerodynamics.bodies, 3:] += world.aerodynamics.precession
     for b in world.compensated:
         out[:, b, 0:3] -= params["gravity"] * (params["mass"][:, b] * m.body_gravcomp[b])[:, None]
     for b in world.damped:

@@ -65,6 +65,12 @@ class PyBulletParams(Params):
         self._nominal = {name: a[0].copy() for name, a in self.arrays.items()}
         self.stale = np.zeros(n, dtype=bool)
 
+    @property
+    def fields(self) -> dict[str, np.ndarray]:
+        """[N, ...] what `FreeBodies.set_constants` takes, by the names of MjModel's fields."""
+        names = {"body_mass": "mass", "body_inertia": "inertia", "geom_friction": "friction", "opt.gravity": "gravity"}
+        return {field: self.arrays[name] for field, name in names.items()}
+
     def constants(self, i: int) -> Constants:
         """World i's parameters."""
         a = self.arrays

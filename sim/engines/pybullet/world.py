@@ -4,6 +4,8 @@ One Bullet client a world, built from the scene's compiled MuJoCo model (pybulle
 kept in MuJoCo's layout (qpos, qvel), so views, rendering and everything that follows from positions and velocities are
 the same as on `mujoco`; what differs is what should: integration, contacts, constraints, inertia bookkeeping.
 
+Multirotors and balls fly by the leapfrog method, with the air of the middle of every Bullet step.
+
 Known differences: contacts are rigid, with MuJoCo's bounce as a coefficient of restitution (none for links on joints where
 it is below 0.2); joint servos are explicit torques (on more, smaller steps where that needs it); armature is a small disc
 geared to its joint; margins and gaps of geoms are ignored. What Bullet has no counterpart for is refused by name when the
@@ -25,14 +27,15 @@ from torch import Tensor
 from rookery.sim.buffers import check_tensors
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
+from rookery.sim.engines.free_bodies import FreeBodies
 from rookery.sim.engines.pybullet import build as bullet
 from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
+from rookery.sim.engines.pybullet import poses
 from rookery.sim.engines.pybullet.actuation import Actuation, substeps
 from rookery.sim.engines.pybullet.contact_sensors import ContactReader
 from rookery.sim.engines.pybullet.forces import apply_local, apply_world, external_wrenches
 from rookery.sim.engines.pybullet.kinematics import Kinematics
-from rookery.sim.engines.pybullet.model import conjugate, multiply, rotate
 from rookery.sim.engines.pybullet.params import PyBulletParams
 from rookery.sim.engines.pybullet.sensors import PyBulletSensor
 from rookery.sim.engines.pybullet.views import PyBulletActuators, PyBulletBodies, PyBulletJoints
@@ -82,7 +85,10 @@ class PyBulletWorld(World):
         self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
-        self.aerodynamics = external_aerodynamics(scene, model, num_envs)
+        self._flying = FreeBodies(scene, model, num_envs)
+        self.aerodynamics = external_aerodynamics(self._flying)
+        ahead = 0.5 * self.dt / self.substeps  # s, see poses.body_to_base
+        self._ahead = dict.fromkeys(self._flying.ids.tolist(), ahead)
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactReader | None = None  # made by the first view of contacts
@@ -164,9 +170,6 @@ class PyBulletWorld(World):
             for loop in self.inner_loops:
                 loop(i)
             control = self.control if self.rows is None else self.rows[:, i]
-            if i == 0 and self.aerodynamics is not None:
-                self.read()
-                self.aerodynamics.update(self.qpos, self.qvel, control)
             for s in range(self.substeps):
                 self._bullet_step(control, bad)
                 if self._touching is not None:
@@ -179,12 +182,15 @@ class PyBulletWorld(World):
 
     def _bullet_step(self, control: np.ndarray, bad: np.ndarray) -> None:
         """One Bullet step in all worlds; a world whose forces are not finite is marked in `bad` and left alone."""
+        dt = self.dt / self.substeps
         if self.actuation.feeds_back or self.damped:
             self.read()
+        if self.aerodynamics is not None:
+            self.read()
+            self.aerodynamics.update(self.qpos, self.qvel, control, dt, self.wrench[:, self._flying.ids])
         if self.needs_previous:
             self.read()
             self.previous = (self.qpos.copy(), self.qvel.copy())
-        dt = self.dt / self.substeps
         tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
         sites = [(s.wrench @ self.actuation.force[:, s.columns, None])[..., 0] for s in self.actuation.sites]
         wrench = external_wrenches(self)
@@ -220,25 +226,18 @@ class PyBulletWorld(World):
         self._unread = False
         for t, tree in enumerate(self.plan.trees):
             if tree.free:
-                raw = np.array([self._read_base(i, t) for i in range(self.num_envs)])
+                each = zip(self._clients, self.built, strict=True)
+                raw = np.array([poses.read_base(self._p, c, b.trees[t]) for c, b in each])
                 q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
                 com = self._com[:, tree.root]
-                self.qpos[:, q : q + 7], self.qvel[:, v : v + 6] = bullet.base_to_body(self.plan, tree.root, com, raw)
+                self.qpos[:, q : q + 7], self.qvel[:, v : v + 6] = poses.base_to_body(
+                    self.plan, tree.root, com, raw, self._ahead.get(tree.root, 0.0)
+                )
             if self._moving[t]:
-                states = np.array([self._read_joints(i, t) for i in range(self.num_envs)])
+                each = zip(self._clients, self.built, strict=True)
+                states = np.array([poses.read_joints(self._p, c, b, t, self._moving[t]) for c, b in each])
                 self.qpos[:, self._qadr[t]] = states[:, :, 0] + self.model.qpos0[self._qadr[t]]
                 self.qvel[:, self._vadr[t]] = states[:, :, 1]
-
-    def _read_base(self, i: int, t: int) -> tuple[float, ...]:
-        uid = self.built[i].trees[t]
-        client = self._clients[i]
-        pos, quat = self._p.getBasePositionAndOrientation(uid, physicsClientId=client)
-        linear, angular = self._p.getBaseVelocity(uid, physicsClientId=client)
-        return (*pos, *quat, *linear, *angular)
-
-    def _read_joints(self, i: int, t: int) -> list[tuple[float, float]]:
-        links = [self.built[i].links[t][k] for k in self._moving[t]]
-        return [s[:2] for s in self._p.getJointStates(self.built[i].trees[t], links, physicsClientId=self._clients[i])]
 
     def written(self, rows: np.ndarray) -> None:
         """qpos and qvel of these worlds were written."""
@@ -259,6 +258,7 @@ class PyBulletWorld(World):
                 self.built[i] = self._build(i)
                 self._dirty[i] = True
             self._params.stale[:] = False
+            self._flying.set_constants(self._params.fields)
         for i in np.flatnonzero(self._dirty).tolist():
             self._push_state(i)
         self._dirty[:] = False
@@ -281,14 +281,12 @@ class PyBulletWorld(World):
                 qpos = self.qpos[i : i + 1, q : q + 7]
                 qvel = self.qvel[i : i + 1, v : v + 6]
                 com = self._com[i : i + 1, tree.root]
-                base = bullet.body_to_base(self.plan, tree.root, com, qpos, qvel)[0].tolist()
+                ahead = self._ahead.get(tree.root, 0.0)
+                base = poses.body_to_base(self.plan, tree.root, com, qpos, qvel, ahead)[0].tolist()
                 p.resetBasePositionAndOrientation(uid, base[0:3], base[3:7], physicsClientId=client)
                 p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
             elif (m := int(self.model.body_mocapid[tree.root])) >= 0:
-                # Bullet's base is at the world's origin, and the body a link fixed to it
-                rotation = multiply(self.mocap[i, m, 3:7], conjugate(self._mocap_0[m, 3:7]))
-                base = (self.mocap[i, m, :3] - rotate(rotation, self._mocap_0[m, :3])).tolist()
-                p.resetBasePositionAndOrientation(uid, base, bullet.xyzw(rotation), physicsClientId=client)
+                poses.write_mocap(p, client, uid, self.mocap[i, m], self._mocap_0[m])
             for k, q, v in zip(self._moving[t], self._qadr[t], self._vadr[t], strict=True):
                 target = float(self.qpos[i, q] - self.model.qpos0[q])
                 p.resetJointState(uid, built.links[t][k], target, float(self.qvel[i, v]), physicsClientId=client)
@@ -301,6 +299,7 @@ class PyBulletWorld(World):
         for i in rows:
             gravity = self._params.arrays["gravity"][i]
             self._p.setGravity(*(float(g) for g in gravity), physicsClientId=self._clients[i])
+        self._flying.set_constants(self._params.fields)
 
     def reset(self, ids: Ids = None) -> None:
         rows = np.arange(self.num_envs) if ids is None else ids.cpu().numpy()

@@ -37,6 +37,7 @@ _FLAT = np.float32(1e-12)  # m^2, squared height below which the effect has long
 
 VOLLEYBOTS_KR, VOLLEYBOTS_KZ = np.float32(2.0), np.float32(0.3)  # 1 and 1/m, downwash in OmniDrones' multirotor.py
 _VOLLEYBOTS_NEAREST = np.float32(0.01)  # m
+_NARROWEST = np.float32(1e-3)  # m, width of gym-pybullet-drones' wake where theirs is 0
 
 JET_DRAG = np.float32(1.704)
 """Drag coefficient of a drone in another's wake, on the area of its rotor discs; with the next, see `downwash_jet`."""
@@ -137,11 +138,12 @@ def downwash_volleybots(dx, dy, dz, ax, ay, az, thrust):
 
 @_fast
 def downwash_pybullet_drones(dx, dy, dz, ax, ay, az, thrust, radius, dw1, dw2, dw3):
-    """Force in N as in gym-pybullet-drones: a exp(-(r / b)^2 / 2), a = dw1 (radius / 4z)^2, b = dw2 z + dw3.
+    """Force in N as in gym-pybullet-drones (`_downwash` in BaseAviary.py): a exp(-(r / b)^2 / 2), a = dw1 (radius / 4z)^2,
+    b = dw2 z + dw3; but at most the upper drone's thrust, which is all the momentum that its wake carries.
 
-    Two bounds keep it finite: the width b is at least the rotor's radius (theirs is 0 at 0.6875 m), and the force at most
-    the upper drone's thrust, which is all the momentum that its wake carries (theirs is 3 x the weight at 0.3 m). For
-    Crazyflies in hover they act below 0.83 m and 0.53 m. It acts along the wake; theirs along the lower drone's own axis.
+    Theirs has no such bound: below a Crazyflie in hover it is 3 x the weight at 0.3 m, and larger still nearby. Where theirs
+    is below the thrust the two are equal, with its artefacts: for their constants the wake narrows to nothing at 0.6875 m
+    (here to 1 mm) and is wider again nearer by. It acts along the wake; theirs along the lower drone's own axis.
 
     Args:
         radius: m, of the upper drone's rotors.
@@ -150,9 +152,9 @@ def downwash_pybullet_drones(dx, dy, dz, ax, ay, az, thrust, radius, dw1, dw2, d
     along, off2 = _cylindrical(dx, dy, dz, ax, ay, az)
     z = max(along, _HALF * _HALF * _HALF * radius)
     ratio = _HALF * _HALF * radius / z
-    width = max(dw2 * z + dw3, radius)
-    force = min(dw1 * ratio * ratio, max(thrust, _ZERO)) * math.exp(-_HALF * off2 / (width * width))
-    return force if along > _ZERO else _ZERO
+    width = dw2 * z + dw3
+    force = dw1 * ratio * ratio * math.exp(-_HALF * off2 / max(width * width, _NARROWEST * _NARROWEST))
+    return min(force, max(thrust, _ZERO)) if along > _ZERO else _ZERO
 
 
 @_fast

@@ -1,8 +1,9 @@
 """One physics step of one drone or ball in free flight, for one lane; loops over lanes of these become vector code.
 
-Drones: rotors follow their commands with first-order lag; thrust, drag, gyroscopic torque, wakes and the external wrench
-act through the step as they are at its beginning, turned with the body as it is in the middle of the step; position and
-velocity follow exactly for constant acceleration; rotation by the midpoint rule, the attitude by the exponential map.
+Drones: rotors follow their commands with first-order lag, half a step before the bodies move and half a step after it. All
+forces are those of the middle of the step: rotor speeds by their exact lag, height, attitude and rates predicted from the
+beginning's (explicit midpoint rule), drag by the implicit midpoint rule, which is stable for any drag. Position and velocity
+follow exactly for constant acceleration, the attitude by the exponential map. This is second order in every force.
 Switched-off effects are constants of zero.
 
 Arguments: flat arrays with the place in each at which field 0 of this lane stands: `d`, `i` of a body; `p`, `j` of its
@@ -24,7 +25,7 @@ from rookery.sim.engines.rotor.layout import MOTOR, POS, QUAT, RATE, REACTION, S
 
 @scalar
 def rotors(d, i, p, j, k, limit, g):
-    """Rotor speeds after a step, and the thrusts and reaction torque that they give far from the ground.
+    """Rotor speeds in the middle of a step, and the thrusts and reaction torque that they give far from the ground.
 
     Args:
         limit: [LANES] factor on speed commands that the battery allows.
@@ -44,19 +45,22 @@ def rotors(d, i, p, j, k, limit, g):
 
 
 @scalar
+def rotors_onwards(d, i, p, j, limit, g):
+    """Rotor speeds at the end of a step, from those in its middle; thrusts stay those of the middle."""
+    rise = p[at.RISE * N + j]
+    fall = p[at.FALL * N + j]
+    for m in range(4):
+        u = d[(SPEED + m) * N + i]
+        d[(SPEED + m) * N + i] = follow(u, limit[g] * clip(d[(MOTOR + m) * N + i], 0.0, 1.0), rise, fall)
+
+
+@scalar
 def rigid(d, i, p, j, w, g, k, dt):
     """Position, velocity, attitude and rates after a step."""
     wx, wy, wz = d[RATE * N + i], d[(RATE + 1) * N + i], d[(RATE + 2) * N + i]
     qw, qx, qy, qz = d[QUAT * N + i], d[(QUAT + 1) * N + i], d[(QUAT + 2) * N + i], d[(QUAT + 3) * N + i]
-    # the attitude half a step ahead: forces turn with the body, so its mean over the step is what counts
-    hx, hy, hz = 0.25 * dt * wx, 0.25 * dt * wy, 0.25 * dt * wz
-    hw = 1.0 / math.sqrt(1.0 + hx * hx + hy * hy + hz * hz)  # q stays of unit length
-    qw, qx, qy, qz = (
-        hw * (qw - hx * qx - hy * qy - hz * qz),
-        hw * (qx + hx * qw + hz * qy - hy * qz),
-        hw * (qy + hy * qw + hx * qz - hz * qx),
-        hw * (qz + hz * qw + hy * qx - hx * qy),
-    )
+    # forces turn with the body, so its attitude in the middle of the step is what counts
+    qw, qx, qy, qz = turned_ahead(qw, qx, qy, qz, wx, wy, wz, 0.5 * dt)
     a00 = 1.0 - 2.0 * (qy * qy + qz * qz)
     a01 = 2.0 * (qx * qy - qw * qz)
     a02 = 2.0 * (qx * qz + qw * qy)
@@ -70,7 +74,7 @@ def rigid(d, i, p, j, w, g, k, dt):
 
     # thrusts, their torque, and the rotors' speed and angular momentum
     gain = p[at.GROUND_GAIN * N + j] * max(a22, 0.0)
-    height = d[(POS + 2) * N + i]
+    height = d[(POS + 2) * N + i] + 0.5 * dt * vz
     thrust = 0.0
     tx = 0.0
     ty = 0.0
@@ -90,21 +94,24 @@ def rigid(d, i, p, j, w, g, k, dt):
 
     # body frame force: thrust and drag against the air; its acceleration is what an accelerometer feels
     ux, uy, uz = vx - w[at.AIR * N + g], vy - w[(at.AIR + 1) * N + g], vz - w[(at.AIR + 2) * N + g]
-    fx, fy, fz = drag(
-        a00 * ux + a10 * uy + a20 * uz, a01 * ux + a11 * uy + a21 * uz, a02 * ux + a12 * uy + a22 * uz,
-        speed * p[at.FULL_SPEED * N + j],
+    kx, ky, kz = drag(
+        1.0, 1.0, 1.0, speed * p[at.FULL_SPEED * N + j],
         p[at.BODY_DRAG * N + j], p[(at.BODY_DRAG + 1) * N + j], p[(at.BODY_DRAG + 2) * N + j],
         p[at.ROTOR_DRAG * N + j], p[(at.ROTOR_DRAG + 1) * N + j], p[(at.ROTOR_DRAG + 2) * N + j],
     )  # fmt: skip
-    fz += thrust
     ex = d[WRENCH * N + i] + d[WAKE * N + i]
     ey = d[(WRENCH + 1) * N + i] + d[(WAKE + 1) * N + i]
     ez = d[(WRENCH + 2) * N + i] + d[(WAKE + 2) * N + i]
-    fx += a00 * ex + a10 * ey + a20 * ez
-    fy += a01 * ex + a11 * ey + a21 * ez
-    fz += a02 * ex + a12 * ey + a22 * ez
     inv = p[at.INV_MASS * N + j]
-    fx, fy, fz = inv * fx, inv * fy, inv * fz
+    # the velocity in the middle of the step without drag's own part, which the quotients below hold (drag is linear)
+    half = 0.5 * dt
+    mx = ux + half * (inv * (ex + a02 * thrust) + w[at.GRAVITY * N + g])
+    my = uy + half * (inv * (ey + a12 * thrust) + w[(at.GRAVITY + 1) * N + g])
+    mz = uz + half * (inv * (ez + a22 * thrust) + w[(at.GRAVITY + 2) * N + g])
+    half *= inv
+    fx = inv * (kx / (1.0 - half * kx) * (a00 * mx + a10 * my + a20 * mz) + a00 * ex + a10 * ey + a20 * ez)
+    fy = inv * (ky / (1.0 - half * ky) * (a01 * mx + a11 * my + a21 * mz) + a01 * ex + a11 * ey + a21 * ez)
+    fz = inv * (kz / (1.0 - half * kz) * (a02 * mx + a12 * my + a22 * mz) + a02 * ex + a12 * ey + a22 * ez + thrust)
     d[at.SPECIFIC_FORCE * N + i] = fx
     d[(at.SPECIFIC_FORCE + 1) * N + i] = fy
     d[(at.SPECIFIC_FORCE + 2) * N + i] = fz
@@ -151,6 +158,19 @@ def _spin_up(p, j, wx, wy, wz, tx, ty, tz, h):
 
 
 @scalar
+def turned_ahead(qw, qx, qy, qz, wx, wy, wz, time):
+    """A quaternion of unit length after turning with body rates for a short time (s), to second order in the angle."""
+    hx, hy, hz = 0.5 * time * wx, 0.5 * time * wy, 0.5 * time * wz
+    hw = 1.0 / math.sqrt(1.0 + hx * hx + hy * hy + hz * hz)  # q stays of unit length
+    return (
+        hw * (qw - hx * qx - hy * qy - hz * qz),
+        hw * (qx + hx * qw + hz * qy - hy * qz),
+        hw * (qy + hy * qw + hx * qz - hz * qx),
+        hw * (qz + hz * qw + hy * qx - hx * qy),
+    )
+
+
+@scalar
 def turn(d, i, wx, wy, wz, dt):
     """Attitude after turning with constant body rates; the series are exact to 1e-9 below half a radian a step."""
     hx, hy, hz = 0.5 * dt * wx, 0.5 * dt * wy, 0.5 * dt * wz
@@ -177,7 +197,10 @@ def ball(b, i, p, j, w, g, dt):
     vx, vy, vz = b[VEL * N + i], b[(VEL + 1) * N + i], b[(VEL + 2) * N + i]
     qw, qx, qy, qz = b[QUAT * N + i], b[(QUAT + 1) * N + i], b[(QUAT + 2) * N + i], b[(QUAT + 3) * N + i]
     rx, ry, rz = b[RATE * N + i], b[(RATE + 1) * N + i], b[(RATE + 2) * N + i]
+    half = 0.5 * dt * p[at.INV_INERTIA * N + j]  # the same about all axes
+    tx, ty, tz = b[(WRENCH + 3) * N + i], b[(WRENCH + 4) * N + i], b[(WRENCH + 5) * N + i]
     wx, wy, wz = to_world(qw, qx, qy, qz, rx, ry, rz)
+    wx, wy, wz = wx + half * tx, wy + half * ty, wz + half * tz
     ux, uy, uz = w[at.AIR * N + g], w[(at.AIR + 1) * N + g], w[(at.AIR + 2) * N + g]
     e = WRENCH
     inv = p[at.INV_MASS * N + j]
@@ -195,8 +218,7 @@ def ball(b, i, p, j, w, g, dt):
     b[VEL * N + i] = vx + dt * (ax + gx)
     b[(VEL + 1) * N + i] = vy + dt * (ay + gy)
     b[(VEL + 2) * N + i] = vz + dt * (az + gz)
-    half = 0.5 * dt * p[at.INV_INERTIA * N + j]  # the same about all axes
-    tx, ty, tz = to_body(qw, qx, qy, qz, b[(e + 3) * N + i], b[(e + 4) * N + i], b[(e + 5) * N + i])
+    tx, ty, tz = to_body(qw, qx, qy, qz, tx, ty, tz)
     tx, ty, tz = half * tx, half * ty, half * tz
     b[RATE * N + i] = rx + 2.0 * tx
     b[(RATE + 1) * N + i] = ry + 2.0 * ty

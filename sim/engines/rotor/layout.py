@@ -27,9 +27,9 @@ VEL = 7
 RATE = 10
 STATE = 13
 WRENCH = 13
-# A drone besides: normalised rotor speeds; thrusts (N) and reaction torque about body z (N m) of the last step; specific
-# force (m/s^2, body) as an accelerometer feels it; force of other drones' wakes in this step (N, world); motor commands;
-# what the battery still holds (1)
+# A drone besides: normalised rotor speeds; thrusts (N) and reaction torque about body z (N m) in the middle of the last
+# step; specific force (m/s^2, body) as an accelerometer feels it; force of other drones' wakes in this step (N, world);
+# motor commands; what the battery still holds (1)
 SPEED = 19
 THRUST = 23
 REACTION = 27
@@ -44,7 +44,7 @@ MASS = 0
 INV_MASS = 1
 INERTIA = 2
 INV_INERTIA = 8
-# of a drone: factors on thrust and torque curves; what is left of a rotor speed error after a step, rising and falling;
+# of a drone: factors on thrust and torque curves; what is left of a rotor speed error after half a step, rising and falling;
 # body drag (kg/s) and rotor drag (kg) per axis; angular momentum of a rotor at full speed (kg m^2/s) and that speed
 # (rad/s); ground effect gain
 THRUST_FACTOR = 14

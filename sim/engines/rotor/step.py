@@ -26,8 +26,8 @@ from rookery.sim.engines.rotor.cascade import (
     velocity_to_rates,
 )
 from rookery.sim.engines.rotor.contacts import collide, near_something
-from rookery.sim.engines.rotor.flight import ball, rigid, rotors
-from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, SPEED, THRUST, WAKE
+from rookery.sim.engines.rotor.flight import ball, rigid, rotors, rotors_onwards, turned_ahead
+from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, THRUST, VEL, WAKE
 from rookery.sim.engines.rotor.vectors import inlined
 from rookery.sim.engines.rotor.wind import blow
 from rookery.sim.engines.rotor.wind import gust as gust_of
@@ -57,19 +57,20 @@ def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot
     limit = np.ones((max(drones, 1), LANES))
     before = np.empty((bodies.shape[1], 10 * LANES))
     hot = np.empty(LANES, np.int64)
-    _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot)
+    places = np.empty((max(drones, 1), 6 * LANES))
+    scratch = limit, before, hot, places
+    _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, scratch)
 
 
 @inlined
-def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, limit, before, hot):
-    """`advance` with its memory as arguments: a function of its own gets quicker code from the compiler.
+def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, scratch):
+    """`advance` with its memory as an argument: a function of its own gets quicker code from the compiler.
 
     Args:
-        limit: [A, LANES] ones.
-        before: [bodies, 10 * LANES], overwritten.
-        hot: [LANES] int64, overwritten.
+        scratch: ([A, LANES] ones; [bodies, 10 * LANES], [LANES] int64 and [A, 6 * LANES], overwritten).
     """
     levels, rows, commands, memory = pilot
+    limit, before, hot, places = scratch
     wake, sag, gusty, gust, filters, keys, counters = air
     count = bodies.shape[1]
     for block in range(start, stop):
@@ -83,8 +84,6 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
         for step in range(steps):
             if gusty:
                 _blow(w, gust, filters, keys, counters, first)
-            if wake != NO_WAKE:
-                _wakes(wake, state, types, drones)
             for b in range(count):
                 copy(before[b], 0, state[b], 10)
             for a in range(drones):
@@ -93,13 +92,25 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
                 if levels[a] != DIRECT:
                     for i in range(LANES):
                         rotors(state[a], i, p[a], i, types[a], limit[a], i)
-                for i in range(LANES):
-                    rigid(state[a], i, p[a], i, w, i, types[a], dt)
+            if wake != NO_WAKE:
+                _wakes(wake, state, types, drones, 0.5 * dt, places)
+            for a in range(drones):
+                _move(levels[a], state[a], p[a], w, types[a], limit[a], dt)
             for b in range(drones, count):
                 for i in range(LANES):
                     ball(state[b], i, p[b], i, w, i, dt)
             if near_something(before, state, p, types, drones, touching, hot):
                 collide(first, step, dt, before, state, p, types, drones, touching, hot)
+
+
+@inlined
+def _move(level, d, p, w, k, limit, dt):
+    """One drone in a block through a step, with the rotor speeds of its middle, and its rotors on to its end."""
+    for i in range(LANES):
+        rigid(d, i, p, i, w, i, k, dt)
+    if level != DIRECT:
+        for i in range(LANES):
+            rotors_onwards(d, i, p, i, limit, i)
 
 
 @inlined
@@ -169,13 +180,20 @@ def _blow(w, gust, filters, keys, counters, first):
 
 
 @_kernel
-def _wakes(model, state, types, drones):
-    """Force of every drone's wake on every other, world axes."""
+def _wakes(model, state, types, drones, ahead, places):
+    """Force of every drone's wake on every other, world axes.
+
+    Args:
+        ahead: s, from the states to the time of the forces, by velocities and rates; thrusts are taken as they are.
+        places: [A, 6 * LANES], overwritten: thrust axes and positions at that time.
+    """
     n = LANES
     for b in range(drones):
         for f in range(WAKE, WAKE + 3):
             for i in range(LANES):
                 state[b, f * n + i] = 0.0
+        for i in range(LANES):
+            _place_ahead(state[b], places[b], i, ahead)
     for a in range(drones):
         up, k = state[a], types[a]
         for b in range(drones):
@@ -183,16 +201,10 @@ def _wakes(model, state, types, drones):
                 continue
             low = state[b]
             for i in range(LANES):
-                qw, qx, qy, qz = (
-                    up[QUAT * n + i],
-                    up[(QUAT + 1) * n + i],
-                    up[(QUAT + 2) * n + i],
-                    up[(QUAT + 3) * n + i],
-                )
-                ax, ay = 2.0 * (qx * qz + qw * qy), 2.0 * (qy * qz - qw * qx)
-                az = 1.0 - 2.0 * (qx * qx + qy * qy)
-                dx, dy = low[POS * n + i] - up[POS * n + i], low[(POS + 1) * n + i] - up[(POS + 1) * n + i]
-                dz = low[(POS + 2) * n + i] - up[(POS + 2) * n + i]
+                ax, ay, az = places[a, i], places[a, n + i], places[a, 2 * n + i]
+                dx = places[b, 3 * n + i] - places[a, 3 * n + i]
+                dy = places[b, 4 * n + i] - places[a, 4 * n + i]
+                dz = places[b, 5 * n + i] - places[a, 5 * n + i]
                 if dx * ax + dy * ay + dz * az >= 0.0:
                     continue
                 t = THRUST * n + i
@@ -210,3 +222,18 @@ def _wakes(model, state, types, drones):
                 low[WAKE * n + i] -= f * ax
                 low[(WAKE + 1) * n + i] -= f * ay
                 low[(WAKE + 2) * n + i] -= f * az
+
+
+@inlined
+def _place_ahead(d, place, i, ahead):
+    """Thrust axis and position of lane i some seconds ahead."""
+    n = LANES
+    qw, qx, qy, qz = turned_ahead(
+        d[QUAT * n + i], d[(QUAT + 1) * n + i], d[(QUAT + 2) * n + i], d[(QUAT + 3) * n + i],
+        d[RATE * n + i], d[(RATE + 1) * n + i], d[(RATE + 2) * n + i], ahead,
+    )  # fmt: skip
+    place[i] = 2.0 * (qx * qz + qw * qy)
+    place[n + i] = 2.0 * (qy * qz - qw * qx)
+    place[2 * n + i] = 1.0 - 2.0 * (qx * qx + qy * qy)
+    for f in range(3):
+        place[(3 + f) * n + i] = d[(POS + f) * n + i] + ahead * d[(VEL + f) * n + i]

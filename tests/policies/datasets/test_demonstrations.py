@@ -359,3 +359,20 @@ def test_settings_and_sizes_are_checked(folder, tmp_path):
     long = {"episode_s": 1e6, "settled_s": 1.0}
     with pytest.raises(RookeryError, match="need more than 4 GB: record with fewer --num-envs"):
         record(Path("drone-hover"), tmp_path / "f", 1, num_envs=8, config=long)
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 1_000_001, 10**30])
+def test_absurd_numbers_of_episodes_are_refused_at_once(episodes, tmp_path):
+    with pytest.raises(RookeryError, match=r"give 1 to 1000000\."):
+        record(Path("drone-hover"), tmp_path / "d", episodes, num_envs=2, config=SHORT)
+
+
+def test_more_episodes_than_the_disk_has_room_for_are_refused_before_the_first(tmp_path, monkeypatch):
+    """Of 40 control steps at 100 bytes and more."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=20_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(
+        RookeryError, match=r"5 episodes of .* MB do not fit on the disk of .*: record fewer with --episodes"
+    ):
+        record(Path("drone-hover"), tmp_path / "d", 5, num_envs=2, config=SHORT)
+    assert not list((tmp_path / "d").rglob("*.safetensors"))

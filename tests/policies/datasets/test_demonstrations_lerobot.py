@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rookery.demonstrations import record
-from rookery.policies.datasets import lerobot
+from rookery.policies.datasets import lerobot, parquet
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
@@ -191,3 +191,25 @@ def test_places_and_a_missing_pyarrow(folder, exported, tmp_path, monkeypatch):
     with pytest.raises(RookeryError, match="`pip install pyarrow`"):
         import_lerobot(exported, tmp_path / "y")
     assert not (tmp_path / "x").exists() and not (tmp_path / "y").exists()
+
+
+def test_files_outside_of_the_dataset_are_not_read(folder, tmp_path):
+    exported = export_lerobot(Dataset(folder), tmp_path / "exported")
+    info = json.loads((exported / "meta/info.json").read_text())
+    (tmp_path / "file-000.parquet").write_bytes((exported / "data/chunk-000/file-000.parquet").read_bytes())
+    info["data_path"] = "../file-{file_index:03d}.parquet"
+    (exported / "meta/info.json").write_text(json.dumps(info))
+    with pytest.raises(RookeryError, match="data_path leads out of the folder"):
+        import_lerobot(exported, tmp_path / "back")
+
+
+def test_a_parquet_file_that_aborts_its_reader_is_a_sentence(folder, tmp_path, monkeypatch):
+    exported = export_lerobot(Dataset(folder), tmp_path / "exported")
+    monkeypatch.setattr(parquet, "_READ", "import os; os.abort()")
+    with pytest.raises(RookeryError, match=r"is damaged \(it was ended by SIGABRT\)"):
+        import_lerobot(exported, tmp_path / "back")
+    monkeypatch.setattr(parquet, "_READ", "x = bytearray(8 << 30)")
+    with pytest.raises(
+        RookeryError, match=r"is damaged \(.*MemoryError|is damaged \(Traceback|is damaged \(it ended with"
+    ):
+        import_lerobot(exported, tmp_path / "back")

@@ -222,3 +222,20 @@ def test_the_learning_rate_falls_to_a_tenth():
         network.learn(torch.ones(4, group.observation_size), torch.ones(4, 1), progress)
         moves.append((network.state_dict()["parameters"] - before).norm().item())
     assert [move / moves[0] for move in moves] == pytest.approx([1.0, 0.55, 0.1], rel=1e-3)
+
+
+def test_a_student_learns_from_the_rollouts_that_are_stored(monkeypatch):
+    """1, 2 and 3 of at most 3, and never from rows that nothing was written to."""
+    env = Drift(4)
+    config = DAggerConfig(rollout_steps=2, keep_rollouts=3, epochs=1, hidden=(4,), batch=64)
+    dagger = DAgger(env, config, inputs={"teacher": VelocityTeacher(env)})
+    sizes = []
+    learn = ActionRegression.learn
+
+    def noting(self, obs, expert_actions, progress, weights=None):
+        sizes.append(len(obs))
+        return learn(self, obs, expert_actions, progress, weights)
+
+    monkeypatch.setattr(ActionRegression, "learn", noting)
+    iterate(dagger, 5)
+    assert sizes == [2 * 4 * stored for stored in (1, 2, 3, 3, 3)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.policies.storage.rollout import gae
+from rookery.policies.storage.rollout import gae, moments
 
 
 def by_definition(reward, value, final, last, terminated, truncated, gamma, lam):
@@ -82,3 +83,15 @@ def test_final_value_counts_only_where_truncated():
     terminated = torch.tensor([[False, False, True], [False, False, False]])
     got = gae(zero, zero, one, torch.zeros(3), terminated, truncated, 0.9, 0.95)
     torch.testing.assert_close(got[0], torch.tensor([0.9, 0.0, 0.0]))
+
+
+def test_moments_of_the_active_entries_alone():
+    """Three, one and none of them."""
+    x = torch.tensor([[1.0, 2.0, 6.0, 90.0], [5.0, 70.0, 80.0, 90.0], [60.0, 70.0, 80.0, 90.0]])
+    active = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
+    mean, std = moments(x, active)
+    assert mean[:, 0].tolist() == pytest.approx([3.0, 5.0, 0.0])
+    assert std[:, 0].tolist() == pytest.approx([(14 / 3) ** 0.5, 0.0, 0.0])
+    mean, std = moments(x, None)
+    assert mean[0, 0].item() == pytest.approx(24.75)
+    assert std[0, 0].item() == pytest.approx(x[0].numpy().std())

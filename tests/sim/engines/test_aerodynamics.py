@@ -21,6 +21,7 @@ from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
 from rookery.sim.engines.aerodynamics import ExternalAerodynamics, external_aerodynamics
+from rookery.sim.engines.free_bodies import FreeBodies
 from rookery.sim.engines.rotor.effects import PRESETS, Effects
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.scene import Scene
@@ -183,7 +184,7 @@ def test_drag_in_closed_form():
     fx = replace(NONE, body_drag=True, rotor_drag=True, wind_speed=2.0, wind_direction=math.pi / 2)
     scene = scene_of(fx)
     model = scene.compile()
-    air = ExternalAerodynamics(scene, model, 2)
+    air = ExternalAerodynamics(FreeBodies(scene, model, 2))
     d = CRAZYFLIE_21
     turn = Rotation.from_euler("ZYX", [0.7, -0.4, 0.3])
     v = np.array([1.5, -2.0, 0.5])
@@ -210,11 +211,11 @@ def test_blocks_of_worlds_do_not_leak():
     qpos = s[..., :7].reshape(n, 14)
     qvel = s[..., 7:].reshape(n, 12)
     control = np.random.default_rng(0).uniform(0.0, 0.1, (n, 10))
-    together = ExternalAerodynamics(scene, model, n)
-    together.update(qpos, qvel, control)
+    together = ExternalAerodynamics(FreeBodies(scene, model, n))
+    together.update(qpos, qvel, control, 0.002)
     for i in (0, 15, 16, 36):
-        alone = ExternalAerodynamics(scene, model, 1)
-        alone.update(qpos[i : i + 1], qvel[i : i + 1], control[i : i + 1])
+        alone = ExternalAerodynamics(FreeBodies(scene, model, 1))
+        alone.update(qpos[i : i + 1], qvel[i : i + 1], control[i : i + 1], 0.002)
         np.testing.assert_array_equal(alone.wrench[0], together.wrench[i])
         assert np.abs(alone.wrench).max() > 1e-3
 
@@ -333,16 +334,21 @@ def test_rotors_without_lag(engine):
 
 
 def test_nothing_is_done_where_nothing_flies_or_blows():
-    still = scene_of(NONE)
-    assert external_aerodynamics(still, still.compile(), 4) is None
     for part in (lambda: box([0.1, 0.1, 0.1], 1.0), None):
         scene = Scene(ground)
         if part is not None:
             scene.add(part, "box", pos=(0, 0, 1))
         scene.extension(Aeronautics).effects = PRESETS["realistic"]
-        assert external_aerodynamics(scene, scene.compile(), 4) is None
-    windy = scene_of(replace(NONE, wind_speed=5.0))  # a wind without drag moves nothing
-    assert external_aerodynamics(windy, windy.compile(), 4) is None
+        assert external_aerodynamics(FreeBodies(scene, scene.compile(), 4)) is None
+    airless = Scene(ground).add(lambda: ball(0.04, 0.047), "ball", pos=(0, 0, 1))
+    assert external_aerodynamics(FreeBodies(airless, airless.compile(), 4)) is None
+    for effects in (NONE, replace(NONE, wind_speed=5.0)):  # a wind without drag moves nothing
+        scene = scene_of(effects)
+        air = external_aerodynamics(FreeBodies(scene, scene.compile(), 4))
+        assert air is not None
+        qpos = np.tile([0, 0, 0.05, 1.0, 0, 0, 0], (4, 1))
+        air.update(qpos, np.ones((4, 6)), np.full((4, 5), 0.05), 0.002)
+        assert not air.wrench.any()
 
 
 def test_accelerometers_feel_the_air():

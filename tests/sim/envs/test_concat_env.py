@@ -465,7 +465,9 @@ def test_unequal_parts_are_refused_by_name(cls, values, match):
 
 
 def test_noise_may_differ_between_parts():
-    ConcatEnv([("push", part(Push, 1)), ("exact", part(_with_group(observation=(X, GOAL)), 1))])
+    both = ConcatEnv([("push", part(Push, 1)), ("exact", part(_with_group(observation=(X, GOAL)), 1))])
+    assert both.num_envs == 2
+    assert both.reset(seed=0)[0]["arm"].isfinite().all()
 
 
 def test_wrong_names_and_actions_are_refused():

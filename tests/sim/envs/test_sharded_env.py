@@ -138,7 +138,15 @@ def test_states_are_interchangeable(pair: tuple[Env, Env]) -> None:
         three.load_state_dict(
             rookery.make("table-push", 6, config={"episode_s": 0.25}, randomize="default").state_dict()
         )
+    damaged = one.state_dict()
+    damaged["steps"] = damaged["steps"].double()  # only the last check, in the shards, sees its type
+    for use in (three.check_state_dict, three.load_state_dict):
+        with pytest.raises((ValueError, RookeryError)):
+            use(damaged)
+        with pytest.raises(ValueError, match="another task or version"):
+            use({**one.state_dict(), "strange": torch.zeros(7)})
     same(one.state_dict(), three.state_dict(), "unchanged")
+    three.check_state_dict(one.state_dict())
 
 
 def test_recorded_terms_are_those_of_all_worlds(pair: tuple[Env, Env]) -> None:

@@ -125,7 +125,7 @@ def test_default_lands_in_the_simulation(engine):
         rotor = drones.rotor_params[:, 0]
     else:  # factors, and what a physics step leaves of a rotor's distance from its command
         rotor = env.world.read_varied([0], layout.THRUST_FACTOR, 4)[:, 0].float()
-        rotor[:, TAU_UP:] = -env.world.dt / rotor[:, TAU_UP:].log()
+        rotor[:, TAU_UP:] = -0.5 * env.world.dt / rotor[:, TAU_UP:].log()
     assert torch.allclose(rotor[:, THRUST_SCALE], drawn["thrust_coefficient"])
     assert torch.allclose(rotor[:, TORQUE_SCALE], drawn["torque_coefficient"])
     assert torch.allclose(rotor[:, TAU_UP], nominal.tau_up * drawn["rotor_lag"], rtol=1e-4)

@@ -284,3 +284,33 @@ def test_legs_and_arm_can_be_two_agents() -> None:
         b = parts.step({"legs": action[..., :12], "arm": action[..., 12:]})
     assert torch.equal(a[0]["robot"], b[0]["legs"])
     assert torch.equal(a[1]["robot"], b[1]["arm"])
+
+
+class Draws:
+    """In place of a task's random streams: the same numbers for every use."""
+
+    def __init__(self, *rows: tuple[float, ...]) -> None:
+        self.rows = torch.tensor(rows)
+
+    def __call__(self, ids: torch.Tensor) -> Draws:
+        return self
+
+    def uniform(self, low: float, high: float, shape: tuple[int, ...] = ()) -> torch.Tensor:
+        return self.rows if shape else torch.full((len(self.rows),), 0.5 * (low + high))
+
+
+def test_pushes_go_where_they_are_drawn() -> None:
+    """Turns left of the world's x axis, and the share of the disc of 0.5 m/s that is slower."""
+    env = walker(4, push_s=1.0, push_speed=0.5)
+    task = env.task
+    task.next_push.copy_(torch.tensor([0, 0, 0, 1]))
+    before = task.robot.base.state.clone()
+    task.rng = Draws((0.0, 1.0), (0.25, 0.25), (0.5, 0.49))  # the last world's push is due in the next step
+    task._push()
+    change = (task.robot.base.state - before)[:, 0]
+    expected = torch.zeros(4, 13)
+    expected[0, 7] = 0.5
+    expected[1, 8] = 0.25
+    expected[2, 7] = -0.35
+    torch.testing.assert_close(change, expected, atol=1e-6, rtol=0.0)
+    assert task.next_push.tolist() == [50, 50, 50, 1]  # the mean wait: 1 s of 0.02 s

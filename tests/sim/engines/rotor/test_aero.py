@@ -133,12 +133,18 @@ def test_volleybots_form():
         assert volleybots(x, y, z, 7.0) == pytest.approx(expected, rel=1e-6)
 
 
-def test_pybullet_drones_form_where_it_is_sound():
-    for z, off in ((0.9, 0.0), (1.0, 0.05), (2.0, 0.3)):
-        expected = 2267.18 * (0.0231348 / (4 * z)) ** 2 * math.exp(-0.5 * (off / (0.16 * z - 0.11)) ** 2)
-        assert pybullet(off, 0.0, -z, 10.0) == pytest.approx(expected, rel=1e-6)
-    assert pybullet(0.0231348, 0.0, -0.6875, 10.0) / pybullet(0.0, 0.0, -0.6875, 10.0) == pytest.approx(math.exp(-0.5))
-    assert pybullet(0.0, 0.0, -0.3, 0.265) == pytest.approx(0.265)  # theirs is 0.843 N there
+@pytest.mark.parametrize("z", [0.2, 0.3, 0.45, 0.6, 0.66, 0.72, 0.8, 0.9, 1.0, 2.0])
+@pytest.mark.parametrize("off", [0.0, 0.01, 0.03, 0.06, 0.1, 0.3])
+def test_pybullet_drones_form_up_to_the_thrust(z, off):
+    """Their `_downwash`, near by and off the axis too, wherever it is no more than the upper drone's thrust."""
+    theirs = 2267.18 * (0.0231348 / (4 * z)) ** 2 * math.exp(-0.5 * (off / (0.16 * z - 0.11)) ** 2)
+    assert pybullet(off, 0.0, -z, 10.0) == pytest.approx(theirs, rel=1e-5, abs=1e-30)
+    assert pybullet(off, 0.0, -z, 0.265) == pytest.approx(min(theirs, 0.265), rel=1e-5, abs=1e-30)
+
+
+def test_pybullet_drones_wake_keeps_a_width_where_theirs_has_none():
+    axis = pybullet(0.0, 0.0, -0.6875, 10.0)
+    assert pybullet(1e-3, 0.0, -0.6875, 10.0) / axis == pytest.approx(math.exp(-0.5), rel=1e-5)
 
 
 @models
@@ -171,9 +177,9 @@ def test_downwash_has_no_singularity(model):
         assert (np.diff([model(x, 0.0, -z, 1.0) for x in off]) <= 1e-9).all()
 
 
-@models
-def test_downwash_is_smooth_across_the_wake_at_gym_pybullet_drones_singularity(model):
-    """At the bound on the width no step of 1 mm changes the force by much."""
+@pytest.mark.parametrize("model", [jet, volleybots])
+def test_downwash_is_smooth_across_the_wake(model):
+    """No step of 1 mm changes the force by much, at gym-pybullet-drones' singularity either."""
     f = np.array([model(x, 0.0, -0.6875, 0.3) for x in np.arange(0.0, 0.3, 0.001)])
     assert np.abs(np.diff(f)).max() < 0.05 * f.max()
 

@@ -55,7 +55,7 @@ class Finished:
         return f"it ended with status {self.status}"
 
 
-def run_limited(command: Sequence[str], folder: Path, seconds: int, memory: int = MEMORY) -> Finished:
+def run_limited(command: Sequence[str], folder: Path, seconds: int, memory: int = MEMORY, file: int = FILE) -> Finished:
     """Run a program and wait for its end; what it started in its session ends with it.
 
     Args:
@@ -63,12 +63,13 @@ def run_limited(command: Sequence[str], folder: Path, seconds: int, memory: int 
         folder: its working folder, which must be temporary: `output.log` is written there.
         seconds: s, of the clock and of the processor.
         memory: bytes of address space.
+        file: bytes of the largest file that it may write.
 
     Raises:
         RookeryError: the program cannot be started.
     """
     log = folder / "output.log"
-    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(seconds), str(memory), str(FILE), *command]
+    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(seconds), str(memory), str(file), *command]
     environment = {k: os.environ[k] for k in _KEPT if k in os.environ}
     environment |= {"LC_ALL": "C", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with open(log, "wb") as output:
