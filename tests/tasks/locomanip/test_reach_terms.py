@@ -14,6 +14,7 @@ import torch
 from legged_states import BODY_VELOCITY, COMMAND, POS, ROTATION, LeggedScene, N
 from scipy.spatial.transform import Rotation
 
+import rookery
 from rookery.tasks.locomanip.reach import ReachConfig
 
 GOAL_POS = {
@@ -237,6 +238,10 @@ def test_metrics(reach):
     task.fallen.zero_()
     assert task.metrics()["success"].tolist() == [0, 1, 0, 1]
     task.fallen.copy_(fallen)
+
+
+def test_the_widths_begin_with_the_errors_of_an_untrained_policy():
+    assert rookery.make("go2arm-reach", 1).task.widths.tolist() == pytest.approx([0.3, 0.8])  # m, rad
 
 
 def test_the_widths_have_lower_bounds_of_2_cm_and_0_1_rad(reach):
