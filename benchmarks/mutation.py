@@ -38,8 +38,14 @@ DEFAULTS = "tests/tasks/test_defaults.py"
 HOVER = (DEFAULTS, "tests/tasks/test_drone_kernels.py", "tests/tasks/test_hover.py", "tests/tasks/test_common.py")
 WALKING = (DEFAULTS, *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")))
 LOCO = ("tests/tasks/locomanip/test_reach_terms.py", "tests/tasks/locomanip/test_loco_manipulation.py")
-PPO = ("tests/policies/algorithms/test_ppo.py", "tests/policies/storage", "tests/policies/training/test_checkpoint.py")
-SAC = ("tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
+ALGORITHM_DEFAULTS = "tests/policies/test_algorithm_defaults.py"
+PPO = (
+    ALGORITHM_DEFAULTS,
+    "tests/policies/algorithms/test_ppo.py",
+    "tests/policies/storage",
+    "tests/policies/training/test_checkpoint.py",
+)
+SAC = (ALGORITHM_DEFAULTS, "tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,
@@ -64,8 +70,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),
     "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
     "policies/nn/adam.py": ("tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
-    "policies/imitation/regression.py": ("tests/policies/imitation",),
-    "policies/imitation/dagger.py": ("tests/policies/imitation",),
+    "policies/imitation/regression.py": (ALGORITHM_DEFAULTS, "tests/policies/imitation"),
+    "policies/imitation/dagger.py": (ALGORITHM_DEFAULTS, "tests/policies/imitation"),
 }
 """Tests of each module, those first that fail soonest."""
 COMPILED = frozenset(name for name in TESTS if name.endswith("kernels.py"))
