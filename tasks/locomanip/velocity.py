@@ -48,7 +48,7 @@ class VelocityConfig(LeggedConfig):
         gait_phase=-2.0,
         feet_clearance=-80.0,
         feet_slip=-0.2,
-        feet_landing=-8.0,
+        feet_landing=-3.0,
         torques=-1e-4,
         power=-5e-4,
         action_rate=-0.02,
