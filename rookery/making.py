@@ -77,12 +77,10 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
-        if starts:
+        if starts or shards not in (1, "1", "auto"):
             raise RookeryError(
-                f"{entry.id} is a set of tasks, whose worlds begin each in its own way: leave out starts."
+                f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards and starts."
             )
-        if shards not in (1, "1", "auto"):
-            raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
@@ -274,10 +275,9 @@ class Randomization(Buffers):
             )
         self._replayed = log.by_world(first, len(self.values))
 
-    def of(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+    def of(self, ids: NDArray[np.int64]) -> Columns:
         """The values now in the worlds `ids` [n], each [n]."""
-        values = np.ascontiguousarray(self._arrays[0][ids].T)
-        return dict(zip(self.names, torch.from_numpy(values).unbind(), strict=True))
+        return Columns(self.names, np.ascontiguousarray(self._arrays[0][ids].T))
 
     def draw(self, ids: Tensor) -> None:
         """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.scenery import ground
+from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.controller import CascadeController
 from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
+from rookery.sim.actuation import Actuation
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
@@ -101,9 +103,11 @@ class DroneTask(Task):
         return action_spec(self.drone, self.cfg.action)
 
     @property
-    def actuator_order(self) -> dict[str, list[str]]:
-        """Rotors in the order of the action, for the contract."""
-        return {"drone": ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]}
+    def actuation(self) -> dict[str, Actuation]:
+        """The onboard loops, mixer and rotors below the action kind."""
+        c = self.cfg
+        lag = effects(c.effects).rotor_lag
+        return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag)}
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -134,6 +138,8 @@ class DroneTask(Task):
         self._outdated = OutdatedWorlds(n)
         self._target = self.target.numpy()
         self._crash = self.crashed.numpy(), self.crash_cause.numpy()
+        self._cause = torch.zeros(n, dtype=torch.int64)
+        self._cause_array = self._cause.numpy()
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
         self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
         self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
@@ -155,13 +161,14 @@ class DroneTask(Task):
         draws = self.rng(ids).uniform(-1.0, 1.0, (cfg.num_drones, 12))
         # with a camera a drone starts with what it looks for in view
         heading = math.pi if cfg.obs == "state" else CAMERA_HEADING
-        state = torch.empty(len(ids), cfg.num_drones, 13)
+        where = ids.numpy()
+        state = np.empty((len(where), cfg.num_drones, 13), np.float32)
         kernels.starts(
-            ids.numpy(), draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading,
-            cfg.start_tilt, state.numpy(),
+            where, draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading, cfg.start_tilt,
+            state,
         )  # fmt: skip
-        self.drones.reset(ids, state)
-        kernels.begin(ids.numpy(), *self._fresh)
+        self.drones.reset(ids, torch.from_numpy(state))
+        kernels.begin(where, *self._fresh)
         for controller in self._controllers:
             controller.reset(ids)
         self._outdated.begin(ids)
@@ -184,11 +191,14 @@ class DroneTask(Task):
         that had to learn that from world frame values would still fly away from some headings.
         """
         return (
-            Term("up", 3, "1", "body, the world's z axis", noise=0.005),
-            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01),
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02),
-            Term("last_action", 4, "1"),
-        )
+            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01, formula="velocity, body axes",
+                 estimated="linear velocity"),
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
+            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial="the neutral action"),
+        )  # fmt: skip
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and
@@ -239,12 +249,11 @@ class DroneTask(Task):
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world; of several crashes in one step the causes rank as in
         `detect_crashes`."""
-        cause = torch.empty(self.world.num_envs, dtype=torch.int64)
-        kernels.first_cause(self._crash[1], cause.numpy())
-        return cause
+        kernels.first_cause(self._crash[1], self._cause_array)
+        return self._cause
 
     def events(self) -> dict[str, Tensor]:
-        return {"crash": self.crashed.clone()}
+        return {"crash": torch.from_numpy(self._crash[0].copy())}
 
     def cascade_controller(self) -> CascadeController:
         """A new PID cascade for these drones; its memory is cleared when their episodes begin."""

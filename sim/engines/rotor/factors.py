@@ -56,13 +56,22 @@ def own_values(
     return np.array(rows).reshape(len(drones), _ROW)
 
 
-def check(factors: Mapping[str, np.ndarray], n: int) -> None:
-    """Raise RookeryError for an unknown name, or values that are not [n]."""
+def gather(factors: Mapping[str, np.ndarray], n: int, out: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Factors [n] by name into their rows of `out` [len(FACTORS), at least n]; [len(FACTORS)] bool which rows these are.
+
+    Raises:
+        RookeryError: an unknown name, or values that are not [n].
+    """
+    which = np.zeros(len(FACTORS), np.bool_)
     for name, values in factors.items():
         if name not in FACTORS:
             raise unknown("factor of a multirotor", name, FACTORS)
         if values.shape != (n,):
             raise RookeryError(f"factors on {name} must be [{n}], got {list(values.shape)}.")
+        row = FACTORS.index(name)
+        which[row] = True
+        out[row, :n] = values
+    return which
 
 
 @_loop

@@ -246,12 +246,7 @@ class RotorWorld(World):
 
     def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
         """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
-        factors.check(values, len(ids))
-        which = np.zeros(len(factors.FACTORS), np.bool_)
-        for name, drawn in values.items():
-            row = factors.FACTORS.index(name)
-            which[row] = True
-            self._drawn[row, : len(ids)] = drawn
+        which = factors.gather(values, len(ids), self._drawn)
         factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
