@@ -24,7 +24,9 @@ from rookery.robots.manipulators.model import JOINTS, ManipulatorModel
 from rookery.robots.manipulators.references import follow, links_of
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
-from rookery.sim.randomization.parameters import Parameter, joint_damping, sliding_friction
+from rookery.sim.randomization.bodies import BodyMass
+from rookery.sim.randomization.joints import joint_parameters, servo_parameters
+from rookery.sim.randomization.parameters import BatchWrite, Parameter, sliding_friction
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -343,7 +345,12 @@ class Manipulator(Buffers):
         """Physical quantities that can differ between worlds, the action kind's included."""
         params = self.world.params
         pads = [f"{self.name}/{pad}" for pad in self.model.pads]
+        flange = self.world.model.joint(self.joint_names[-1])
+        hand = self.world.model.body(int(self.world.model.jnt_bodyid[flange.id])).name
+        load = BatchWrite(BodyMass(self.world, [hand], radius=0.03), "load")
         return {
             "pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0),
-            "joint_damping": joint_damping(params, self.joint_names, "friction of the arm's joints", 0.0, 10.0),
+            "payload": Parameter("mass added to the last link", "kg", 0.0, 0.0, 1.0, load, (), (0.0, 0.2)),
+            **joint_parameters(self.world, self.joint_names, "the arm's joints"),
+            **servo_parameters(self.world, self.joint_names, "the arm"),
         } | self.action.parameters(self)

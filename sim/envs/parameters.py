@@ -61,15 +61,26 @@ def env_parameters(
             0,
             0.5,
             BatchWrite(own, "gravity_tilt"),
+            (),
+            (0.0, 0.02),
         ),
         "observation_noise": Parameter(
-            "factor on the declared noise of every term", "1", 0, 0, 100, BatchWrite(own, "observation_noise")
+            "factor on the declared noise of every term",
+            "1",
+            0,
+            0,
+            100,
+            BatchWrite(own, "observation_noise"),
+            (),
+            (1, 1),
         ),
         "observation_bias": Parameter(
-            "factor on the declared bias of every term", "1", 0, 0, 100, BatchWrite(own, "observation_bias")
+            "factor on the declared bias of every term", "1", 0, 0, 100, BatchWrite(own, "observation_bias"), (), (1, 1)
         ),
         "observation_delay": Parameter(
-            "age of observations", "s", 0, 0, MAX_DELAY, BatchWrite(own, "observation_delay")
+            "age of observations", "s", 0, 0, MAX_DELAY, BatchWrite(own, "observation_delay"), (), (0, 0.02)
         ),
-        "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, BatchWrite(own, "action_delay")),
+        "action_delay": Parameter(
+            "time from action to effect", "s", 0, 0, MAX_DELAY, BatchWrite(own, "action_delay"), (), (0, 0.02)
+        ),
     }

@@ -83,7 +83,7 @@ class RotorWorld(World):
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
         self._gust = np.zeros((blocks * LANES, wind.STATE))
         self._streams = Streams(blocks * LANES, 0, "wind")
-        self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
+        self._make_wind()
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
         self._make_contacts(0)
@@ -96,13 +96,37 @@ class RotorWorld(World):
         self._own = factors.own_values(
             self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
         )
-        self._drawn = np.ones((len(factors.FACTORS), num_envs))
+        self._drawn = np.ones((factors.FACTOR_ROWS, num_envs))
         self._nominal()
         self.reset()
 
     def _height(self) -> float:
         """m, mean start height of the bodies: where the turbulence is taken."""
         return float(self.parts.start[:, 2].mean()) if len(self.parts.bodies) else 0.0
+
+    def _make_wind(self) -> None:
+        """Gust filters of every world, and those of all wind speeds that may be drawn."""
+        speed = self.effects.wind_speed
+        self._windy = self.effects.gusts and speed > 0.0
+        self._filters = np.tile(wind.coefficients(self._height(), speed, self.dt), (len(self._gust), 1))
+        self._all_filters = wind.coefficients(self._height(), wind.SPEEDS, self.dt)
+
+    def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
+        """Mean wind [n] m/s towards [n] rad (from world x to y) in the worlds `ids`, with turbulence of that strength, which has
+        blown for long; where the effects have gusts."""
+        wind.set_mean(self.worlds, ids, speed, direction, self._filters, self._all_filters)
+        if self.effects.gusts and not self._windy and speed.max(initial=0.0) > 0.0:
+            self._windy = True
+            self._bound = None
+        if self._windy:
+            self._stir(ids)
+
+    def _stir(self, ids: Any) -> None:
+        """Turbulence of a new episode in the worlds `ids`."""
+        where = torch.as_tensor(ids)
+        self._streams.begin_episode(where)
+        calm = self._streams(where).normal((wind.NORMALS,))
+        self._gust[ids] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
 
     def _nominal(self) -> None:
         """Everything that may vary, as the scene has it."""
@@ -122,12 +146,13 @@ class RotorWorld(World):
             lanes[:, b, at.RESTITUTION] = parts.bounce[b]
             lanes[:, b, at.FRICTION] = parts.grip[b]
         drones = np.arange(len(parts.drones))
-        self.vary(drones, everyone, dict.fromkeys(("thrust", "torque", "lag", "drag"), np.ones(self.num_envs)))
+        lanes[:, : len(drones), [at.MASS_FACTOR, at.INERTIA_FACTOR]] = 1.0
+        factored = ("thrust", "torque", "lag", "drag", "ground")
+        self.vary(drones, everyone, dict.fromkeys(factored, np.ones(self.num_envs)))
         for a in drones:
             d = parts.drones[a]
             lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
             lanes[:, a, at.SPIN] = d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic
-            lanes[:, a, at.GROUND_GAIN] = d.ground_effect_gain * fx.ground_effect
         for i, radius in enumerate(parts.ball_radius):
             b = len(parts.drones) + i
             drag, lift = fx.ball_constants(float(parts.mass[b]), radius)
@@ -245,13 +270,9 @@ class RotorWorld(World):
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
     def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
-        """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
-        factors.check(values, len(ids))
-        which = np.zeros(len(factors.FACTORS), np.bool_)
-        for name, drawn in values.items():
-            row = factors.FACTORS.index(name)
-            which[row] = True
-            self._drawn[row, : len(ids)] = drawn
+        """Factors [n], or [4, n] of the rotors, on the own values of some drones in the worlds `ids`, by the names of
+        `factors.FACTORS`."""
+        which = factors.gather(values, len(ids), self._drawn)
         factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
     # Time
@@ -297,7 +318,7 @@ class RotorWorld(World):
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = (
-            WAKES[fx.downwash], fx.battery, fx.gusts and fx.wind_speed > 0.0, self._gust, self._filters,
+            WAKES[fx.downwash], fx.battery, self._windy, self._gust, self._filters,
             self._streams.key.numpy(), self._streams.counter.numpy(),
         )  # fmt: skip
         touching = *self._shapes, self._lookup, *self._touched
@@ -322,9 +343,8 @@ class RotorWorld(World):
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
         rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
-        if self.effects.gusts and self.effects.wind_speed > 0.0:
-            calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
-            self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
+        if self._windy:
+            self._stir(where)
         self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
@@ -368,6 +388,9 @@ class RotorWorld(World):
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())
+        self._make_wind()
+        wind.find_filters(self.worlds, self.effects.wind_speed, self._filters, self._all_filters)
+        self._windy = self._windy or (self.effects.gusts and bool(self._gust.any()))
         self._bound = None
         self._planned = True
         self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
