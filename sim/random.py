@@ -128,23 +128,23 @@ class Draw:
     def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:
         """Uniform in [low, high)."""
         s = self._streams
-        out = torch.empty(self.n, math.prod(shape))
-        kernels.uniform(s.keys, s.counters, self._ids, float(low), float(high), out.numpy())
-        return out.view(self.n, *shape)
+        out = np.empty((self.n, math.prod(shape)), np.float32)
+        kernels.uniform(s.keys, s.counters, self._ids, float(low), float(high), out)
+        return torch.from_numpy(out.reshape(self.n, *shape))
 
     def normal(self, shape: tuple[int, ...] = ()) -> Tensor:
         """Standard normal, by Box and Muller (Annals of Mathematical Statistics 29, 1958)."""
         s = self._streams
-        out = torch.empty(self.n, math.prod(shape))
-        kernels.normal(s.keys, s.counters, self._ids, out.numpy())
-        return out.view(self.n, *shape)
+        out = np.empty((self.n, math.prod(shape)), np.float32)
+        kernels.normal(s.keys, s.counters, self._ids, out)
+        return torch.from_numpy(out.reshape(self.n, *shape))
 
     def integers(self, low: int, high: int, shape: tuple[int, ...] = ()) -> Tensor:
         """int64, uniform in [low, high)."""
         s = self._streams
-        out = torch.empty(self.n, math.prod(shape), dtype=torch.int64)
-        kernels.integers(s.keys, s.counters, self._ids, low, high, out.numpy())
-        return out.view(self.n, *shape)
+        out = np.empty((self.n, math.prod(shape)), np.int64)
+        kernels.integers(s.keys, s.counters, self._ids, low, high, out)
+        return torch.from_numpy(out.reshape(self.n, *shape))
 
     def unit_vectors(self, shape: tuple[int, ...] = ()) -> Tensor:
         """[n, *shape, 3], uniform on the sphere."""

@@ -122,6 +122,8 @@ def _read(path: Path, report: Report) -> trimesh.Trimesh:
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
         raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
     faces = np.asarray(mesh.faces)
+    if np.shape(mesh.vertices)[1:] != (3,):
+        raise ValueError(f"{path} has vertices that are not three numbers: export it again.")
     if faces.min() < 0 or faces.max() >= len(mesh.vertices):
         raise ValueError(f"{path} has faces of vertices that it lacks: export it again.")
     if not np.isfinite(mesh.vertices).all():

@@ -68,6 +68,15 @@ def add(at, rows, address):
 
 
 @kernel
+def clear(sums, ids):
+    """Zeros into sums [terms, N, A] of the worlds `ids`."""
+    for t in range(sums.shape[0]):
+        for i in ids:
+            for a in range(sums.shape[2]):
+                sums[t, i, a] = 0.0
+
+
+@kernel
 def summarise(at, terms, ids, by_term, by_objective):
     """Means over agents of the sums in the worlds `ids` [m]: by_term [terms, m], by_objective [M, m]."""
     agents, objectives = at[L.AGENTS], at[L.OBJECTIVES]

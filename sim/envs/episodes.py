@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.columns import Columns
 from rookery.sim.envs import episode_kernels as kernels
 from rookery.sim.envs.episode_kernels import Layout
 from rookery.sim.errors import RookeryError, unknown
@@ -52,11 +53,11 @@ class _GroupRewards:
         kernels.add(self.at, self.table.rows, out.data_ptr())
         return out
 
-    def summarise(self, ids: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    def summarise(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Means over agents [terms, m] by term and [M, m] by objective."""
-        by_term = torch.empty(len(self.table.names), len(ids))
-        by_objective = torch.empty(int(self.at[Layout.OBJECTIVES]), len(ids))
-        kernels.summarise(self.at, len(by_term), ids, by_term.numpy(), by_objective.numpy())
+        by_term = np.empty((len(self.labels), len(ids)), np.float32)
+        by_objective = np.empty((len(self.totals), len(ids)), np.float32)
+        kernels.summarise(self.at, len(by_term), ids, by_term, by_objective)
         return by_term, by_objective
 
 
@@ -100,35 +101,41 @@ class EpisodeLog(Buffers):
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`."""
         for sums in self._arrays:
-            sums[:, ids] = 0.0
+            kernels.clear(sums, ids)
 
-    def finish(self, ids: NDArray[np.int64], length: Tensor, cause: Tensor) -> dict[str, Any]:
+    def finish(
+        self, ids: NDArray[np.int64], length: NDArray[np.int64], cause: NDArray[np.int64]
+    ) -> dict[str, Tensor | Mapping[str, Tensor]]:
         """What is known of the episodes that end in the worlds `ids` [m].
 
         Returns:
             "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
             more than there are causes for diverged physics; "return" {group: [m]}, mean over agents, or
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
-            {name: [m]}, of the task, but that an episode whose physics diverged is no success.
+            {name: [m]}, of the task, but that an episode whose physics diverged is no success. The tables are read-only.
         """
-        returns: dict[str, Tensor] = {}
-        by_term: dict[str, Tensor] = {}
-        for rewards in self._rewards.values():
-            terms, objectives = rewards.summarise(ids)
-            by_term.update(zip(rewards.labels, terms.unbind(), strict=True))
-            returns.update(zip(rewards.totals, objectives.unbind(), strict=True))
-        metrics = self._measure(ids)
-        if "success" in metrics:  # measured after the engine put the world back
-            metrics["success"].numpy()[cause.numpy() > len(self.task.causes)] = 0.0
-        return {"ids": torch.from_numpy(ids), "length": length, "cause": cause, "return": returns,
-                "reward_terms": by_term, "metrics": metrics}  # fmt: skip
+        by_term, by_objective = self._summarise(ids)
+        return {"ids": torch.from_numpy(ids), "length": torch.from_numpy(length), "cause": torch.from_numpy(cause),
+                "return": by_objective, "reward_terms": by_term, "metrics": self._measure(ids, cause)}  # fmt: skip
 
-    def _measure(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+    def _summarise(self, ids: NDArray[np.int64]) -> tuple[Columns, Columns]:
+        """Reward terms and returns of all groups."""
+        groups = list(self._rewards.values())
+        parts = [g.summarise(ids) for g in groups]
+        if len(parts) == 1:
+            return Columns(groups[0].labels, parts[0][0]), Columns(groups[0].totals, parts[0][1])
+        terms, objectives = (np.concatenate(p) for p in zip(*parts, strict=True))
+        labels = [name for g in groups for name in g.labels]
+        return Columns(labels, terms), Columns([name for g in groups for name in g.totals], objectives)
+
+    def _measure(self, ids: NDArray[np.int64], cause: NDArray[np.int64]) -> Columns:
         metrics = self.task.metrics()
         names = tuple(metrics)
         if names != self._metrics.names:
             self._metrics = TensorTable(names, [(self._num_envs,)] * len(names), "measures")
         self._metrics.update(metrics)
-        out = torch.empty(len(names), len(ids))
-        kernels.pick(self._metrics.rows, ids, out.numpy())
-        return dict(zip(names, out.unbind(), strict=True))
+        out = np.empty((len(names), len(ids)), np.float32)
+        kernels.pick(self._metrics.rows, ids, out)
+        if "success" in names:  # measured after the engine put the world back
+            out[names.index("success"), cause > len(self.task.causes)] = 0.0
+        return Columns(names, out)

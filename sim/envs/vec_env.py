@@ -262,8 +262,8 @@ class VecEnv(Buffers, Env):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
-        steps, causes = (torch.from_numpy(x[where]) for x in (self._steps, cause.numpy()))
-        info["episode"] = self._log.finish(where, steps, causes) | {"parameters": self.randomization.of(where)}
+        episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
+        info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}

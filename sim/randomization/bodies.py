@@ -50,8 +50,8 @@ class BodyMass:
         self._moments = model.body_inertia[ids]
         self._place = np.array(place)
         self._own = 0.4 * radius * radius
-        one = np.ones(world.num_envs)
-        self._now = {name: one.copy() for name in FACTORS} | dict.fromkeys(("load", *SHIFTS), 0.0 * one)
+        n = world.num_envs
+        self._now = {name: np.full(n, float(name in FACTORS)) for name in (*FACTORS, "load", *SHIFTS)}
 
     def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
         for name, v in values.items():

@@ -13,6 +13,7 @@ A TOML file has one table a quantity, see `distributions`::
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
@@ -75,10 +77,15 @@ def load(choice: str) -> dict[str, Range]:
 
 
 def typical_ranges(parameters: Mapping[str, Parameter], own: Mapping[str, Range]) -> dict[str, Range]:
-    """The ranges `own` and, for the other parameters, what they typically differ by; one draw for each component."""
-    others = {name: p for name, p in parameters.items() if name not in own and p.typical is not None}
-    drawn = {name: Range(*p.typical, each=bool(p.components)) for name, p in others.items() if p.typical is not None}
-    return {**own, **drawn}
+    """The ranges `own` and, for the other parameters, what they typically differ by; all with a draw for each component."""
+    out = {}
+    for name, r in own.items():
+        each = name in parameters and bool(parameters[name].components)
+        out[name] = replace(r, each=True) if each else r
+    for name, p in parameters.items():
+        if name not in own and p.typical is not None:
+            out[name] = Range(*p.typical, each=bool(p.components))
+    return out
 
 
 class _Draws:
@@ -188,8 +195,12 @@ class _Plan:
         nominal = [np.full(len(row), parameters[name].nominal, np.float32) for name, row in rows.items()]
         self._nominal = np.concatenate([*nominal, np.zeros(0, np.float32)])
 
-    def write(self, values: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
-        """Put what was drawn, values [N, P], into the worlds `ids` [n]."""
+    def write(self, values: NDArray[np.float32], ids: NDArray[np.int64], batches_alone: bool = False) -> None:
+        """Put what was drawn, values [N, P], into the worlds `ids` [n].
+
+        Args:
+            batches_alone: only by writers of several parameters, which may remember what they wrote.
+        """
         if not self._calls:
             return
         rows = np.empty((len(self._sources), len(ids)), np.float32)
@@ -198,7 +209,7 @@ class _Plan:
             given = {name: rows[place] for name, place in places.items()}
             if isinstance(write, BatchWrite):
                 write.writer.write_batch(ids, given)
-            else:
+            elif not batches_alone:
                 (alone,) = given.values()
                 write(torch.from_numpy(ids), torch.from_numpy(alone).t())
 
@@ -274,10 +285,15 @@ class Randomization(Buffers):
             )
         self._replayed = log.by_world(first, len(self.values))
 
-    def of(self, ids: NDArray[np.int64]) -> dict[str, Tensor]:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        values, drawn = self._arrays
+        for plan in (self._at_reset, self._at_startup):
+            plan.write(values, np.flatnonzero(drawn), batches_alone=True)
+
+    def of(self, ids: NDArray[np.int64]) -> Columns:
         """The values now in the worlds `ids` [n], each [n]."""
-        values = np.ascontiguousarray(self._arrays[0][ids].T)
-        return dict(zip(self.names, torch.from_numpy(values).unbind(), strict=True))
+        return Columns(self.names, np.ascontiguousarray(self._arrays[0][ids].T))
 
     def draw(self, ids: Tensor) -> None:
         """New values for worlds that begin an episode; a parameter's value does not depend on which others are drawn."""

@@ -43,7 +43,10 @@ def bundle_files(contract: Contract) -> dict[str, dict[str, str]]:
 def export_bundle(
     policies: Mapping[str, Policy], contract: Contract, folder: Path | str, prefix: str = "rookery"
 ) -> Path:
-    """Write the bundle of a run. The folder appears complete or not at all; an older bundle in its place is replaced.
+    """Write the bundle of a run.
+
+    The folder appears complete or not at all, also after a power cut; an older bundle in its place is replaced. A power cut at
+    that very moment leaves one of both, perhaps in a hidden folder beside it.
 
     Args:
         policies: by group, `rookery.policies.policy.Policy`.
@@ -74,16 +77,21 @@ def export_bundle(
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `folder` when the block ends well, and vanishes when it does not."""
+    """A temporary folder that takes the place of `folder` when the block ends well and all is on the disk, and vanishes when it
+    does not."""
+    from rookery.policies.training.store import flush, make_folder  # checks do without torch
+
     target = folder.resolve()
     _refuse_foreign(target, folder)
     temporary = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         inside = temporary / "new"
         inside.mkdir()
         yield inside
+        for path in (*sorted(inside.iterdir()), inside, temporary, target.parent):
+            flush(path)
         _swap(inside, target, temporary / "old")
     except OSError as e:
         raise RookeryError(
@@ -95,15 +103,20 @@ def _new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:
-    """Rename `new` to `target`; what stood there goes to `old`, and back again when the second rename fails."""
-    if not target.exists():
-        os.rename(new, target)
-        return
-    os.rename(target, old)
+    """Rename `new` to `target` and wait until that is on the disk; what stood there goes to `old`, and back when that fails."""
+    from rookery.policies.training.store import flush
+
+    replaced = target.exists()
+    if replaced:
+        os.rename(target, old)
     try:
         os.rename(new, target)
+        flush(target.parent)
     except OSError:
-        os.rename(old, target)
+        if target.exists():
+            os.rename(target, new)
+        if replaced:
+            os.rename(old, target)
         raise
 
 

@@ -134,6 +134,8 @@ class DroneTask(Task):
         self._outdated = OutdatedWorlds(n)
         self._target = self.target.numpy()
         self._crash = self.crashed.numpy(), self.crash_cause.numpy()
+        self._cause = torch.zeros(n, dtype=torch.int64)
+        self._cause_array = self._cause.numpy()
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
         self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
         self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
@@ -155,13 +157,14 @@ class DroneTask(Task):
         draws = self.rng(ids).uniform(-1.0, 1.0, (cfg.num_drones, 12))
         # with a camera a drone starts with what it looks for in view
         heading = math.pi if cfg.obs == "state" else CAMERA_HEADING
-        state = torch.empty(len(ids), cfg.num_drones, 13)
+        where = ids.numpy()
+        state = np.empty((len(where), cfg.num_drones, 13), np.float32)
         kernels.starts(
-            ids.numpy(), draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading,
-            cfg.start_tilt, state.numpy(),
+            where, draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading, cfg.start_tilt,
+            state,
         )  # fmt: skip
-        self.drones.reset(ids, state)
-        kernels.begin(ids.numpy(), *self._fresh)
+        self.drones.reset(ids, torch.from_numpy(state))
+        kernels.begin(where, *self._fresh)
         for controller in self._controllers:
             controller.reset(ids)
         self._outdated.begin(ids)
@@ -239,12 +242,11 @@ class DroneTask(Task):
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world; of several crashes in one step the causes rank as in
         `detect_crashes`."""
-        cause = torch.empty(self.world.num_envs, dtype=torch.int64)
-        kernels.first_cause(self._crash[1], cause.numpy())
-        return cause
+        kernels.first_cause(self._crash[1], self._cause_array)
+        return self._cause
 
     def events(self) -> dict[str, Tensor]:
-        return {"crash": self.crashed.clone()}
+        return {"crash": torch.from_numpy(self._crash[0].copy())}
 
     def cascade_controller(self) -> CascadeController:
         """A new PID cascade for these drones; its memory is cleared when their episodes begin."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ class BodyFrame:
         self._own_arrays = tuple(t.numpy() for t in self._own.values())
         self._terms: dict[str, Tensor] = {}
         self._layout: tuple[tuple[str, int, bool], ...] | None = None
+        self._last: list[Tensor] = []  # what `_given` are the arrays of
 
     def observe(
         self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor], worlds: Tensor | None = None
@@ -44,9 +46,13 @@ class BodyFrame:
             self._bind(layout)
             worlds = None
         where = self._all if worlds is None else worlds.numpy()
-        arrays = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
+        tensors = list(given.values())
+        same = len(tensors) == len(self._last) and not any(map(is_not, tensors, self._last))
+        if not same or not all(v.is_contiguous() for v in tensors):
+            self._last = tensors
+            self._given = tuple([v.contiguous().numpy() for v in tensors]) or self._turned
         up, velocity, rates = self._own_arrays
-        kernels.to_body(where, state.numpy(), arrays, self._are_points, up, velocity, rates, self._turned)
+        kernels.to_body(where, state.numpy(), self._given, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
 
     def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:
@@ -56,3 +62,5 @@ class BodyFrame:
         self._turned = tuple(t.numpy() for t in turned.values()) or (np.zeros((*self._shape, 0), np.float32),)
         self._are_points = np.array([is_point for *_, is_point in layout] or [False])
         self._layout = layout
+        self._last = []
+        self._given = self._turned

@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
+from rookery.sim.random_kernels import inlined
+
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
@@ -119,6 +121,18 @@ def first_cause(cause, out):
         out[w] = worst
 
 
+@inlined
+def _rotation(state, w, a):
+    """Row by row the matrix that turns a drone's body axes into world axes."""
+    qw, qx, qy, qz = float(state[w, a, 3]), float(state[w, a, 4]), float(state[w, a, 5]), float(state[w, a, 6])
+    ww, xx, yy, zz = qw * qw, qx * qx, qy * qy, qz * qz
+    return (
+        ww + xx - yy - zz, 2.0 * (qx * qy - qw * qz), 2.0 * (qx * qz + qw * qy),
+        2.0 * (qx * qy + qw * qz), ww - xx + yy - zz, 2.0 * (qy * qz - qw * qx),
+        2.0 * (qx * qz - qw * qy), 2.0 * (qy * qz + qw * qx), ww - xx - yy + zz,
+    )  # fmt: skip
+
+
 @_loop
 def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
     """What the drones of some worlds feel of their motion, and given vectors, in body axes.
@@ -133,26 +147,27 @@ def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
     """
     for w in worlds:
         for a in range(state.shape[1]):
-            s = state[w, a]
-            qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])
-            xx, xy, xz = qw * qw + qx * qx - qy * qy - qz * qz, 2.0 * (qx * qy - qw * qz), 2.0 * (qx * qz + qw * qy)
-            yx, yy, yz = 2.0 * (qx * qy + qw * qz), qw * qw - qx * qx + qy * qy - qz * qz, 2.0 * (qy * qz - qw * qx)
-            zx, zy, zz = 2.0 * (qx * qz - qw * qy), 2.0 * (qy * qz + qw * qx), qw * qw - qx * qx - qy * qy + qz * qz
+            xx, xy, xz, yx, yy, yz, zx, zy, zz = _rotation(state, w, a)
             up[w, a, 0], up[w, a, 1], up[w, a, 2] = zx, zy, zz
-            x, y, z = float(s[7]), float(s[8]), float(s[9])
+            x, y, z = float(state[w, a, 7]), float(state[w, a, 8]), float(state[w, a, 9])
             velocity[w, a, 0] = xx * x + yx * y + zx * z
             velocity[w, a, 1] = xy * x + yy * y + zy * z
             velocity[w, a, 2] = xz * x + yz * y + zz * z
             for i in range(3):
-                rates[w, a, i] = s[10 + i]
-            for j in range(len(vectors)):
-                v, out = vectors[j][w, a], turned[j][w, a]
-                ox, oy, oz = (float(s[0]), float(s[1]), float(s[2])) if are_points[j] else (0.0, 0.0, 0.0)
-                for i in range(0, v.shape[0], 3):
-                    x, y, z = v[i] - ox, v[i + 1] - oy, v[i + 2] - oz
-                    out[i] = xx * x + yx * y + zx * z
-                    out[i + 1] = xy * x + yy * y + zy * z
-                    out[i + 2] = xz * x + yz * y + zz * z
+                rates[w, a, i] = state[w, a, 10 + i]
+    for j in range(len(vectors)):
+        v, out, is_point = vectors[j], turned[j], are_points[j]
+        for w in worlds:
+            for a in range(state.shape[1]):
+                xx, xy, xz, yx, yy, yz, zx, zy, zz = _rotation(state, w, a)
+                ox, oy, oz = 0.0, 0.0, 0.0
+                if is_point:
+                    ox, oy, oz = float(state[w, a, 0]), float(state[w, a, 1]), float(state[w, a, 2])
+                for i in range(0, v.shape[2], 3):
+                    x, y, z = v[w, a, i] - ox, v[w, a, i + 1] - oy, v[w, a, i + 2] - oz
+                    out[w, a, i] = xx * x + yx * y + zx * z
+                    out[w, a, i + 1] = xy * x + yy * y + zy * z
+                    out[w, a, i + 2] = xz * x + yz * y + zz * z
 
 
 @_loop

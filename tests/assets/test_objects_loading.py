@@ -167,6 +167,7 @@ def test_bad_files_get_one_sentence_each(tmp_path):
         ("b.obj", b"# nothing\n", "has no faces|cannot be read"),
         ("c.ply", b"ply\nrubbish", "cannot be read|has no faces"),
         ("d.obj", b"v 0 0 0\nv nan 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\n", "not finite"),
+        ("e.obj", b"v 0\nv 1\nv 2\nv 3\nf 1 2 3\nf 1 3 4\n", "not three numbers"),
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)

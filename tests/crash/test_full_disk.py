@@ -135,12 +135,19 @@ def export() -> Callable[[Path, int], None]:
     return write
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_bundle_on_a_full_disk_is_the_old_or_the_new(export, tmp_path, replaced, monkeypatch):
-    def small_onnx(policy: Policy, contract: Any, group: str, path: Path) -> None:
+@pytest.fixture
+def small_onnx(monkeypatch) -> None:
+    """In place of the real export, which takes a second."""
+
+    def write(policy: Policy, contract: Any, group: str, path: Path) -> None:
         path.write_bytes(policy.layers[0].weight.detach().numpy().tobytes())
 
-    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", small_onnx)  # the real one takes a second
+    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", write)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.usefixtures("small_onnx")
+def test_a_bundle_on_a_full_disk_is_the_old_or_the_new(export, tmp_path, replaced):
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     if replaced:
@@ -159,6 +166,36 @@ def test_a_bundle_on_a_full_disk_is_the_old_or_the_new(export, tmp_path, replace
             assert {path: data for path, data in found.items() if path not in left} == read(new)
             assert not left or journal.failed
     assert refused > 15
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.usefixtures("small_onnx")
+def test_a_bundle_after_a_power_cut_is_whole(export, tmp_path, replaced):
+    """Where it stands, it is the old or the new; once written, it is the new; and the old is not lost before that."""
+    old, new, folder = (tmp_path / name for name in ("old", "new", "journal"))
+    folder.mkdir()
+    for place, seed in ((old, 0), (new, 1)):
+        export(place, seed)
+    if replaced:
+        export(folder, 0)
+    with Journal(folder) as journal:
+        export(folder, 1)
+    wholes = [inside(read(place), "bundle") for place in (old, new)]
+    stages = set()
+    for k in range(len(journal.ops) + 1):
+        for loss, files in crashes(journal, k, 4):
+            found = inside(files, "bundle")
+            assert not found or found in wholes, (k, loss)
+            assert k < len(journal.ops) or found == wholes[1], f"the finished bundle is lost: {loss}"
+            at = {path for path, data in files.items() if data is None}
+            assert not replaced or any(inside(files, path) in wholes for path in at), f"both are lost: {k}, {loss}"
+            stages.add(wholes.index(found) if found else None)
+    assert stages >= ({0, 1} if replaced else {None, 1})
+
+
+def inside(files: dict[str, bytes | None], folder: str) -> dict[str, bytes | None]:
+    """What is in a folder, by names from there."""
+    return {path.removeprefix(f"{folder}/"): data for path, data in files.items() if path.startswith(f"{folder}/")}
 
 
 # Videos

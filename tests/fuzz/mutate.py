@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,29 @@ def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
         else:
             out[at : at + length] = b"\xff" * length
     return bytes(out)
+
+
+COUNTS = (0, 2, 100, 10**6, 10**8, 10**9, 2**31 - 1, 2**31, 2**32 - 1, 10**12, 2**63)
+"""What a file may say that it holds."""
+
+
+def mutate_counts(data: bytes, rng: random.Random) -> bytes:
+    """A mesh whose whole numbers, in its text or in four bytes of its binary part, say otherwise; or with other types."""
+    if rng.random() < 0.3:
+        at = rng.choice((80, rng.randrange(max(1, len(data) - 4))))
+        return data[:at] + (rng.choice(COUNTS) & 0xFFFFFFFF).to_bytes(4, "little") + data[at + 4 :]
+    if rng.random() < 0.2:
+        kinds = re.sub(rb"list (\w+) (\w+)", lambda m: b"list %b %b" % tuple(rng.choices(PLY_TYPES, k=2)), data)
+        return re.sub(rb"property (float|int)\b", lambda m: b"property " + rng.choice(PLY_TYPES), kinds, count=1)
+    found = list(re.finditer(rb"(?<![\w.-])\d+(?![\w.-])", data[:100_000]))
+    if not found:
+        return mutate_bytes(data, rng)
+    for match in sorted(rng.sample(found, min(len(found), rng.choice((1, 1, 3)))), key=lambda m: -m.start()):
+        data = data[: match.start()] + str(rng.choice(COUNTS)).encode() + data[match.end() :]
+    return data
+
+
+PLY_TYPES = (b"char", b"uchar", b"short", b"ushort", b"int", b"uint", b"float", b"double", b"list uint int")
 
 
 def mutate_json(value: Any, rng: random.Random) -> Any:

@@ -42,6 +42,7 @@ from tests.fuzz.mutate import (
     either,
     json_text,
     mutate_bytes,
+    mutate_counts,
     mutate_json,
     mutate_json_text,
     mutate_npz,
@@ -241,6 +242,8 @@ def write_mesh(folder: Path) -> None:
     box = trimesh.creation.box((0.1, 0.2, 0.3))
     for suffix in ("obj", "stl", "ply", "glb"):
         box.export(folder / f"box.{suffix}")
+    box.export(folder / "text.ply", encoding="ascii")
+    box.export(folder / "text.stl", file_type="stl_ascii")
 
 
 def mutate_glb(data: bytes, rng: random.Random) -> bytes:
@@ -305,6 +308,10 @@ TARGETS = [
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)
         for s in ("obj", "stl", "ply", "glb")
+    ),
+    *(
+        Target(f"counts of {name}", write_mesh, name, mutate_counts, lambda f, name=name: load_object(f / name), MESH)
+        for name in ("box.obj", "box.stl", "box.ply", "text.ply", "text.stl")
     ),
     Target("mesh glb json", write_mesh, "box.glb", mutate_glb, lambda f: load_object(f / "box.glb"), MESH),
     *(

@@ -39,10 +39,10 @@ def test_every_task_is_written_down():
 
 
 def defaults(task: str) -> dict[str, Any]:
-    """The config, and what `--randomize default` draws: "low to high, when"."""
+    """The config, and what `--randomize default` draws."""
     cls = find(task).load()
     own = cls.default_randomization
-    ranges = {k: f"{r.low} to {r.high}, {r.on}" for k, r in sorted((DEFAULT if own is None else own).items())}
+    ranges = {k: repr(r) for k, r in sorted((DEFAULT if own is None else own).items())}
     return dict(json.loads(json.dumps({"config": to_dict(cls.Config()), "randomization": ranges})))
 
 

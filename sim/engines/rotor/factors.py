@@ -23,8 +23,8 @@ FACTORS = {
     "com_y": 18,
 }  # fmt: skip
 """Rows of factors on mass (kg); moments of inertia (kg m^2); thrust and reaction torque of each rotor at a given speed; time
-constants of each rotor; drag of body and rotors; ground effect. And of a load (kg) under the middle of the body, and the place of
-the drone's own centre of mass (m, body frame)."""
+constants of each rotor; drag of body and rotors; ground effect. And of a load (kg) under the middle of the body, and the place
+of the centre of mass (m, body frame)."""
 PER_ROTOR = ("thrust", "torque", "lag")
 FACTOR_ROWS = 19
 _MASS_ROW, _INERTIA_ROW, _THRUST_ROW, _TORQUE_ROW, _LAG_ROW = 0, 1, 2, 6, 10

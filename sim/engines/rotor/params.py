@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.layout import LANES
-from rookery.sim.engines.rotor.rows import scatter
+from rookery.sim.engines.rotor.rows import expect, scatter
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.world import Ids, Params
 
@@ -98,9 +98,8 @@ class RotorParams(Params):
         w = self._world
         rows = np.arange(w.num_envs) if ids is None else ids.cpu().numpy()
         if field == "gravity":
-            gravity = np.empty((len(rows), 1, 3))
-            gravity[:, 0] = values.detach().cpu().numpy()
-            scatter(w.worlds[:, None], _ONLY, at.GRAVITY, rows, gravity)
+            expect(values, (len(rows), 3), "gravity")
+            scatter(w.worlds[:, None], _ONLY, at.GRAVITY, rows, values.detach().contiguous().numpy()[:, None])
             return
         new = values.detach().cpu().double().numpy()
         m = self._members(field, names)

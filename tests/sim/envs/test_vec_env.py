@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +106,7 @@ def record(env: VecEnv, actions: list[torch.Tensor]) -> list[torch.Tensor]:
     out: list[torch.Tensor] = []
 
     def add(x: Any) -> None:
-        if isinstance(x, dict):
+        if isinstance(x, Mapping):
             for k in sorted(x):
                 add(x[k])
         else:
