@@ -252,7 +252,7 @@ def torque_at(env, speed: float):
     target = joints.clone()
     target[:, 0] += 3.0
     robot.actuators.set_control(target)
-    env.world.forward()
+    env.world.step(1)
     return robot.actuators.force[:, 0]
 
 

@@ -45,9 +45,9 @@ INV_MASS = 1
 INERTIA = 2
 INV_INERTIA = 8
 # of a drone: of each rotor, factors on thrust and torque curves, and what is left of a speed error after half a step, rising
-# and falling; body drag (kg/s) and rotor drag (kg) per axis; angular momentum of a rotor at full speed (kg m^2/s) and that speed
-# (rad/s); ground effect gain; centre of mass (x, y) m in the frame of the rotors' places; factors on the drone's own mass and
-# inertia, and the load's mass (kg), of which mass and inertia above are made
+# and falling; body drag (kg/s) and rotor drag (kg) per axis; angular momentum of a rotor at full speed (kg m^2/s) and that
+# speed (rad/s); ground effect gain; centre of mass (x, y) m in the frame of the rotors' places; factors on the drone's own mass
+# and inertia, and the load's mass (kg), of which mass and inertia above are made
 THRUST_FACTOR = 14
 TORQUE_FACTOR = 18
 RISE = 22

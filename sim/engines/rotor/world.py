@@ -112,8 +112,8 @@ class RotorWorld(World):
         self._all_filters = wind.coefficients(self._height(), wind.SPEEDS, self.dt)
 
     def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
-        """Mean wind [n] m/s towards [n] rad (from world x to y) in the worlds `ids`; where the effects have gusts, with turbulence
-        of that strength, which has blown for long."""
+        """Mean wind [n] m/s towards [n] rad (from world x to y) in the worlds `ids`; where the effects have gusts, with
+        turbulence of that strength, which has blown for long."""
         wind.set_mean(self.worlds, ids, speed, direction, self._filters, self._all_filters)
         if self.effects.gusts and not self._windy and speed.max(initial=0.0) > 0.0:
             self._windy = True
