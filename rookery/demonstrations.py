@@ -94,11 +94,12 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
         RookeryError: they are not of a task of this package, or the task has changed since.
     """
     from rookery.sim2real.contract import Contract
+    from rookery.sim2real.upgrade import upgraded
 
     if not is_task(data.task_id):
         raise RookeryError(f"{data.folder} is of {data.task_id!r}, which is no task here: it cannot be replayed.")
     how = data.recording
-    contract = Contract.from_json(data.contract, networks=False)
+    contract = Contract.from_json(upgraded(data.contract), networks=False)
     return make_env(
         contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
         randomize=how["randomize"], fixed=how["fixed"],

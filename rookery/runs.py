@@ -56,13 +56,15 @@ def open_run(run: Path) -> tuple[dict[str, Policy], Contract]:
     """The policies of a run or zoo folder, by group, and their contract.
 
     Raises:
-        RookeryError: the folder is missing, incomplete, damaged or of a newer version.
+        RookeryError: the folder is missing, incomplete, damaged or of a newer version, or its contract is of version 1 and its
+            task is not here to complete it.
     """
     from rookery.policies.training.store import load_policy
     from rookery.sim2real.contract import Contract
+    from rookery.sim2real.upgrade import upgraded
 
     policies, contract = load_policy(find_run(run))
-    return policies, Contract.from_json(contract)
+    return policies, Contract.from_json(upgraded(contract))
 
 
 def new_run(task: str, out: Path | None) -> Path:

@@ -27,6 +27,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
+from rookery.sim2real.upgrade import upgraded
 from rookery.teacher import make_teacher
 
 RANGES = "randomization.toml"
@@ -144,7 +145,7 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
         )
     kept = folder / RANGES
     algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
-    runner = _runner(settings, algorithm, folder, state["contract"], linked=False)
+    runner = _runner(settings, algorithm, folder, upgraded(state["contract"]), linked=False)
     runner.load(run)
     return Training(settings, runner)
 

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder", "check_actions", "check_shapes",
-           "not_finite"]  # fmt: skip
+__all__ = ["LINK", "Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder"]
+__all__ += ["check_actions", "check_shapes", "not_finite"]
 
 StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
 """observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
@@ -35,6 +36,8 @@ Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 """See `Env.record_terms`."""
 
+LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias")
+"""Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise and bias."""
 Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
 
@@ -46,16 +49,18 @@ class Deployment:
     Args:
         config: the task's config as JSON values; of a ConcatEnv, by task.
         physics_dt: s.
-        actuators: by group, motors or joints in the order in which the robot numbers them.
+        actuation: by group, what lies between actions and motors.
         safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
-        action_delay: s, least and greatest delay from action to effect in training.
+        metrics: what each metric means, by name.
+        randomized: least and greatest value in training of those parameters of `LINK` that were randomized.
     """
 
     config: dict[str, Any] = field(default_factory=dict)
     physics_dt: float = 0.0
-    actuators: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    actuation: dict[str, Actuation] = field(default_factory=dict)
     safety: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    action_delay: tuple[float, float] = (0.0, 0.0)
+    metrics: dict[str, str] = field(default_factory=dict)
+    randomized: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class Env(abc.ABC):

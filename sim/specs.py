@@ -12,6 +12,21 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
+class Clock:
+    """A clock of the controller's own that an observation shows.
+
+    Args:
+        frequency: Hz, while it runs; its phase is in [0, 1).
+        start: least and greatest phase at the start of an episode.
+        runs: when it runs, in words; it keeps its phase otherwise.
+    """
+
+    frequency: float
+    start: tuple[float, float]
+    runs: str
+
+
+@dataclass(frozen=True)
 class Term:
     """One named part of an observation.
 
@@ -29,6 +44,11 @@ class Term:
         bias: half-width of the constant offset of an episode, in `unit`.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
+        formula: what the raw value is, in plain words that leave no sign and no frame open: "target - position, body axes".
+        initial: what it is at an episode's first step, where that does not follow from the formula: "the neutral action".
+        estimated: the quantity that no sensor of the robot gives, such as "position", and that the robot must estimate or be
+            told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
+        clock: of a term that shows one.
     """
 
     name: str
@@ -41,6 +61,10 @@ class Term:
     bias: float = 0.0
     delay: float = 0.0
     hidden: bool = False
+    formula: str = ""
+    initial: str = ""
+    estimated: str = ""
+    clock: Clock | None = None
 
     @property
     def effective_scale(self) -> float:

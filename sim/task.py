@@ -14,12 +14,14 @@ runs resume exactly.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from rookery.sim.actuation import Actuation
 from rookery.sim.buffers import Buffers
 from rookery.sim.env import Team
 from rookery.sim.random import Streams
@@ -63,6 +65,8 @@ class Task(Buffers, abc.ABC):
     in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
     terms."""
 
+    metric_definitions: Mapping[str, str] = MappingProxyType({})
+    """What each of `metrics` means, with its unit, by the same names; contracts carry it."""
     event_names: ClassVar[tuple[str, ...]] = ()
     """What can happen in a control step, the keys of `events`."""
 
@@ -91,8 +95,8 @@ class Task(Buffers, abc.ABC):
         return {}
 
     @property
-    def actuator_order(self) -> dict[str, list[str]]:
-        """By group, motors or joints in the order in which the robot numbers them."""
+    def actuation(self) -> dict[str, Actuation]:
+        """By group, what lies between actions and motors. Read after `setup`."""
         return {}
 
     @property

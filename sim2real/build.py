@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from rookery.sim.env import Deployment, Env
 from rookery.sim.specs import ActionSpec, Group
 from rookery.sim2real.compatibility import with_networks
-from rookery.sim2real.contract import Contract, ContractGroup, Limit, Provenance, parse_limits, plain
+from rookery.sim2real.contract import (
+    Contract,
+    ContractGroup,
+    Delay,
+    Latency,
+    Limit,
+    MeasurementErrors,
+    Provenance,
+    parse_limits,
+    plain,
+)
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -67,13 +77,20 @@ def describe(
         groups={
             name: ContractGroup(
                 group,
-                actuators=tuple(more.actuators.get(name, ())),
+                actuation=more.actuation.get(name),
                 safety=parse_limits(more.safety[name]) if name in more.safety else _action_limits(group.action),
             )
             for name, group in groups.items()
         },
         task_config=more.config,
-        assumed_delay=(float(more.action_delay[0]), float(more.action_delay[1])),
+        latency=Latency(
+            Delay(0.0, more.randomized.get("observation_delay", (0.0, 0.0))),
+            Delay(0.0, more.randomized.get("action_delay", (0.0, 0.0))),
+        ),
+        measurement_errors=MeasurementErrors(
+            more.randomized.get("observation_noise", (0.0, 0.0)), more.randomized.get("observation_bias", (0.0, 0.0))
+        ),
+        metrics=more.metrics,
         provenance=Provenance.from_json(plain(provenance or {})),
     )
     return Contract.from_json(contract.to_json(), networks=False)

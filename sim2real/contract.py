@@ -5,8 +5,10 @@
     contract = Contract.read("contract.json")       # validated, line by line
     check_compatible(contract, env)                 # see sim2real/compatibility.py
 
-The JSON form (`Contract.to_json`) lists the observation terms, the action, the rates, the network and the provenance.
-Infinite clips are null there, because JSON has no infinity.
+The JSON form (`Contract.to_json`, schema version 2, docs/contract.md) lists the observation terms with their formulas, the
+action and all that lies between it and the motors, rates, latencies, the network, the metrics and the provenance. Infinite
+clips are null there, because JSON has no infinity. Contracts of version 1 are refused here;
+`upgrade.upgraded` makes them complete.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Clock, Group, Term
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate
+from rookery.sim2real.typed import parse
 from rookery.version import __version__
 
-__all__ = ["Contract", "ContractGroup", "Limit", "NetworkSpec", "Provenance", "group_json"]
+__all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "NetworkSpec", "Provenance",
+           "group_json"]  # fmt: skip
 
 NORMALISER = "folded in: the network itself computes clip((obs - mean) / std, -obs_clip, obs_clip)"
-PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip")
+PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip", "formula")
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,40 @@ class NetworkSpec:
         return {k: v for k, v in plain(self).items() if v is not None}
 
 
+Span = tuple[float, float]
+"""Least and greatest value."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A time that passes between robot and policy.
+
+    Args:
+        assumed: s, without randomization; terms may have a delay of their own besides.
+        randomized: s, drawn for every episode of the training; None where it is not known.
+    """
+
+    assumed: float = 0.0
+    randomized: Span | None = (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Delays in training: `observation` from a measurement to the policy, `action` from the policy to the motors."""
+
+    observation: Delay = field(default_factory=Delay)
+    action: Delay = field(default_factory=Delay)
+
+
+@dataclass(frozen=True)
+class MeasurementErrors:
+    """Factors on the noise and the bias that the terms declare, drawn for every episode of the training: 0 for none, None where
+    it is not known."""
+
+    noise: Span | None = (0.0, 0.0)
+    bias: Span | None = (0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class ContractGroup:
     """One agent group.
@@ -88,14 +127,14 @@ class ContractGroup:
         spec: observation terms, action, history and targets, as the task declares them.
         network: architecture of its policy; None before training.
         normaliser: how observations are normalised, in words.
-        actuators: motors or joints in the order in which the robot numbers them.
+        actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
     """
 
     spec: Group
     network: NetworkSpec | None = None
     normaliser: str = NORMALISER
-    actuators: tuple[str, ...] = ()
+    actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
@@ -114,7 +153,7 @@ class ContractGroup:
         own = {
             "network": None if self.network is None else self.network.to_json(),
             "normaliser": self.normaliser,
-            "actuators": list(self.actuators),
+            "actuation": None if self.actuation is None else plain(self.actuation),
             "safety": plain(self.safety),
         }
         declared = group_json(self.spec)
@@ -170,7 +209,9 @@ class Contract:
         physics_dt: s, time step of the physics in training.
         groups: agent groups by name.
         task_config: the task's config as JSON values.
-        assumed_delay: s, least and greatest delay from measurement to actuation in training.
+        latency: delays in training.
+        measurement_errors: how much of the terms' noise and bias there was in training.
+        metrics: what each metric of the task means, by name.
         provenance: where the policy comes from.
         rookery_version: of the writer.
     """
@@ -180,7 +221,9 @@ class Contract:
     physics_dt: float
     groups: Mapping[str, ContractGroup]
     task_config: Mapping[str, Any] = field(default_factory=dict)
-    assumed_delay: tuple[float, float] = (0.0, 0.0)
+    latency: Latency = field(default_factory=Latency)
+    measurement_errors: MeasurementErrors = field(default_factory=MeasurementErrors)
+    metrics: Mapping[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     rookery_version: str = __version__
 
@@ -201,14 +244,15 @@ class Contract:
             except ValueError as error:
                 raise RookeryError(f"the contract is not JSON ({error}): export the policy again.") from error
         values = validate(source, networks)
-        low, high = values["assumed_delay"]
         return cls(
             task_id=values["task_id"],
             control_dt=values["control_dt"],
             physics_dt=values["physics_dt"],
             groups={name: _parse_group(group) for name, group in values["groups"].items()},
             task_config=values["task_config"],
-            assumed_delay=(low, high),
+            latency=parse(Latency, values["latency"]),
+            measurement_errors=parse(MeasurementErrors, values["measurement_errors"]),
+            metrics=values["metrics"],
             provenance=Provenance.from_json(values["provenance"]),
             rookery_version=values["rookery_version"],
         )
@@ -242,8 +286,10 @@ class Contract:
             "task_config": plain(self.task_config),
             "control_dt": self.control_dt,
             "physics_dt": self.physics_dt,
-            "assumed_delay": list(self.assumed_delay),
+            "latency": plain(self.latency),
+            "measurement_errors": plain(self.measurement_errors),
             "groups": {name: group.to_json() for name, group in self.groups.items()},
+            "metrics": dict(self.metrics),
             "conventions": dict(CONVENTIONS),
             "provenance": self.provenance.to_json(),
         }
@@ -283,7 +329,7 @@ def group_json(group: Group) -> dict[str, Any]:
     out: dict[str, Any] = {
         "count": group.count,
         "observation": [
-            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _hidden(t)
+            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _particular(t)
             for t, line in zip(group.observation, _places(group.observation), strict=True)
         ],
         "action": plain(group.action),
@@ -295,9 +341,10 @@ def group_json(group: Group) -> dict[str, Any]:
     return out
 
 
-def _hidden(term: Term) -> dict[str, bool]:
-    """Written where it holds alone, so that contracts of tasks that hide nothing do not speak of it."""
-    return {"hidden": True} if term.hidden else {}
+def _particular(term: Term) -> dict[str, Any]:
+    """What few terms have, written where it holds alone."""
+    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
+    return {name: value for name, value in lines.items() if value}
 
 
 def plain(value: Any) -> Any:
@@ -347,14 +394,19 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
         spec=spec,
         network=None if network is None else NetworkSpec.from_json(network),
         normaliser=values["normaliser"],
-        actuators=tuple(values["actuators"]),
+        actuation=None if values["actuation"] is None else parse(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
     )
 
 
 def _parse_term(values: Mapping[str, Any]) -> Term:
-    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip")}
-    return Term(**kept, clip=math.inf if values["clip"] is None else values["clip"])
+    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip", "clock")}
+    clock = values.get("clock")
+    return Term(
+        **kept,
+        clock=None if clock is None else parse(Clock, clock),
+        clip=math.inf if values["clip"] is None else values["clip"],
+    )
 
 
 def parse_limits(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Limit]:

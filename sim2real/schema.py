@@ -1,20 +1,33 @@
-"""What a contract must look like, line by line.
-
-A check is a function ``check(value, line)`` that raises `RookeryError` naming the line, such as
-``groups.drone.observation[2].unit``. Small ones are combined into the schema of the whole contract.
-"""
+"""What a contract must look like, line by line: the checks of its parts combined into the schema of the whole."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.actuation import Actuation
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.checks import (
+    Check,
+    anything,
+    constant,
+    fault,
+    filled_text,
+    integer,
+    items,
+    mapping,
+    named,
+    number,
+    one_of,
+    optional,
+    record,
+    text,
+    true,
+)
+from rookery.sim2real.typed import check_of
 
 SCHEMA = "rookery-contract"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ACTIVATIONS = ("tanh", "elu", "relu")
 SQUASHES = ("clip", "tanh")
 CONVENTIONS = {
@@ -23,6 +36,7 @@ CONVENTIONS = {
     "body_frame": "x forward, y left, z up",
     "quaternion": "w, x, y, z",
     "observation": "network input = clip(raw * scale, -clip, clip), raw in unit and frame",
+    "error": "raw = truth + noise * n + bias * b, n standard normal at every step, b uniform in [-1, 1] once an episode",
     "action": "command = low + (clip(network output, -1, 1) + 1) / 2 * (high - low), in units",
 }
 
@@ -30,147 +44,6 @@ FRAMES = (
     "the network's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
     "one frame; an episode's first frame stands for the ones before it"
 )
-
-Check = Callable[[Any, str], None]
-
-
-def fault(line: str, value: object, wanted: str) -> RookeryError:
-    """The error for one wrong line of a contract."""
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return RookeryError(
-        f"contract line {line} is {shown}, but it must be {wanted}: take the contract.json that the export wrote, "
-        "or export the policy again."
-    )
-
-
-def text(value: Any, line: str) -> None:
-    if not isinstance(value, str):
-        raise fault(line, value, "text")
-
-
-def filled_text(value: Any, line: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise fault(line, value, "text that is not empty")
-
-
-def anything(value: Any, line: str) -> None:
-    """Any JSON value; for the parts that only people read."""
-
-
-def mapping(value: Any, line: str) -> None:
-    if not isinstance(value, Mapping):
-        raise fault(line, value, "an object")
-
-
-def number(low: float = -math.inf, above: float = -math.inf) -> Check:
-    """A finite number >= `low` and > `above`."""
-    wanted = "a finite number"
-    wanted += f" of at least {low:g}" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
-
-    def check(value: Any, line: str) -> None:
-        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (plain and math.isfinite(value) and value >= low and value > above):
-            raise fault(line, value, wanted)
-
-    return check
-
-
-def integer(low: int) -> Check:
-    """A whole number >= `low`."""
-
-    def check(value: Any, line: str) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < low:
-            raise fault(line, value, f"a whole number of at least {low}")
-
-    return check
-
-
-def constant(wanted: object) -> Check:
-    """Exactly this value."""
-
-    def check(value: Any, line: str) -> None:
-        if value != wanted or isinstance(value, bool):
-            raise fault(line, value, repr(wanted))
-
-    return check
-
-
-def true(value: Any, line: str) -> None:
-    """true; where it does not hold, the line is left out."""
-    if value is not True:
-        raise fault(line, value, "true, or left out")
-
-
-def one_of(allowed: tuple[str, ...]) -> Check:
-    """One of these words."""
-
-    def check(value: Any, line: str) -> None:
-        if value not in allowed:
-            raise fault(line, value, "one of " + ", ".join(allowed))
-
-    return check
-
-
-def optional(inner: Check) -> Check:
-    """null, or what `inner` wants."""
-
-    def check(value: Any, line: str) -> None:
-        if value is not None:
-            inner(value, line)
-
-    return check
-
-
-def items(inner: Check, at_least: int = 0) -> Check:
-    """A list of what `inner` wants."""
-
-    def check(value: Any, line: str) -> None:
-        if not isinstance(value, list) or len(value) < at_least:
-            raise fault(line, value, f"a list of at least {at_least}" if at_least else "a list")
-        for i, item in enumerate(value):
-            inner(item, f"{line}[{i}]")
-
-    return check
-
-
-def named(inner: Check, pattern: str = r".+", at_least: int = 0) -> Check:
-    """An object of freely chosen names, each with what `inner` wants."""
-
-    def check(value: Any, line: str) -> None:
-        mapping(value, line)
-        if len(value) < at_least:
-            raise fault(line, value, f"an object with at least {at_least} entry")
-        for name, item in value.items():
-            if not isinstance(name, str) or not re.fullmatch(pattern, name, re.DOTALL):
-                raise fault(line, name, f"an object whose names match {pattern}")
-            inner(item, f"{line}.{name}")
-
-    return check
-
-
-def record(fields: dict[str, Check], extra: Mapping[str, Check] | None = None) -> Check:
-    """An object with exactly these fields, and perhaps some of the extra ones."""
-    extra = extra or {}
-
-    def check(value: Any, line: str) -> None:
-        mapping(value, line or "(the whole file)")
-        at = f"{line}." if line else ""
-        for name in fields:
-            if name not in value:
-                raise RookeryError(
-                    f"contract line {at}{name} is missing: take the contract.json that the export wrote, "
-                    "or export the policy again."
-                )
-        for name in value:
-            if name not in fields and name not in extra:
-                raise unknown("contract line", f"{at}{name}", [at + f for f in (*fields, *extra)])
-        for name, inner in (*fields.items(), *extra.items()):
-            if name in value:
-                inner(value[name], at + name)
-
-    return check
-
 
 PLACE: dict[str, Check] = {
     "name": filled_text,
@@ -180,7 +53,9 @@ PLACE: dict[str, Check] = {
     "frame": text,
     "scale": number(),
     "clip": optional(number(above=0.0)),
+    "formula": text,
 }
+CLOCK = record({"frequency": number(above=0.0), "start": items(number(low=0.0), 2), "runs": filled_text})
 TERM = record(
     {
         **PLACE,
@@ -190,7 +65,7 @@ TERM = record(
         "history": integer(1),
     },
     # The network gets zeros in place of a hidden term.
-    {"hidden": true},
+    {"hidden": true, "initial": filled_text, "estimated": filled_text, "clock": CLOCK},
 )
 ACTION = record(
     {
@@ -215,6 +90,8 @@ NETWORK = record(
     # hidden layers.
     {"actor_inputs": integer(1), "estimator": items(integer(1)), "targets": integer(1), "module": filled_text},
 )
+RANGE: Check = items(number(low=0.0), 2)
+DELAY = record({"assumed": number(low=0.0), "randomized": optional(RANGE)})
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
 GROUP = record(
     {
@@ -223,7 +100,7 @@ GROUP = record(
         "action": ACTION,
         "network": optional(NETWORK),
         "normaliser": filled_text,
-        "actuators": items(filled_text),
+        "actuation": optional(check_of(Actuation)),
         "safety": named(LIMIT),
     },
     {"frames": constant(FRAMES), "targets": items(record(PLACE), 1), "future": items(filled_text)},
@@ -237,7 +114,9 @@ CONTRACT = record(
         "task_config": mapping,
         "control_dt": number(above=0.0),
         "physics_dt": number(above=0.0),
-        "assumed_delay": items(number(low=0.0), 2),
+        "latency": record({"observation": DELAY, "action": DELAY}),
+        "measurement_errors": record({"noise": optional(RANGE), "bias": optional(RANGE)}),
+        "metrics": named(filled_text),
         # Group names become file names and C identifiers.
         "groups": named(GROUP, r"[A-Za-z][A-Za-z0-9_-]*", at_least=1),
         "conventions": record({name: constant(value) for name, value in CONVENTIONS.items()}),
@@ -257,20 +136,33 @@ def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
         The same object, for chaining.
 
     Raises:
-        RookeryError: naming the wrong line; or that the contract was written by a newer Rookery.
+        RookeryError: naming the wrong line; or that the contract was written by an older or a newer Rookery.
     """
     version = contract.get("schema_version") if isinstance(contract, Mapping) else None
+    writer = contract.get("rookery_version", "?") if isinstance(contract, Mapping) else "?"
+    if version == 1 and not isinstance(version, bool):
+        raise RookeryError(
+            f"the contract is of schema version 1, written by Rookery {writer}, and does not say what lies between an action "
+            "and the motors: export the policy again with `rookery export RUN --out DIR`."
+        )
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise RookeryError(
-            f"the contract is of schema version {version}, written by Rookery {contract.get('rookery_version', '?')}, "
-            f"and this one reads up to version {SCHEMA_VERSION}: upgrade with `pip install --upgrade rookery`."
+            f"the contract is of schema version {version}, written by Rookery {writer}, "
+            f"and this one reads version {SCHEMA_VERSION}: upgrade with `pip install --upgrade rookery`."
         )
     CONTRACT(contract, "")
-    if len(contract["assumed_delay"]) != 2 or contract["assumed_delay"][0] > contract["assumed_delay"][1]:
-        raise fault("assumed_delay", contract["assumed_delay"], "[shortest, longest] in s")
+    for line, value in _ranges(contract):
+        if value is not None and (len(value) != 2 or value[0] > value[1]):
+            raise fault(line, value, "[least, greatest]")
     for name, group in contract["groups"].items():
         _check_group(group, f"groups.{name}", networks)
     return dict(contract)
+
+
+def _ranges(contract: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Every [least, greatest] outside the groups, with its line."""
+    delays = [(f"latency.{k}.randomized", v["randomized"]) for k, v in contract["latency"].items()]
+    return delays + [(f"measurement_errors.{k}", v) for k, v in contract["measurement_errors"].items()]
 
 
 def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:

@@ -307,10 +307,7 @@ class GroupLearner:
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
         order = torch.randperm(samples.advantage.shape[1], generator=generator, device=self.device)
-        reuse = self._shuffled
-        if reuse is not None and (reuse.active is None) != (samples.active is None):
-            reuse = None
-        self._shuffled = samples.shuffled(order, reuse)
+        self._shuffled = samples.shuffled(order, self._shuffled)
         for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
             yield self._shuffled, slice(start, stop)
 

@@ -229,7 +229,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     clips = open_clips(read.folder, read.info, read.lines, read.features) if videos else []
     try:
         spec = _action(read, sizes["action"])
-        group = Group(1, (Term("state", sizes["observation.state"]),), spec)
+        group = Group(1, (Term("state", sizes["observation.state"], formula="observation.state of the dataset"),), spec)
         contract = describe(f"lerobot-{read.folder.name}", {"robot": group}, 1.0 / read.fps)
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
         with Writer(folder, contract, recording, {c.name: c.declaration() for c in clips}) as writer:

@@ -87,8 +87,8 @@ class TwoLevelEnv(EnvWrapper):
         return None
 
     def deployment(self) -> Deployment:
-        """As the wrapped environment's, without actuators: a command goes to the skill."""
-        return replace(self.env.deployment(), actuators={})
+        """As the wrapped environment's, without actuation: a command goes to the skill."""
+        return replace(self.env.deployment(), actuation={})
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.env.state_dict() | {"two_level.observation": self._obs.cpu().clone()}

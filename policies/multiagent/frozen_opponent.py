@@ -106,7 +106,7 @@ class FrozenOpponentEnv(EnvWrapper):
 
     def deployment(self) -> Deployment:
         known = self.env.deployment()
-        return replace(known, actuators={g: n for g, n in known.actuators.items() if g in self.groups})
+        return replace(known, actuation={g: a for g, a in known.actuation.items() if g in self.groups})
 
     def state_dict(self) -> Rows:
         return self.env.state_dict() | self._own_state()

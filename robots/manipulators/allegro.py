@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import torch
 from torch import Tensor
 
 from rookery.assets.allegro import CHAINS, HINGE, JOINTS, SLIDE, SPEED, TOUCH, WRIST, allegro
+from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import multiply
@@ -108,6 +111,7 @@ class AllegroHand(Buffers):
         self.lower = torch.cat((LOWER, -WRIST_REACH)) if wrist else LOWER
         self.upper = torch.cat((UPPER, WRIST_REACH)) if wrist else UPPER
         speed = torch.cat((torch.full((16,), SPEED), WRIST_SPEED)) if wrist else torch.full((16,), SPEED)
+        self.control_dt = control_dt
         self.step_limit = speed * control_dt
         """[J] rad (m), the farthest that a target moves between commands."""
         self.home = torch.cat((OPEN, torch.zeros(6))) if wrist else OPEN
@@ -123,6 +127,33 @@ class AllegroHand(Buffers):
         names = tuple(n.split("/")[-1] for n in self.joint_names[:count])
         units = tuple("m" if n in WRIST[:3] else "rad" for n in names)
         return ActionSpec(kind, names, tuple(low.tolist()), tuple(high.tolist()), units, tuple(neutral))
+
+    def actuation(self, steps: tuple[str, ...], count: int, leashes: Sequence[float | None]) -> Actuation:
+        """What lies between the actions of the first `count` joints and their servos.
+
+        Args:
+            steps: what becomes of an action, in words, up to the targets.
+            count: 16 for the fingers, or all J.
+            leashes: [count] rad (m), how far a target may be from its joint; None: anywhere.
+        """
+        model = self.world.model
+        speeds = (self.step_limit / self.control_dt).tolist()
+        joints = []
+        for i in range(count):
+            servo = model.actuator(self.joint_names[i])
+            x, y, z = (float(v) for v in model.joint(self.joint_names[i]).axis)
+            joints.append(
+                Joint(
+                    self.joint_names[i].split("/")[-1], (x, y, z), home=float(self.home[i]), lower=float(self.lower[i]),
+                    upper=float(self.upper[i]), kp=float(servo.gainprm[0]), kd=-float(servo.biasprm[2]),
+                    torque=float(servo.forcerange[1]), target_speed=speeds[i], leash=leashes[i],
+                )
+            )  # fmt: skip
+        steps += (
+            "the target moves there no faster than target_speed, once a control step",
+            "torque = kp (target - q) - kd dq at every physics step, within the joint's limit",
+        )
+        return Actuation(steps, tuple(j.name for j in joints), self.world.dt, joints=tuple(joints))
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint targets [..., 16 or J] rad (m) that normalised actions in [-1, 1] ask for."""

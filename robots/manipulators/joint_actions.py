@@ -23,6 +23,9 @@ class JointPosition(ArmAction):
         neutral = [float(2 * (home - low) / (high - low) - 1) for home, low, high in limits]
         return arm_spec(self.name, arm, arm.model.joints, arm.lower, arm.upper, ("rad",) * JOINTS, neutral)
 
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        return ("joint goal = low + (a + 1) / 2 (high - low)",)
+
     def apply(self, arm: Manipulator, command: Tensor) -> None:
         low = torch.from_numpy(arm.lower)
         high = torch.from_numpy(arm.upper)
@@ -40,6 +43,11 @@ class JointVelocity(ArmAction):
         speed = arm.model.speed
         return arm_spec(self.name, arm, arm.model.joints, [-v for v in speed], speed, ("rad/s",) * JOINTS)
 
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        return (
+            "joint velocity = low + (a + 1) / 2 (high - low), which ends before the limits; the references follow it",
+        )
+
     def apply(self, arm: Manipulator, command: Tensor) -> None:
         arm.follow_joints(command * torch.tensor(arm.model.speed, dtype=torch.float64), together=False)
 
@@ -54,6 +62,13 @@ class JointTorque(ArmAction):
     def spec(self, arm: Manipulator) -> ActionSpec:
         torque = arm.model.torque
         return arm_spec(self.name, arm, arm.model.joints, [-v for v in torque], torque, ("N m",) * JOINTS)
+
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        return (
+            "torque above gravity compensation = low + (a + 1) / 2 (high - low), changing by at most "
+            f"{arm.model.torque_rate:g} "
+            "N m/s; it starts at 0",
+        )
 
     def apply(self, arm: Manipulator, command: Tensor) -> None:
         wanted = command * torch.tensor(arm.model.torque, dtype=torch.float64)

@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 
 from rookery.robots.arms.kinematics import chain_of
+from rookery.robots.manipulators.actuation import RATE_SHARE, arm_actuation
 from rookery.robots.manipulators.kernels import read_arms, reset_arms, tools, track_pose
 from rookery.robots.manipulators.model import JOINTS, ManipulatorModel
 from rookery.robots.manipulators.references import follow, links_of
+from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.bodies import BodyMass
@@ -31,9 +33,6 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
-RATE_SHARE = 0.8
-"""Share of the torque's rate that the arm's inertia may take in free motion; the rest is for what references do not model:
-speed, friction and the servos' own errors."""
 MARGIN = 0.05  # rad, from the limits of position
 Box = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -79,6 +78,14 @@ class ArmAction(abc.ABC):
             RookeryError: the kind does not move a goal of the tool.
         """
         raise RookeryError(f"actions of kind {self.name!r} do not move the tool's goal: use a kind that does.")
+
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        """How the command reaches the joint references or the motors, in words, for contracts."""
+        return (f"{self.name}: see {type(self).__module__}.{type(self).__qualname__}",)
+
+    def tool_goal(self, arm: Manipulator) -> ToolGoal | None:
+        """The goal that commands move, for contracts; None for a kind without one."""
+        return None
 
     def parameters(self, arm: Manipulator) -> dict[str, Parameter]:
         """Quantities of this kind that can differ between worlds, beside the arm's own."""
@@ -267,6 +274,11 @@ class Manipulator(Buffers):
         a = (action if action.dim() == 2 else action[:, -1]).to(torch.float64)
         self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
         self.action.apply(self, a[:, :-1])
+
+    @property
+    def actuation(self) -> Actuation:
+        """What lies between actions and motors."""
+        return arm_actuation(self)
 
     def motion(self) -> tuple[Any, ...]:
         """The last arguments of `references.follow`: the arm's limits and dynamics, and where the rows go."""

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.robots.manipulators.actuation import goal_of
 from rookery.robots.manipulators.kernels import impedance, rotate_goals
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, arm_spec
 from rookery.robots.manipulators.model import JOINTS
 from rookery.robots.manipulators.tool_drive import drive_tools, move_goals
+from rookery.sim.actuation import ToolGoal
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.specs import ActionSpec
 
@@ -36,6 +38,17 @@ STIFFNESS = (400.0, 400.0, 400.0, 20.0, 20.0, 20.0)
 Franka's libfranka for a unit mass, and half as much again, since the arm is heavier."""
 NULL_SPACE = (10.0, 4.0)  # N m/rad, N m s/rad of its pull home
 
+_MOVE = "tool's goal = goal of the step before + first three components of the command, see `tool_goal`"
+_ROTATE = (
+    "goal's rotation = that of the step before, rotated by the components 4 to 6 of the command, a rotation vector, "
+    "see `tool_goal`"
+)
+_IK = (
+    "joint goals, from those of the step before, once a control step: pull = posture (home - q); q += pull + J^T (J J^T + "
+    "ik_damping^2)^-1 (e - J pull), each change within max_joint_step, q within the joint's limits; e = place (m) and rotation "
+    "vector (rad) from the tool at q to the goal, world axes"
+)
+_DRIVEN = {"lead": LEAD, "leash": LEASH, "ik_damping": IK_DAMPING, "posture": POSTURE, "max_joint_step": MAX_JOINT_STEP}
 _AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
@@ -55,6 +68,12 @@ class Cartesian(ArmAction):
 
     def spec(self, arm: Manipulator) -> ActionSpec:
         return tool_spec(self.name, arm, [self.step] * 3)
+
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        return (_MOVE, _IK)
+
+    def tool_goal(self, arm: Manipulator) -> ToolGoal:
+        return goal_of(arm, rotation_leash=None, **_DRIVEN)
 
     def tool_command(self, move: Tensor, rotate: Tensor) -> Tensor:
         return move / self.step
@@ -81,6 +100,12 @@ class Pose(ArmAction):
     def spec(self, arm: Manipulator) -> ActionSpec:
         return tool_spec(self.name, arm, [self.step] * 3 + [self.rotation_step] * 3)
 
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        return (_ROTATE, _MOVE, _IK)
+
+    def tool_goal(self, arm: Manipulator) -> ToolGoal:
+        return goal_of(arm, rotation_leash=ROTATION_LEASH, **_DRIVEN)
+
     def tool_command(self, move: Tensor, rotate: Tensor) -> Tensor:
         return torch.cat((move / self.step, (rotate / self.rotation_step).clamp(-1.0, 1.0)), 1)
 
@@ -101,6 +126,21 @@ class Impedance(Pose):
 
     name = "impedance"
     drive = "torque"
+
+    def steps(self, arm: Manipulator) -> tuple[str, ...]:
+        rate = arm.model.torque_rate
+        pull = (
+            "torque above gravity compensation = J^T (stiffness * error - damping * J dq) + the part of "
+            "null_space's pull home that "
+            f"does not move the tool, at every physics step, within the joints' limits, changing by at most {rate:g} N m/s"
+        )
+        return (_ROTATE, _MOVE, pull)
+
+    def tool_goal(self, arm: Manipulator) -> ToolGoal:
+        return goal_of(
+            arm, rotation_leash=ROTATION_LEASH, lead=None, leash=SPRING_LEASH, ik_damping=0.0, posture=0.0, max_joint_step=0.0,
+            stiffness=self.stiffness, damping=tuple(3.0 * math.sqrt(k) for k in self.stiffness), null_space=NULL_SPACE,
+        )  # fmt: skip
 
     def attach(self, arm: Manipulator) -> None:
         stiffness = arm.action_buffer("stiffness", 6)

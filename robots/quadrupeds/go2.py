@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.drones import VISUAL_GROUP
-from rookery.assets.go2 import HOME_LEG, JOINTS, LEGS, RANGES, TRUNK_TOP, go2_spec
+from rookery.assets.go2 import HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, RANGES, TRUNK_TOP, go2_spec
 from rookery.robots.quadrupeds.kernels import feet
 from rookery.robots.quadrupeds.parameters import go2_parameters
+from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
@@ -36,6 +37,11 @@ beyond the angles to be reached by what the torque needs, 0.4 rad at half of the
 
 ARM_SWING = (2.2, 1.5, 1.5, 1.7, 2.6, 2.0)
 """rad, likewise, of the arm's joints 1 to 6: all of the space in front and at the sides."""
+SERVO_STEPS = (
+    "target = low + (a + 1) / 2 (high - low), held for the control step",
+    "torque = kp (target - q) - kd dq at every physics step, within the joint's limits",
+)
+"""What becomes of an action, for contracts."""
 HAND = "link6"
 """Body of an arm that carries the gripper."""
 
@@ -144,6 +150,29 @@ class Go2(Buffers):
     """[N, J] rad, of the encoders."""
     force: Tensor
     """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
+
+    def actuation(self, start: int, stop: int) -> Actuation:
+        """What lies between the actions of the joints `start` to `stop` and their motors."""
+        names = [*JOINTS, *(() if self.arm is None else self.arm.joints)]
+        joints = []
+        for i in range(start, stop):
+            x, y, z = (float(v) for v in self.world.model.joint(self.joint_names[i]).axis)
+            low, high = self.limits[:, i].tolist()
+            if i < 12:
+                motor = MOTORS[names[i].split("_")[1]]
+                drive = {"kp": KP, "kd": KD, "torque": motor.torque, "no_load_speed": motor.speed}
+            else:
+                assert self.arm is not None
+                a, j = self.arm, i - 12
+                drive = {
+                    "kp": float(a.kp[j]),
+                    "kd": float(a.kd[j]),
+                    "torque": float(a.effort[j]),
+                    "no_load_speed": None,
+                }
+            home = float(self.home[i])
+            joints.append(Joint(names[i], (x, y, z), home=home, lower=low, upper=high, **drive))  # type: ignore[arg-type]
+        return Actuation(SERVO_STEPS, tuple(names[start:stop]), self.world.dt, joints=tuple(joints))
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint angles [..., J or 12] rad that normalised actions in [-1, 1] ask for."""

@@ -63,7 +63,9 @@ class GymnasiumSource(Env):
             ("1",) * size,
             (0.0,) * size,
         )
-        self.groups = {GROUP: Group(1, (Term("observation", obs.shape[0]),), action)}
+        self.groups = {
+            GROUP: Group(1, (Term("observation", obs.shape[0], formula="the environment's observation"),), action)
+        }
         self._seed = seed
         self._return = np.zeros(self.num_envs)
         self._length = np.zeros(self.num_envs, np.int64)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import under
-from rookery.sim.env import Act, Deployment, Env, StepResult, check_actions
+from rookery.sim.env import LINK, Act, Deployment, Env, StepResult, check_actions
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
@@ -122,7 +122,9 @@ class ConcatEnv(Env):
             return group
         if any(t.name == TASK for t in group.observation):
             raise RookeryError(f"group {name!r} has a term {TASK!r} of its own: give one_hot=False.")
-        task = Term(TASK, len(self.task_names))
+        task = Term(
+            TASK, len(self.task_names), formula="1 at the task's place, 0 elsewhere: " + ", ".join(self.task_names)
+        )
         sets = {k: replace(v, terms=(*v.terms, task)) for k, v in group.observation_sets.items()}
         return replace(group, observation=(*group.observation, task), observation_sets=sets)
 
@@ -265,12 +267,11 @@ class ConcatEnv(Env):
     def deployment(self) -> Deployment:
         parts = {n: e.deployment() for n, e in self.parts.items()}
         first = next(iter(parts.values()))
-        delays = [p.action_delay for p in parts.values()]
-        return replace(
-            first,
-            config={n: p.config for n, p in parts.items()},
-            action_delay=(min(d[0] for d in delays), max(d[1] for d in delays)),
-        )
+        randomized = {}
+        for name in LINK:
+            ranges = [p.randomized.get(name, (0.0, 0.0)) for p in parts.values()]
+            randomized[name] = min(low for low, _ in ranges), max(high for _, high in ranges)
+        return replace(first, config={n: p.config for n, p in parts.items()}, randomized=randomized)
 
     def event_log(self, i: int) -> list[str]:
         env, at = self.locate(i)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.config import to_dict
-from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
+from rookery.sim.env import LINK, Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.episodes import EpisodeLog
@@ -341,13 +341,13 @@ class VecEnv(Buffers, Env):
         return self.task.controller()
 
     def deployment(self) -> Deployment:
-        delay = self.randomization.ranges.get("action_delay")
         return Deployment(
             config=to_dict(self.task.cfg),
             physics_dt=float(self.task.cfg.dt),
-            actuators={g: tuple(names) for g, names in self.task.actuator_order.items()},
+            actuation=dict(self.task.actuation),
             safety=self.task.safety_limits,
-            action_delay=(0.0, 0.0) if delay is None else (delay.low, delay.high),
+            metrics=dict(self.task.metric_definitions),
+            randomized={name: (r.low, r.high) for name, r in self.randomization.ranges.items() if name in LINK},
         )
 
     def event_log(self, i: int) -> list[str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import Contract, ContractGroup
+from rookery.sim2real.contract import Contract, ContractGroup, Delay
 from rookery.sim2real.export.stages import Stages
 from rookery.sim2real.schema import CONVENTIONS
 
@@ -69,8 +69,6 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
     upper = prefix.upper()
     network = declared.trained
     stages = Stages(declared)
-    low, high = (f"{s:g}" for s in contract.assumed_delay)
-    delay = low if low == high else f"{low} to {high}"
     guard = f"{upper}_POLICY_H"
     world, body, quaternion = (_c(CONVENTIONS[n]) for n in ("world_frame", "body_frame", "quaternion"))
     return f"""/*
@@ -79,7 +77,8 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
  * {stages.shape}, {network.activation}; observation normaliser and final {network.squash} included.
  * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {stages.stack} bytes.
  *
- * Call it every {contract.control_dt:g} s. Assumed delay from measurement to actuation: {delay} s.
+ * Call it every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)},
+ * action {_delay(contract.latency.action)}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
@@ -123,6 +122,14 @@ void {prefix}_command(const float action[{network.action_size}], float command[{
 """
 
 
+def _delay(delay: Delay) -> str:
+    """Such as "0 s, randomized 0 to 0.02 s"."""
+    if delay.randomized is None:
+        return f"{delay.assumed:g} s, randomized by what is not known"
+    low, high = delay.randomized
+    return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
+
+
 def _frame(stages: Stages) -> str:
     """What `observe` writes: the observation, or one frame of it."""
     return "frame" if stages.history > 1 else "obs"
@@ -155,12 +162,12 @@ def _more_sizes(stages: Stages, upper: str) -> str:
 
 
 def _observation_table(terms: Sequence[Term]) -> str:
-    rows = [("index", "term", "unit", "frame", "scale", "clip")]
+    rows: list[tuple[str, ...]] = [("index", "term", "unit", "frame", "scale", "clip", "formula")]
     start = 0
     for t in terms:
         index = f"{start}" if t.size == 1 else f"{start}..{start + t.size - 1}"
         clip = "none" if math.isinf(t.clip) else f"{t.clip:.9g}"
-        rows.append((index, t.name, t.unit, t.frame or "-", f"{t.effective_scale:.9g}", clip))
+        rows.append((index, t.name, t.unit, t.frame or "-", f"{t.effective_scale:.9g}", clip, t.formula or "-"))
         start += t.size
     return _table(rows)
 
@@ -181,7 +188,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _actuator_line(group: ContractGroup) -> str:
-    order = ", ".join(_c(name) for name in group.actuators)
+    order = ", ".join(_c(name) for name in group.actuation.actuators) if group.actuation else ""
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
 
 

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.scenery import ground
+from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.controller import CascadeController
 from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
+from rookery.sim.actuation import Actuation
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
@@ -101,9 +103,11 @@ class DroneTask(Task):
         return action_spec(self.drone, self.cfg.action)
 
     @property
-    def actuator_order(self) -> dict[str, list[str]]:
-        """Rotors in the order of the action, for the contract."""
-        return {"drone": ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]}
+    def actuation(self) -> dict[str, Actuation]:
+        """The onboard loops, mixer and rotors below the action kind."""
+        c = self.cfg
+        lag = effects(c.effects).rotor_lag
+        return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag)}
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -187,11 +191,14 @@ class DroneTask(Task):
         that had to learn that from world frame values would still fly away from some headings.
         """
         return (
-            Term("up", 3, "1", "body, the world's z axis", noise=0.005),
-            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01),
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02),
-            Term("last_action", 4, "1"),
-        )
+            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01, formula="velocity, body axes",
+                 estimated="linear velocity"),
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
+            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial="the neutral action"),
+        )  # fmt: skip
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and

@@ -46,7 +46,16 @@ class Hover(Pursuit):
         self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        own = Term("position_error", 3, "m", "body", noise=0.005, bias=0.005)
+        own = Term(
+            "position_error",
+            3,
+            "m",
+            "body",
+            noise=0.005,
+            bias=0.005,
+            formula="target - position, body axes",
+            estimated="position",
+        )
         place = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
         return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,17 @@ class Pursuit(DroneTask):
     Subclasses set `counted_from`: the control step of an episode after which the distance counts. Their config has
     `success_m`, the mean distance (m) that is still a success.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where no drone crashed and the mean of error_m is below success_m for every drone",
+            "error_m": (
+                "m, mean distance from the target over the counted part of the episode and over all drones; the "
+                "present one before it begins"
+            ),
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
 
     counted_from: int
     distance: Tensor

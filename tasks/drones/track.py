@@ -84,9 +84,11 @@ class Track(Pursuit):
     def groups(self) -> dict[str, Group]:
         ahead = len(self.cfg.look_ahead_s)
         reference = (
-            Term("position_error", 3, "m", "body", noise=0.005, bias=0.005),
-            Term("reference_ahead", 3 * ahead, "m", "body, from the present reference"),
-        )
+            Term("position_error", 3, "m", "body", noise=0.005, bias=0.005, formula="target - position, body axes",
+                 estimated="position"),
+            Term("reference_ahead", 3 * ahead, "m", "body, from the present reference",
+                 formula=f"target in {', '.join(map(str, self.cfg.look_ahead_s))} s - target now, body axes"),
+        )  # fmt: skip
         return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:

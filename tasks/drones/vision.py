@@ -55,11 +55,33 @@ def image_terms(cfg: VisionConfig) -> tuple[Term, ...]:
     pixels = cfg.image_width * cfg.image_height
     frame = "onboard camera, rows from the top left"
     if cfg.obs == "depth":
-        return (Term("depth", pixels, "m", frame, scale=1.0 / cfg.image_range_m),)
+        return (
+            Term(
+                "depth",
+                pixels,
+                "m",
+                frame,
+                scale=1.0 / cfg.image_range_m,
+                formula="distance along the view to the first surface of each pixel, the range where there is none",
+            ),
+        )
     if cfg.obs == "rgb":
-        return (Term("rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0),)
+        return (
+            Term(
+                "rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0, formula="red, green, blue of each pixel, 0 to 255"
+            ),
+        )
     if cfg.obs == "segmentation":
-        return (Term("segmentation", pixels, "class", frame, scale=1.0 / (len(CLASSES) - 1)),)
+        return (
+            Term(
+                "segmentation",
+                pixels,
+                "class",
+                frame,
+                scale=1.0 / (len(CLASSES) - 1),
+                formula="class of the first surface of each pixel, 0 for nothing",
+            ),
+        )
     return ()
 
 

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -22,7 +22,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, Clock, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
@@ -33,6 +33,7 @@ IMPRATIO = 10.0
 NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjDSBL_ISLAND
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
+STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
 MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
@@ -118,6 +119,8 @@ class LeggedTask(Task):
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
     camera = "go2/chase"
+    first_action: ClassVar[str] = "the neutral action"
+    """What `last_action` holds when an episode begins, in words."""
     cfg: LeggedConfig
     command: Tensor
     phase: Tensor
@@ -303,7 +306,7 @@ class LeggedTask(Task):
     @property
     def moving(self) -> Tensor:
         """[N] bool: the command asks for steps."""
-        return (self.command.abs() / self._scale).amax(1) > 0.05
+        return (self.command.abs() / self._scale).amax(1) > STEPPING
 
     def ground_below(self, points: Tensor) -> Tensor:
         """[N, P] m, height of the ground at points [N, P, 2] m, world."""
@@ -327,29 +330,44 @@ class LeggedTask(Task):
 
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
-        for
-        velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
+        for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
-        return (
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02),
-            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02),
-            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0),
-            Term("gait", 2, "1"),  # sine and cosine of the phase; both 0 while standing
-            Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02),
-            Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75),
-            Term("last_action", j, "1", scale=0.5),
-            *(
-                ()
-                if self.terrain is None
-                else (Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0),)
-            ),
-        )
+        terms: tuple[Term, ...] = (
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02,
+                 formula="angular velocity, body axes"),
+            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0,
+                 formula="commanded velocity forward, velocity left, yaw rate to the left, heading axes"),
+            Term("gait", 2, "1", formula="sin, cos of 2 pi phase; 0, 0 while the clock stands still", clock=self.clock),
+            Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02, formula="joint angle - home"),
+            Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75, formula="joint velocity"),
+            Term("last_action", j, "1", scale=0.5, formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial=self.first_action),
+        )  # fmt: skip
+        if self.terrain is None:
+            return terms
+        ground = f"ground's height - trunk's height + {STAND_HEIGHT:g} m at points of a grid, heading axes"
+        heights = Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0, formula=ground,
+                       estimated="terrain, height")  # fmt: skip
+        return (*terms, heights)
+
+    @property
+    def clock(self) -> Clock:
+        """The gait's, as the policy sees it."""
+        c = self.cfg
+        ways = zip(("vx", "vy", "yaw rate"), (c.max_vx, c.max_vy, c.max_yaw_rate), strict=True)
+        shares = ", ".join(f"|{name}| / {most:g}" for name, most in ways)
+        return Clock(c.gait_hz, (0.0, 1.0), f"while the largest of {shares} of the command is above {STEPPING:g}")
 
     def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
         """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
         has them, and nothing hidden."""
         h = self.cfg.history
-        targets = (Term("base_velocity", 3, "m/s", "body"), *targets)
+        targets = (
+            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
+            *targets,
+        )
         sets = {"teacher": teacher_set(terms, targets)}
         if h == 1:
             return Group(1, terms, action, observation_sets=sets)

@@ -8,7 +8,7 @@ rule. An episode draws an entry, and one trajectory of its family; the policy ob
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -116,6 +116,8 @@ class LocoManipulation(Reach):
 
     # Who acts
 
+    first_action: ClassVar[str] = "the neutral action for the legs, that of the arm's angles at the start for the arm"
+
     @property
     def predicts(self) -> bool:
         """Whether agents have a predictor."""
@@ -126,10 +128,29 @@ class LocoManipulation(Reach):
         return self.predicts
 
     def groups(self) -> dict[str, Group]:
-        gripper = Term("gripper", 1, "m", "opening between the fingers", scale=15.0, noise=0.001)
+        gripper = Term(
+            "gripper",
+            1,
+            "m",
+            "opening between the fingers",
+            scale=15.0,
+            noise=0.001,
+            formula="distance between the fingers",
+        )
         targets = (
-            Term("base_velocity", 3, "m/s", "body"),
-            *(Term(f"to_goal_in_{s}_s", 3, "m", f"body, goal in {s} s minus tool", scale=3.0) for s in LATER_S),
+            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
+            *(
+                Term(
+                    f"to_goal_in_{s}_s",
+                    3,
+                    "m",
+                    f"body, goal in {s} s minus tool",
+                    scale=3.0,
+                    formula=f"goal in {s} s - tool's position, body axes",
+                    estimated="base pose",
+                )
+                for s in LATER_S
+            ),
         )
         future = tuple(t.name for t in targets[1:])
         out = {}
@@ -216,6 +237,17 @@ class LocoManipulation(Reach):
         return torch.cat((super().state(), *what), dim=1)
 
     # Metrics
+
+    @property
+    def metric_definitions(self) -> Mapping[str, str]:  # type: ignore[override]
+        out = dict(Reach.metric_definitions)
+        out["success"] = (
+            "1 where the trajectory's task was done at the end, see stage.Stage, and the robot did not fall"
+        )
+        for entry in self.entries:
+            out[f"done/{entry.family}"] = f"1 where the episode was one of {entry.family} and a success"
+            out[f"share/{entry.family}"] = f"1 where the episode was one of {entry.family}"
+        return out
 
     def metrics(self) -> dict[str, Tensor]:
         out = super().metrics()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.sim.actuation import Actuation
 from rookery.sim.rotations import from_axis_angle, matrix
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
@@ -77,6 +79,22 @@ class Reach(LeggedTask):
     mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": (
+                "1 where the robot did not fall, position_error is below success_m and rotation_error below success_rad"
+            ),
+            "position_error": "m, distance from the tool to its goal, mean over the episode after settle_s",
+            "rotation_error": ("rad, angle between the tool's and the goal's orientation, mean over the same time"),
+            "velocity_error": (
+                "m/s, rms error of the trunk's horizontal velocity against its command, over the same time"
+            ),
+            "fell": "1 where the robot fell",
+            "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
+            "torque_peak": "N m, largest torque of any joint at the last physics step of any control step",
+        }
+    )
+
     Config: ClassVar[type] = ReachConfig
     headline: ClassVar[str] = "position_error"
     cfg: ReachConfig
@@ -133,22 +151,44 @@ class Reach(LeggedTask):
         hidden = self.hides_future
         terms = (
             *self.body_terms(),
-            Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003),
-            Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01),
-            Term(
-                "to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003, hidden=hidden
-            ),
-            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01, hidden=hidden),
-            Term("goal", 3, "m", "body", scale=1.5),
-            Term("goal_rotation", 6, "1", "goal's x and y axes in body"),
-        )
+            Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003,
+                 formula="goal - tool's position, body axes", estimated="base pose"),
+            Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01,
+                 formula="rotation vector that takes the tool's orientation to the goal's, body axes",
+                 estimated="base pose"),
+            Term("to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003,
+                 hidden=hidden, formula=f"goal in {AHEAD_S} s - tool's position, body axes", estimated="base pose"),
+            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01,
+                 hidden=hidden,
+                 formula=f"rotation vector that takes the tool's orientation to the goal's in {AHEAD_S} s, body axes",
+                 estimated="base pose"),
+            Term("goal", 3, "m", "body", scale=1.5, formula="goal - trunk's position, body axes",
+                 estimated="base pose"),
+            Term("goal_rotation", 6, "1", "goal's x and y axes in body",
+                 formula="goal's x axis, then its y axis, body axes", estimated="base pose"),
+        )  # fmt: skip
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
             actions = {"legs": self.robot.legs, "arm": self.robot.arm_spec}
         else:
             actions = {"robot": self.robot.whole}
-        path = Term("path", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0)
+        path = Term(
+            "path",
+            3,
+            "m",
+            f"body, goal in {AHEAD_S} s minus tool",
+            scale=3.0,
+            formula=f"goal in {AHEAD_S} s - tool's position, body axes",
+            estimated="base pose",
+        )
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
+
+    @property
+    def actuation(self) -> dict[str, Actuation]:
+        count = len(self.robot.joint_names)
+        if self.cfg.agents == "parts":
+            return {"legs": self.robot.actuation(0, 12), "arm": self.robot.actuation(12, count)}
+        return {"robot": self.robot.actuation(0, count)}
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         own = {"base_velocity": self.robot.velocity[:, None], "path": self.position_error_soon[:, None]}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from rookery.sim.actuation import Actuation
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.gait import gait_terms
@@ -67,6 +69,22 @@ class Velocity(LeggedTask):
     control steps, `torque_peak` (N m) the largest torque of any joint at the end of any control step.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the robot did not fall and velocity_error is below success_error",
+            "velocity_error": (
+                "m/s, rms error of the trunk's horizontal velocity behind a low-pass of 0.2 s, over the settled time,"
+                " which leaves out settle_s after the start, every new command and every push"
+            ),
+            "turn_error": "rad/s, the same of the yaw rate",
+            "velocity_error_all": ("m/s, rms error of the velocity itself, over all time but settle_s at the start"),
+            "turn_error_all": "rad/s, the same of the yaw rate",
+            "fell": "1 where the robot fell",
+            "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
+            "torque_peak": "N m, largest torque of any joint at the last physics step of any control step",
+        }
+    )
+
     Config: ClassVar[type] = VelocityConfig
     headline: ClassVar[str] = "velocity_error"
     cfg: VelocityConfig
@@ -100,6 +118,10 @@ class Velocity(LeggedTask):
         if self.robot.arm is not None:  # an arm has one side
             return {"robot": group}
         return {"robot": replace(group, mirror=mirror(group.observation))}
+
+    @property
+    def actuation(self) -> dict[str, Actuation]:
+        return {"robot": self.robot.actuation(0, 12)}
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         return {"robot": {"base_velocity": self.robot.velocity[:, None]}}

@@ -21,6 +21,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -33,6 +34,7 @@ from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.tool_actions import STEP
+from rookery.sim.actuation import Actuation
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -100,6 +102,14 @@ class ArmTask(Task):
         terms: unweighted reward terms [N] of this control step.
         phase: [N] int64, of the scripted expert.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the task is done at the end, and has been without a break for the task's hold_s",
+            "done_at_any_time": "1 where it was done at any control step",
+            "seconds": "s, until it was first done; the time so far while it was not",
+        }
+    )
 
     Config: ClassVar[type] = ArmTaskConfig
     default_randomization = DEFAULT_RANDOMIZATION
@@ -214,21 +224,56 @@ class ArmTask(Task):
 
     def groups(self) -> dict[str, Group]:
         own: tuple[Term, ...] = (
-            Term("joint_position", 7, "rad", noise=0.001),
-            Term("joint_velocity", 7, "rad/s", scale=0.5, noise=0.01),
-            Term("opening", 1, "m", "between the fingers", scale=12.5, noise=0.0005),
-            Term("tool", 3, "m", "base", scale=2.0, noise=0.001),
+            Term("joint_position", 7, "rad", noise=0.001, formula="joint angles"),
+            Term("joint_velocity", 7, "rad/s", scale=0.5, noise=0.01, formula="joint velocities"),
+            Term(
+                "opening",
+                1,
+                "m",
+                "between the fingers",
+                scale=12.5,
+                noise=0.0005,
+                formula="distance between the fingers",
+            ),
+            Term(
+                "tool", 3, "m", "base", scale=2.0, noise=0.001, formula="tool's position - base's position, base axes"
+            ),
         )
         if not self.action.keeps_rotation:
-            own += (Term("tool_axes", 6, "1", "tool's x and y in the base's", noise=0.002),)
+            own += (
+                Term(
+                    "tool_axes",
+                    6,
+                    "1",
+                    "tool's x and y in the base's",
+                    noise=0.002,
+                    formula="tool's x axis, then its y axis, base axes",
+                ),
+            )
         if self.action.follows_tool_goal:
-            own += (Term("command", 3, "m", "base, the tool's goal minus the tool", scale=20.0),)
+            own += (
+                Term(
+                    "command",
+                    3,
+                    "m",
+                    "base, the tool's goal minus the tool",
+                    scale=20.0,
+                    formula="tool's goal - tool's position, base axes",
+                    initial="0",
+                ),
+            )
         return {g: Group(1, own + self.observation_terms(g), arm.spec) for g, arm in self.arms.items()}
 
     @property
-    def actuator_order(self) -> dict[str, list[str]]:
-        """Joints from the base outwards and the gripper, by group."""
-        return {group: [*self.model.joints, self.model.gripper] for group in self.mounts}
+    def actuation(self) -> dict[str, Actuation]:
+        """Those of the action kind and the arm, by group; the gripper begins as the task opens it."""
+        out = {}
+        for group, arm in self.arms.items():
+            parts = arm.actuation
+            if self.opening is not None and parts.gripper is not None:
+                parts = dataclasses.replace(parts, gripper=dataclasses.replace(parts.gripper, start=self.opening))
+            out[group] = parts
+        return out
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:

@@ -83,10 +83,13 @@ class Cabinet(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
-            Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
-            Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002),
-            Term("drawer_speed", 1, "m/s", noise=0.01),
-        )
+            Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
+                 formula="handle's position - tool's position, base axes", estimated="handle's position"),
+            Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002, formula="how far the drawer is open, 0 shut",
+                 estimated="drawer's opening"),
+            Term("drawer_speed", 1, "m/s", noise=0.01, formula="its rate, positive while it opens",
+                 estimated="drawer's opening"),
+        )  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         return {

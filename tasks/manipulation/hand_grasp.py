@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import mujoco
@@ -21,6 +22,7 @@ from torch import Tensor
 from rookery.assets.objects import find_object
 from rookery.assets.scenery import table
 from rookery.robots.manipulators.allegro import OPEN, PINCH_OPEN, TOUCH_SCALE, AllegroHand, add_allegro, wrist_angles
+from rookery.sim.actuation import Actuation
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
@@ -70,6 +72,15 @@ class HandGrasp(Task):
         grasp_pos, grasp_quat: [N, 3] m and [N, 4] wxyz, world: that grasp.
         held_steps: [N] control steps for which the object has been up without a break.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the object was up at goal_height for the last hold_s and not lost",
+            "lifted_at_any_time": "1 where it was up at any control step",
+            "seconds": "s, until it was first up; the time so far while it was not",
+            "height": "m, of the object above its rest on the table now",
+        }
+    )
 
     Config = HandGraspConfig
     causes = ("lost",)
@@ -128,21 +139,40 @@ class HandGrasp(Task):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            Term("joint_position", 16, "rad", noise=0.01), Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1),
-            Term("wrist", 6, "m, rad", "world, place over (0, 0, 0.3) m and angles", noise=0.001),
-            Term("command", 22, "rad, m", "targets minus joints", scale=10.0),
-            Term("touch", 5, "1", "1 where a finger tip or the palm feels something"),
-            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05),
-            Term("object_position", 3, "m", "grasp frame", scale=5.0, noise=0.002),
-            Term("object_axes", 6, "1", "object's x and y in the grasp frame", noise=0.01),
-            Term("superquadric_centre", 3, "m", "grasp frame", scale=5.0, noise=0.002),
-            Term("lifted", 1, "m", scale=10.0, noise=0.002),
-            Term("last_action", 22),
+            Term("joint_position", 16, "rad", noise=0.01, formula="joint angles of the fingers"),
+            Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1, formula="joint velocities of the fingers"),
+            Term("wrist", 6, "m, rad", "world, place over (0, 0, 0.3) m and angles", noise=0.001,
+                 formula="wrist's slides x, y, z and hinges roll, pitch, yaw; slides count from (0, 0, 0.3) m, world axes"),
+            Term("command", 22, "rad, m", "targets minus joints", scale=10.0,
+                 formula="target - joint angle, fingers and wrist", initial="0"),
+            Term("touch", 5, "1", "1 where a finger tip or the palm feels something",
+                 formula=f"1 where the force on a finger tip (ff, mf, rf, th) or the palm is above {TOUCHED:g} N, else 0"),
+            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05,
+                 formula="normal forces on the finger tips (ff, mf, rf, th) and the palm", initial="0"),
+            Term("object_position", 3, "m", "grasp frame", scale=5.0, noise=0.002,
+                 formula="object's position - grasp frame's position, grasp frame's axes", estimated="object's pose"),
+            Term("object_axes", 6, "1", "object's x and y in the grasp frame", noise=0.01,
+                 formula="object's x axis, then its y axis, grasp frame's axes", estimated="object's pose"),
+            Term("superquadric_centre", 3, "m", "grasp frame", scale=5.0, noise=0.002,
+                 formula="centre of the grasped part's superquadric - grasp frame's position, grasp frame's axes",
+                 estimated="object's pose"),
+            Term("lifted", 1, "m", scale=10.0, noise=0.002,
+                 formula="object's height - its height at rest on the table", estimated="object's pose"),
+            Term("last_action", 22, formula="action of the step before as it took effect, clipped to [-1, 1]",
+                 initial="0"),
         )  # fmt: skip
         names = self.hand.whole.names
         unit = ("rad",) * 16 + ("m",) * 3 + ("rad",) * 3
         low = tuple(-v for v in STEPS)
         return {"hand": Group(1, terms, ActionSpec("joint_delta", names, low, STEPS, unit, (0.0,) * 22))}
+
+    @property
+    def actuation(self) -> dict[str, Actuation]:
+        step = (
+            "wanted = target of the step before + command, held within leash of the joint's angle, then within "
+            "[lower, upper]; an increment, not a place"
+        )
+        return {"hand": self.hand.actuation((step,), 22, LEASHES)}
 
     def parameters(self) -> dict[str, Parameter]:
         shapes = [f"thing/part{i}" for i in range(len(self.item.parts))]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import mujoco
@@ -21,6 +22,7 @@ from rookery.assets.allegro import FLANGE_TO_PALM, PALM_CENTRE, PALM_HALF, alleg
 from rookery.assets.blocks import block
 from rookery.assets.scenery import Rgba, ground
 from rookery.robots.manipulators.allegro import HAND_NAME, TOUCH_SCALE, AllegroHand
+from rookery.sim.actuation import Actuation
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
 from rookery.sim.scene import Scene
@@ -74,6 +76,14 @@ class HandReorient(Task):
         reached_count: [N] goals reached.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "successes": "goal orientations reached in the episode, within the config's `reached` rad",
+            "success": "1 where at least one was",
+            "seconds_to_first": "s, until the first one; the time so far while there is none",
+        }
+    )
+
     Config = HandReorientConfig
     causes = ("dropped",)
     headline = "successes"
@@ -121,18 +131,30 @@ class HandReorient(Task):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            Term("joint_position", 16, "rad", noise=0.05), Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1),
-            Term("command", 16, "rad", "targets minus joints", scale=4.0),
-            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05),
-            Term("cube_position", 3, "m", "world, from the middle of the hand", scale=10.0, noise=0.02),
-            Term("cube_rotation", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1),
-            Term("cube_axes", 6, "1", "x and y of the cube, world", noise=0.1),
-            Term("last_action", 16),
+            Term("joint_position", 16, "rad", noise=0.05, formula="joint angles"),
+            Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1, formula="joint velocities"),
+            Term("command", 16, "rad", "targets minus joints", scale=4.0, formula="target - joint angle", initial="0"),
+            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05,
+                 formula="normal forces on the finger tips (ff, mf, rf, th) and the palm", initial="0"),
+            Term("cube_position", 3, "m", "world, from the middle of the hand", scale=10.0, noise=0.02,
+                 formula="cube's position - middle of the hand, world axes", estimated="cube's pose"),
+            Term("cube_rotation", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1,
+                 formula="rotation vector that takes the cube's orientation to the goal's, world axes",
+                 estimated="cube's pose"),
+            Term("cube_axes", 6, "1", "x and y of the cube, world", noise=0.1,
+                 formula="cube's x axis, then its y axis, world axes", estimated="cube's pose"),
+            Term("last_action", 16, formula="action of the step before as it took effect, clipped to [-1, 1]",
+                 initial="0"),
         )  # fmt: skip
         size = self.cfg.action_scale
         names = self.hand.fingers.names
         spec = ActionSpec("joint_delta", names, (-size,) * 16, (size,) * 16, ("rad",) * 16, (0.0,) * 16)
         return {"hand": Group(1, terms, spec)}
+
+    @property
+    def actuation(self) -> dict[str, Actuation]:
+        step = "wanted = target of the step before + command, then within [lower, upper]; an increment, not a place"
+        return {"hand": self.hand.actuation((step,), 16, (None,) * 16)}
 
     def parameters(self) -> dict[str, Parameter]:
         return hand_parameters(self.world, self.hand, "cube/base", ["cube/block"])

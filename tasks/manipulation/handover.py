@@ -96,12 +96,24 @@ class Handover(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         both = (
-            Term("bar", 3, "m", "base, from the tool to where it holds the bar", scale=4.0, noise=0.002),
-            Term("bar_heading", 2, "1", "base, x and y of the direction along the bar", noise=0.01),
-            Term("partner", 3, "m", "base, from the tool to the other arm's", scale=2.0, noise=0.002),
-            Term("partner_opening", 1, "m", "between the other's fingers", scale=12.5, noise=0.0005),
+            Term("bar", 3, "m", "base, from the tool to where it holds the bar", scale=4.0, noise=0.002,
+                 formula="place where this arm holds the bar - tool's position, base axes", estimated="bar's pose"),
+            Term("bar_heading", 2, "1", "base, x and y of the direction along the bar", noise=0.01,
+                 formula="x and y of the unit vector along the bar, base axes", estimated="bar's pose"),
+            Term("partner", 3, "m", "base, from the tool to the other arm's", scale=2.0, noise=0.002,
+                 formula="other arm's tool position - tool's position, base axes"),
+            Term("partner_opening", 1, "m", "between the other's fingers", scale=12.5, noise=0.0005,
+                 formula="distance between the other arm's fingers"),
+        )  # fmt: skip
+        goal = Term(
+            "goal",
+            3,
+            "m",
+            "base, of the bar, from the tool",
+            scale=2.0,
+            noise=0.002,
+            formula="bar's goal - tool's position, base axes",
         )
-        goal = Term("goal", 3, "m", "base, of the bar, from the tool", scale=2.0, noise=0.002)
         return (*both, goal) if group == "receiver" else both
 
     def observation(self, group: str) -> dict[str, Tensor]:

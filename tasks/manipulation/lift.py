@@ -66,10 +66,14 @@ class Lift(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
-            Term("cube", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
-            Term("cube_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
-            Term("goal", 3, "m", "base, from the cube", scale=4.0, noise=0.002),
-        )
+            Term("cube", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
+                 formula="cube's position - tool's position, base axes", estimated="cube's pose"),
+            Term("cube_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
+                 formula="cosine, sine of four times the yaw of the cube's upright faces, base axes",
+                 estimated="cube's pose"),
+            Term("goal", 3, "m", "base, from the cube", scale=4.0, noise=0.002,
+                 formula="goal - cube's position, base axes", estimated="cube's pose"),
+        )  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         cube = self.cube

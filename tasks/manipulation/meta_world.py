@@ -12,7 +12,8 @@ World: x right, y away from the robot, z up, the table's top at z = 0. Fingers p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -114,6 +115,14 @@ class MetaWorldTask(ArmTask):
             `closing`; and for their results, the score and whether the task is done, see `scored`.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the task was done at any control step, as Meta-World counts",
+            "success_at_end": "1 where the task is done at the last control step",
+            "seconds": "s, until it was first done; the time so far while it was not",
+        }
+    )
+
     Config: ClassVar[type] = MetaWorldConfig
     causes = ("done",)
     default_randomization = DEFAULT_RANDOMIZATION
@@ -205,21 +214,32 @@ class MetaWorldTask(ArmTask):
         return {group: Group(1, self.observation_terms(group), arm.spec) for group, arm in self.arms.items()}
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        pose = "position, then quaternion w, x, y, z, world axes; zeros where there is none"
         one = (
-            Term("hand", 3, "m", "world", noise=0.001), Term("opening", 1, "1", "of the open gripper"),
-            Term("object_1", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002),
-            Term("object_2", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002),
+            Term("hand", 3, "m", "world", noise=0.001, formula=f"tool's position + (0, 0, {PALM:g}) m, world axes"),
+            Term("opening", 1, "1", "of the open gripper", formula=f"distance between the fingers / {OPENING:g} m, at most 1"),
+            Term("object_1", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002, formula=f"first object's {pose}",
+                 estimated="object's pose"),
+            Term("object_2", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002, formula=f"second object's {pose}",
+                 estimated="object's pose"),
         )  # fmt: skip
         old = tuple(
-            Term(f"{t.name}_before", t.size, t.unit, f"{t.frame}, a step ago".lstrip(", "), noise=t.noise) for t in one
-        )
-        goal = Term("goal", 3, "m", "world")
+            replace(
+                t, name=f"{t.name}_before", frame=f"{t.frame}, a step ago".lstrip(", "),
+                formula=f"the same a step before: {t.formula}", initial="the value now",
+            )
+            for t in one
+        )  # fmt: skip
+        goal_formula = "0, the goal is hidden" if self.cfg.hide_goal else "goal's position, world axes"
+        goal = Term("goal", 3, "m", "world", formula=goal_formula)
         pictures = picture_terms(self.cfg)
         terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
         if self.cfg.observation == "full":
             terms += (
-                Term("joint_position", 7, "rad", noise=0.001), Term("joint_velocity", 7, "rad/s", noise=0.01),
-                Term("command", 3, "m", "world, the tool's goal minus the tool", scale=10.0),
+                Term("joint_position", 7, "rad", noise=0.001, formula="joint angles"),
+                Term("joint_velocity", 7, "rad/s", noise=0.01, formula="joint velocities"),
+                Term("command", 3, "m", "world, the tool's goal minus the tool", scale=10.0,
+                     formula="tool's goal - tool's position, world axes", initial="0"),
             )  # fmt: skip
         return terms
 

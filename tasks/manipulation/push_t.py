@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,16 @@ class PushTConfig(ArmTaskConfig):
 
 class PushT(ArmTask):
     """Success: the T covered 95 % of its goal at any time, as published."""
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the T covered its goal by the share COVERED at any control step",
+            "done_at_any_time": "1 where it was done at any control step",
+            "seconds": "s, until it was first done; the time so far while it was not",
+            "coverage": "share of the goal that the T covers, the largest of the episode",
+            "coverage_at_end": "the same at the last control step",
+        }
+    )
 
     Config = PushTConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION | {"object_friction": Range(0.25, 0.6)}
@@ -96,11 +107,15 @@ class PushT(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
-            Term("tee", 2, "m", "base, from the tool", scale=4.0, noise=0.001),
-            Term("tee_heading", 2, "1", "base, cosine and sine of its yaw", noise=0.005),
-            Term("goal", 2, "m", "base, from the T", scale=4.0, noise=0.001),
-            Term("goal_heading", 2, "1", "cosine and sine of the goal's yaw less the T's", noise=0.005),
-        )
+            Term("tee", 2, "m", "base, from the tool", scale=4.0, noise=0.001,
+                 formula="T's position - tool's position, x and y, base axes", estimated="T's pose"),
+            Term("tee_heading", 2, "1", "base, cosine and sine of its yaw", noise=0.005,
+                 formula="cosine, sine of the T's yaw, base axes", estimated="T's pose"),
+            Term("goal", 2, "m", "base, from the T", scale=4.0, noise=0.001,
+                 formula="goal - T's position, x and y, base axes", estimated="T's pose"),
+            Term("goal_heading", 2, "1", "cosine and sine of the goal's yaw less the T's", noise=0.005,
+                 formula="cosine, sine of goal's yaw - T's yaw", estimated="T's pose"),
+        )  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         place = self.pose[:, :2]

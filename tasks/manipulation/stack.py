@@ -80,11 +80,17 @@ class Stack(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         return (
-            Term("small", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
-            Term("small_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
-            Term("large", 3, "m", "base, from the tool", scale=4.0, noise=0.002),
-            Term("large_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01),
-        )
+            Term("small", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
+                 formula="small cube's position - tool's position, base axes", estimated="cubes' poses"),
+            Term("small_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
+                 formula="cosine, sine of four times the yaw of its upright faces, base axes",
+                 estimated="cubes' poses"),
+            Term("large", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
+                 formula="large cube's position - tool's position, base axes", estimated="cubes' poses"),
+            Term("large_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
+                 formula="cosine, sine of four times the yaw of its upright faces, base axes",
+                 estimated="cubes' poses"),
+        )  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         return {

@@ -58,10 +58,40 @@ def picture_terms(cfg: PictureConfig) -> tuple[Term, ...]:
     frame = "cameras front and wrist, rows from the top left"
     return {
         "state": (),
-        "depth": (Term("depth", pixels, "m", frame, scale=1.0 / cfg.image_range_m),),
-        "rgb": (Term("rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0),),
-        "segmentation": (Term("segmentation", pixels, "class", frame, scale=1.0 / (len(CLASSES) - 1)),),
-        "points": (Term("points", 3 * cfg.points, "m", "world"),),
+        "depth": (
+            Term(
+                "depth",
+                pixels,
+                "m",
+                frame,
+                scale=1.0 / cfg.image_range_m,
+                formula="distance along the view to the first surface of each pixel, the range where there is none",
+            ),
+        ),
+        "rgb": (
+            Term(
+                "rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0, formula="red, green, blue of each pixel, 0 to 255"
+            ),
+        ),
+        "segmentation": (
+            Term(
+                "segmentation",
+                pixels,
+                "class",
+                frame,
+                scale=1.0 / (len(CLASSES) - 1),
+                formula="class of the first surface of each pixel, 0 for nothing",
+            ),
+        ),
+        "points": (
+            Term(
+                "points",
+                3 * cfg.points,
+                "m",
+                "world",
+                formula="x, y, z of points of the depth pictures within the crop, the farthest of each other, world axes",
+            ),
+        ),
     }[cfg.obs]
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -15,6 +16,9 @@ from torch import Tensor
 
 from rookery.assets.drones import look_along
 from rookery.assets.scenery import ground
+from rookery.robots.drones.actuation import drone_actuation
+from rookery.sim.actuation import Actuation
+from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
@@ -73,6 +77,19 @@ class Coverage(DroneTask):
     propulsion power of the station itself against that in hover, which is a cost. Links, rates and power: see radio. The
     power is that of the 20 N aircraft of the paper, the flight that of an Iris (14.9 N) with a higher speed limit.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where served is at least success_share at the end, without a crash",
+            "rate_mbit": "Mbit/s, data rate of a user, mean over the episode and the users",
+            "fairness": "Jain's index of the users' mean rates",
+            "worst_mbit": "Mbit/s, mean rate of the user that is worst off",
+            "served": "share of users with at least min_rate, mean over the last hold_s; the present one before",
+            "power_w": "W, propulsion of a station, mean over the episode",
+            "energy_kj": "kJ, propulsion of all stations in the episode",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
 
     Config: ClassVar[type] = CoverageConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
@@ -158,6 +175,16 @@ class Coverage(DroneTask):
         low = (-c.speed, -c.speed, -c.climb, -c.bias_db)
         return ActionSpec("velocity_association", names, low, high, ("m/s", "m/s", "m/s", "dB"), (0.0,) * 4)
 
+    @property
+    def actuation(self) -> dict[str, Actuation]:
+        c = self.cfg
+        lag = effects(c.effects).rotor_lag
+        command = (
+            "command = low + (a + 1) / 2 (high - low), held for the control step; the first three are the velocity command, "
+            "the yaw rate command is 0, the bias goes to the radio",
+        )  # fmt: skip
+        return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag, command)}
+
     def setup(self) -> None:
         super().setup()
         c, n, a, u = self.cfg, self.world.num_envs, self.cfg.num_drones, self.cfg.num_users
@@ -182,20 +209,31 @@ class Coverage(DroneTask):
     def groups(self) -> dict[str, Group]:
         m, k = self.cfg.near_users, self.cfg.neighbours
         watched = (
-            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01),
-            Term("user_rate", m, "Mbit/s", scale=0.1, clip=10.0),
-            Term("own_users", 2, "m", "world, their middle", scale=0.01),
-            Term("own_share", 1, "1"),
-            Term("poor_users", 2, "m", "world, their middle", scale=0.01),
-            Term("neighbour_offset", 3 * k, "m", "world, nearest first", scale=0.01),
-            Term("neighbour_share", k, "1"),
-            Term("neighbour_seen", k, "1"),
-        )
+            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01,
+                 formula="horizontal positions of the nearest users - position, world axes",
+                 estimated="position, users' position"),
+            Term("user_rate", m, "Mbit/s", scale=0.1, clip=10.0, formula="data rates of the nearest users"),
+            Term("own_users", 2, "m", "world, their middle", scale=0.01,
+                 formula="mean horizontal position of the station's own users - position, world axes; 0 without any",
+                 estimated="position, users' position"),
+            Term("own_share", 1, "1", formula="share of all users that are the station's own"),
+            Term("poor_users", 2, "m", "world, their middle", scale=0.01,
+                 formula="mean horizontal position of all users weighted by 1 / (1 + rate / min_rate) - position, world axes",
+                 estimated="position, users' position"),
+            Term("neighbour_offset", 3 * k, "m", "world, nearest first", scale=0.01,
+                 formula="positions of the nearest other stations - position, world axes; 0 for none in sight",
+                 estimated="other drones' position"),
+            Term("neighbour_share", k, "1", formula="their shares of all users, 0 for none in sight"),
+            Term("neighbour_seen", k, "1", formula="1 for each of them, 0 for none in sight"),
+        )  # fmt: skip
         own = (
-            Term("place", 3, "m", "world, from the middle of the area", scale=0.005, noise=0.5),
-            Term("linear_velocity", 3, "m/s", "world", scale=0.1, noise=0.1),
-            Term("last_action", 4, "1"),
-        )
+            Term("place", 3, "m", "world, from the middle of the area", scale=0.005, noise=0.5,
+                 formula="position - middle of the area at height_m, world axes", estimated="position"),
+            Term("linear_velocity", 3, "m/s", "world", scale=0.1, noise=0.1, formula="velocity, world axes",
+                 estimated="linear velocity"),
+            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
+                 initial="the neutral action"),
+        )  # fmt: skip
         self._widths = [t.size for t in watched]
         self._names = [t.name for t in watched]
         return {"drone": Group(self.cfg.num_drones, (*watched, *own), self.action)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -70,6 +71,22 @@ class Downwash(Flock):
     Crazyflie has too little thrust to stay beneath another within 2 m, so give it a greater depth.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": (
+                "1 where the episode ran to its end without a crash and every agent's mean distance from its station "
+                "is below success_m both beneath and beside"
+            ),
+            "beneath_error_m": (
+                "m, distance from the station while it was beneath, mean over that time and the agents; the present "
+                "one before any counted"
+            ),
+            "beside_error_m": "m, the same while it was beside",
+            "gap_m": "m, least distance between two drones in the episode",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
+
     Config: ClassVar[type] = DownwashConfig
     headline: ClassVar[str] = "beneath_error_m"
     least_drones = 2
@@ -128,8 +145,26 @@ class Downwash(Flock):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            Term("station_offset", 3, "m", "body", noise=0.005, bias=0.005),
-            Term("station_velocity", 3, "m/s", "body", scale=0.5, noise=0.02),
+            Term(
+                "station_offset",
+                3,
+                "m",
+                "body",
+                noise=0.005,
+                bias=0.005,
+                formula="station - position, body axes",
+                estimated="position",
+            ),
+            Term(
+                "station_velocity",
+                3,
+                "m/s",
+                "body",
+                scale=0.5,
+                noise=0.02,
+                formula="station's velocity, body axes",
+                estimated="velocity of the drone above",
+            ),
         )
         return {"drone": Group(self.pairs, (*terms, *self.flock_terms()), self.action)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -57,6 +58,22 @@ class Formation(Flock):
     when everybody is in sight.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": (
+                "1 where the episode ran to its end without a crash, hausdorff_m is below the config's hausdorff_m "
+                "and centre_error_m below centre_m"
+            ),
+            "hausdorff_m": (
+                "m, Hausdorff distance between drones and corners, both about their middles, mean over the last "
+                "settled_s"
+            ),
+            "centre_error_m": "m, distance of the drones' middle from the centre, mean over the last settled_s",
+            "gap_m": "m, least distance between two drones in the episode",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
+
     Config: ClassVar[type] = FormationConfig
     least_drones = 3
     cfg: FormationConfig
@@ -107,7 +124,16 @@ class Formation(Flock):
         self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        corner = Term("corner_offset", 3, "m", "body, to the corner that falls to it", noise=0.005, bias=0.005)
+        corner = Term(
+            "corner_offset",
+            3,
+            "m",
+            "body, to the corner that falls to it",
+            noise=0.005,
+            bias=0.005,
+            formula="corner that falls to the drone by shares among those it sees - position, body axes",
+            estimated="position",
+        )
         others = self.flock_terms()
         if self.cfg.obs != "state":  # with a camera, its pictures show the others, and balls where the corners are
             others = (*(t for t in others if not t.name.startswith("neighbour")), *image_terms(self.cfg))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,23 @@ class Swarm(DroneTask):
     The two objectives per drone, as published: `closeness`, how much nearer it came to where the target was (m a step),
     and `spread`, its mean distance to the others (m). A drone that crashes gets -10 in both, and nothing else.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": (
+                "1 where no drone crashed and the goal was met all through the last second, see the task's `met`"
+            ),
+            "held_s": "s, for which the goal has been met without a break",
+            "distance_m": "m, mean distance of the drones from the target now",
+            "nearest_m": "m, least distance of a drone from the target now",
+            "around": (
+                "1, least value over the drones of the reward term `around`: how far apart the drones stand as seen "
+                "from the target"
+            ),
+            "gap_m": "m, least distance between two drones in the episode",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
 
     causes: ClassVar[tuple[str, ...]] = CAUSES
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -181,17 +199,42 @@ class Swarm(DroneTask):
         k = self.cfg.neighbours
         axes = "world" if self.cfg.action in _WORLD_AXES else "body"
         terms = (
-            Term("target_offset", 3, "m", axes, noise=0.005),
-            Term("target_velocity", 3, "m/s", f"{axes}, relative", scale=0.5, noise=0.02),
-            Term("middle_offset", 3, "m", f"{axes}, to the arena's middle", scale=0.5, noise=0.005),
-            Term("up", 3, "1", "body, the world's z axis", noise=0.005),
-            Term("linear_velocity", 3, "m/s", axes, scale=0.5, noise=0.01),
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02),
-            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005),
-            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02),
-            Term("neighbour_seen", k, "1"),
-        )
-        return {"drone": Group(self.cfg.num_drones, (*terms, Term("last_action", 4, "1")), self.action)}
+            Term("target_offset", 3, "m", axes, noise=0.005, formula=f"target - position, {axes} axes",
+                 estimated="position, target's position"),
+            Term("target_velocity", 3, "m/s", f"{axes}, relative", scale=0.5, noise=0.02,
+                 formula=f"target's velocity - velocity, {axes} axes",
+                 estimated="linear velocity, target's velocity"),
+            Term("middle_offset", 3, "m", f"{axes}, to the arena's middle", scale=0.5, noise=0.005,
+                 formula=f"middle of the arena - position, {axes} axes", estimated="position"),
+            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
+                 estimated="attitude"),
+            Term("linear_velocity", 3, "m/s", axes, scale=0.5, noise=0.01, formula=f"velocity, {axes} axes",
+                 estimated="linear velocity"),
+            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
+            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005,
+                 formula=f"positions of the nearest others - position, {axes} axes; 0 for none in sight",
+                 estimated="other drones' position"),
+            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02,
+                 formula=f"velocities of the nearest others - velocity, {axes} axes; 0 for none in sight",
+                 estimated="other drones' linear velocity"),
+            Term("neighbour_seen", k, "1", formula="1 for each of the nearest others that is in sight, 0 for none"),
+        )  # fmt: skip
+        return {
+            "drone": Group(
+                self.cfg.num_drones,
+                (
+                    *terms,
+                    Term(
+                        "last_action",
+                        4,
+                        "1",
+                        formula="commanded action of the step before, clipped to [-1, 1]",
+                        initial="the neutral action",
+                    ),
+                ),
+                self.action,
+            )
+        }
 
     def reset(self, ids: Tensor) -> None:
         """Starts on random places of a grid, away from the target; or the published ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,6 +53,17 @@ class Race(Flock):
     crashed, and so has who is more than `bounds_m` away from its next gate. Lap times count from a gate to the same gate, to
     a fraction of a control step. A drone sees its next two gates, middle and direction.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where all drones flew all laps without a crash",
+            "lap_s": "s, mean of the drones' fastest laps; the episode's length where none has flown any",
+            "gates": "gates passed, mean of the drones",
+            "gap_m": "m, least distance between two drones in the episode",
+            "collision": "1 where any two drones collided",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
 
     Config: ClassVar[type] = RaceConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "gate")
@@ -159,8 +171,26 @@ class Race(Flock):
     def groups(self) -> dict[str, Group]:
         k = 3 * GATES_SEEN
         terms: tuple[Term, ...] = (
-            Term("gate_offset", k, "m", "body, to the middles of the next gates", scale=0.3, noise=0.01, bias=0.01),
-            Term("gate_direction", k, "1", "body, direction in which to pass them", noise=0.01),
+            Term(
+                "gate_offset",
+                k,
+                "m",
+                "body, to the middles of the next gates",
+                scale=0.3,
+                noise=0.01,
+                bias=0.01,
+                formula="middles of the next gates - position, body axes",
+                estimated="position",
+            ),
+            Term(
+                "gate_direction",
+                k,
+                "1",
+                "body, direction in which to pass them",
+                noise=0.01,
+                formula="directions in which to pass the next gates, body axes",
+                estimated="attitude",
+            ),
         )
         if self.cfg.obs != "state":  # with a camera, its pictures show the gates, and a ball which of them is next
             terms = image_terms(self.cfg)

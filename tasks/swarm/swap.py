@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -49,6 +50,18 @@ class Swap(Flock):
     knows its own goal, and of the others only where those in sight are and how they move.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where all drones had been at their goals for hold_s at the end, without a crash",
+            "arrival_s": "s, when the last drone came to stay at its goal; the time flown while one has not",
+            "arrived": "share of drones at their goals",
+            "path_ratio": "way flown over the straight way, mean of the drones",
+            "gap_m": "m, least distance between two drones in the episode",
+            "collision": "1 where any two drones collided",
+            "crash": "1 where the episode ended in a crash",
+        }
+    )
+
     Config: ClassVar[type] = SwapConfig
     least_drones = 2
     cfg: SwapConfig
@@ -82,7 +95,17 @@ class Swap(Flock):
         self.buffer("there", n, a, dtype=torch.int64)  # control steps for which the drone has been at its goal
 
     def groups(self) -> dict[str, Group]:
-        goal = Term("goal_offset", 3, "m", "body", scale=0.5, noise=0.005, bias=0.005)
+        goal = Term(
+            "goal_offset",
+            3,
+            "m",
+            "body",
+            scale=0.5,
+            noise=0.005,
+            bias=0.005,
+            formula="goal - position, body axes",
+            estimated="position",
+        )
         return {"drone": Group(self.cfg.num_drones, (goal, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:

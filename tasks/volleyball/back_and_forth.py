@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +34,13 @@ class VolleyBackAndForth(VolleyTask):
     With c steps in a row within 0.6 m and distance d the published reward is ``2.5 c + 0.02 (50 - c) 0.5 / (1 + d^2)``.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where at least success_targets targets were reached",
+            "targets": "targets reached, each held for stay_steps control steps",
+        }
+    )
+
     Config: ClassVar[type] = BackAndForthConfig
     headline: ClassVar[str] = "targets"
     ends: ClassVar[tuple[tuple[float, float, float], ...]] = ((9.0, 4.5, 2.0), (4.5, 0.0, 2.0))
@@ -58,7 +66,15 @@ class VolleyBackAndForth(VolleyTask):
         self._ends = torch.tensor(self.ends)
 
     def groups(self) -> dict[str, Group]:
-        target = Term("to_target", 3, "m", "world, target minus drone", scale=0.25)
+        target = Term(
+            "to_target",
+            3,
+            "m",
+            "world, target minus drone",
+            scale=0.25,
+            formula="target - position, world axes",
+            estimated="position",
+        )
         return {"drone": Group(1, (*self.state_terms(), target), self.action)}
 
     def reset(self, ids: Tensor) -> None:

@@ -22,9 +22,11 @@ from torch import Tensor
 
 from rookery.assets.court import check_court, court
 from rookery.assets.scenery import ball as ball_spec
+from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
+from rookery.sim.actuation import Actuation
 from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
@@ -204,9 +206,11 @@ class VolleyTask(Task):
         return action_spec(self.drone, self.cfg.action)
 
     @property
-    def actuator_order(self) -> dict[str, list[str]]:
-        """Rotors in the order of the action, for the contract."""
-        return {"drone": ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]}
+    def actuation(self) -> dict[str, Actuation]:
+        """The onboard loops, mixer and rotors below the action kind."""
+        c = self.cfg
+        lag = self.effects.rotor_lag
+        return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag)}
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -290,10 +294,13 @@ class VolleyTask(Task):
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
         terms: tuple[Term, ...] = (
-            Term("from_anchor", 3, "m", "world, drone minus anchor"),
-            Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5),
-            Term("ball_velocity", 3, "m/s", "world", scale=0.2),
-        )
+            Term("from_anchor", 3, "m", "world, drone minus anchor", formula="position - anchor, world axes",
+                 estimated="position"),
+            Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5,
+                 formula="position - ball's position, world axes", estimated="position, ball's position"),
+            Term("ball_velocity", 3, "m/s", "world", scale=0.2, formula="ball's velocity, world axes",
+                 estimated="ball's velocity"),
+        )  # fmt: skip
         if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
             terms += (
                 Term(
@@ -302,8 +309,16 @@ class VolleyTask(Task):
                     "m",
                     "world, where the ball comes down to the racket's height minus drone",
                     clip=3.0,
+                    formula="where the ball without drag comes down to the racket's height - position, horizontal, world axes",
+                    estimated="position, ball's state",
                 ),
-                Term("landing_in", 1, "s"),
+                Term(
+                    "landing_in",
+                    1,
+                    "s",
+                    formula="time until then, 0 where the ball is below it",
+                    estimated="ball's state",
+                ),
             )
         return terms
 

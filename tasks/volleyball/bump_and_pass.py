@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import torch
@@ -48,10 +49,13 @@ class Pair(VolleyTask):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            *self.state_terms(), *self.ball_terms(),
-            Term("to_other", 3, "m", "world, other drone minus drone", scale=0.25),
-            Term("turn", 2, "1"),  # one-hot: the drone that is to hit next, none when both are through
-            Term("number", 2, "1"),  # one-hot: this drone
+            *self.state_terms(),
+            *self.ball_terms(),
+            Term("to_other", 3, "m", "world, other drone minus drone", scale=0.25,
+                 formula="other drone's position - position, world axes", estimated="other drones' position"),
+            Term("turn", 2, "1",
+                 formula="1 for the drone that is to hit next, 0 for the other; both 0 when both are through"),
+            Term("number", 2, "1", formula="1 for this drone, 0 for the other"),
         )  # fmt: skip
         return {"drone": Group(2, terms, self.action)}
 
@@ -128,6 +132,15 @@ class VolleyBumpAndPass(Pair):
     The published simulator counts a crossing when it sees the ball within its radius of the line; here it is the crossing
     itself, at its true height.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where passes is at least success_passes",
+            "passes": "crossings of the net's plane above pass_height_m",
+            "hits": "hits of the ball by the drones",
+            "crossings": "times that the ball crossed the net's plane",
+        }
+    )
 
     Config: ClassVar[type] = BumpAndPassConfig
     headline: ClassVar[str] = "passes"

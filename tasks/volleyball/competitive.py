@@ -11,6 +11,7 @@ A drone that crashes ends the rally at a cost of its own, and nobody wins the po
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import torch
@@ -94,6 +95,17 @@ class Match(VolleyTask):
     both sides), `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause.
     """
 
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the ball crossed the net at least success_crossings times",
+            "near_wins": "1 where the near side won the rally",
+            "far_wins": "1 where the far side won it",
+            "hits": "hits of the ball by all drones",
+            "crossings": "times that the ball crossed the net",
+            "seconds": "s, length of the rally",
+        }
+    )
+
     turned: ClassVar[bool] = True
     headline: ClassVar[str] = "crossings"
     event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "point_near", "point_far")
@@ -138,16 +150,38 @@ class Match(VolleyTask):
         a = self.num_drones // 2
         drone = "world, turned for the far side"
         anchor, ball, velocity = self.ball_terms()
-        turn = Term("turn", 2, "1")  # own, the other's
+        turn = Term("turn", 2, "1", formula="1, 0 when the own side (one a side: drone) is to play, else 0, 1")
         if self.in_teams:
             others: tuple[Term, ...] = (
-                anchor, ball, velocity, turn,
-                Term("number", a, "1"),  # one-hot: which drone of its side this is
-                Term("already_hit", 2, "1"),  # may hit, may not
-                Term("positions", 6 * a, "m", drone, scale=0.25),  # of the own side, then of the other
-            )  # fmt: skip
+                anchor,
+                ball,
+                velocity,
+                turn,
+                Term("number", a, "1", formula="1 at this drone's place among its side, 0 elsewhere"),
+                Term("already_hit", 2, "1", formula="1, 0 while the drone may hit, else 0, 1"),
+                Term(
+                    "positions",
+                    6 * a,
+                    "m",
+                    drone,
+                    scale=0.25,
+                    formula=(
+                        "positions of the own side's drones, then of the other side's, in order of number, world "
+                        "axes turned for the far side"
+                    ),
+                    estimated="other drones' position",
+                ),
+            )
         else:
-            opponent = Term("from_opponent", 3, "m", f"{drone}, drone minus opponent", scale=0.25)
+            opponent = Term(
+                "from_opponent",
+                3,
+                "m",
+                f"{drone}, drone minus opponent",
+                scale=0.25,
+                formula="position - opponent's position, world axes turned for the far side",
+                estimated="other drones' position",
+            )
             others = (anchor, opponent, ball, velocity, turn)
         return {"drone": Group(self.num_drones, (*self.state_terms(), *others), self.action)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from torch import Tensor
@@ -29,6 +30,20 @@ class VolleyHit(VolleyTask):
     """Success: one hit, and the ball comes down through 2 m beyond the net. Headline: the horizontal distance in m between
     the drone's place and there. Ball and drone may leave the court; the net is none (it is only drawn), but the drone must
     not pass it."""
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": (
+                "1 where the drone hit the ball once, without a fault, and it came down at x < 0, behind the net"
+            ),
+            "distance_m": (
+                "m, horizontal, from the drone's place to where the ball came down; 0 for an episode that ended "
+                "otherwise"
+            ),
+            "distance_x_m": "m, the same along -x",
+            "hits": "hits of the ball by the drone",
+        }
+    )
 
     Config: ClassVar[type] = HitConfig
     headline: ClassVar[str] = "distance_m"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -55,6 +56,15 @@ class VolleySetAndSpikeEasy(Pair):
 
     As published, a drone fault costs both, and the ball's landing costs 10 wherever it lands.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where the rally was won",
+            "hits": "hits of the ball by the drones",
+            "crossed": "1 where the ball crossed the net",
+            "off_target_m": "m, from the spike's target to where the ball landed; 10 while it has not",
+        }
+    )
 
     Config: ClassVar[type] = SetAndSpikeConfig
     over_net: ClassVar[bool] = True

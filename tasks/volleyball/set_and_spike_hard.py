@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -45,6 +46,15 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
     The drones do not see the defence, as published. Two cases of the published rule are made volleyball's: an attacker's ball
     that lands on its own side wins nothing, and a ball that the defence touches but drops on its side is won.
     """
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": ("1 where the rally was won against the defending board, which is this package's own design"),
+            "returned": "1 where the board returned the ball",
+            "hits": "hits of the ball by the drones",
+            "crossed": "1 where the ball crossed the net",
+        }
+    )
 
     Config: ClassVar[type] = SetAndSpikeHardConfig
     cfg: SetAndSpikeHardConfig

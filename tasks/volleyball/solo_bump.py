@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from torch import Tensor
@@ -29,6 +30,15 @@ class SoloBumpConfig(VolleyConfig):
 
 class VolleySoloBump(VolleyTask):
     """Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s."""
+
+    metric_definitions = MappingProxyType(
+        {
+            "success": "1 where high_hits is at least success_hits",
+            "high_hits": "hits after which the ball rose above apex_m",
+            "hits": "hits of the ball by the drone",
+            "mean_apex_m": "m, mean height of the ball's apex after a hit",
+        }
+    )
 
     Config: ClassVar[type] = SoloBumpConfig
     headline: ClassVar[str] = "high_hits"

@@ -11,13 +11,27 @@ STATE = 23
 
 # Scales bring every value to about 1 on a court; they are no part of the published task.
 TERMS = (
-    Term("position", 3, "m", "world", scale=0.25),
-    Term("quaternion", 4, "1", "body to world, w >= 0"),
-    Term("linear_velocity", 3, "m/s", "world", scale=0.2),
-    Term("angular_velocity", 3, "rad/s", "world", scale=0.2),
-    Term("heading", 3, "1", "world, the body's x axis"),
-    Term("up", 3, "1", "world, the body's z axis"),
-    Term("throttle", 4, "1"),  # 2 u - 1 of the normalised rotor speeds u
+    Term("position", 3, "m", "world", scale=0.25, formula="position, world axes", estimated="position"),
+    Term(
+        "quaternion",
+        4,
+        "1",
+        "body to world, w >= 0",
+        formula="rotation from body to world, w, x, y, z, the sign with w >= 0",
+        estimated="attitude",
+    ),
+    Term("linear_velocity", 3, "m/s", "world", scale=0.2, formula="velocity, world axes", estimated="linear velocity"),
+    Term("angular_velocity", 3, "rad/s", "world", scale=0.2, formula="angular velocity, world axes"),
+    Term("heading", 3, "1", "world, the body's x axis", formula="body's x axis, world axes", estimated="attitude"),
+    Term("up", 3, "1", "world, the body's z axis", formula="body's z axis, world axes", estimated="attitude"),
+    Term(
+        "throttle",
+        4,
+        "1",
+        formula="2 u - 1 of the normalised rotor speeds u",
+        estimated="rotor speeds",
+        initial="that of hover",
+    ),
 )
 
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from rookery.policies.policy import Policy
+from rookery.sim.actuation import Actuation, Gripper, Joint
 from rookery.sim.config import to_dict
 from rookery.sim.env import Deployment, Env
-from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim.specs import ActionSpec, Clock, Group, Term, Weights
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
@@ -38,11 +39,27 @@ def make_group(count: int = 1) -> Group:
         neutral=(-0.1, 0.0, 0.0),
     )
     terms = (
-        Term("position_error", 3, unit="m", frame="world", noise=0.005),
-        Term("rotation", 9, frame="body to world"),
-        Term("linear_velocity", 3, unit="m/s", frame="world", scale=0.3, clip=4.0, bias=0.1, delay=0.01),
+        Term("position_error", 3, unit="m", frame="world", noise=0.005, formula="target - position, world axes"),
+        Term("rotation", 9, frame="body to world", clock=Clock(2.0, (0.0, 1.0), "always"), initial="the identity"),
+        Term(
+            "linear_velocity",
+            3,
+            unit="m/s",
+            frame="world",
+            scale=0.3,
+            clip=4.0,
+            bias=0.1,
+            delay=0.01,
+            estimated="linear velocity",
+        ),
     )
     return Group(count, terms, action)
+
+
+def make_actuation() -> Actuation:
+    joint = Joint("hinge", (0.0, 1.0, 0.0), home=0.1, lower=-1.0, upper=1.0, kp=40.0, kd=1.0, torque=23.7)
+    grip = Gripper("gripper", open=0.08, closed=0.0, force=20.0, start=0.08)
+    return Actuation(("target = command",), ("m1", "m2", "m3", "m4"), 0.002, joints=(joint,), gripper=grip)
 
 
 class DeclaredEnv(Env):

@@ -17,9 +17,9 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
-from rookery.sim2real.contract import Contract, Limit, NetworkSpec, plain
+from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors, NetworkSpec, plain
 from rookery.sim2real.provenance import gather_provenance
-from tests.sim2real.conftest import Config, make_env, make_group, make_policy
+from tests.sim2real.conftest import Config, make_actuation, make_env, make_group, make_policy
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
@@ -48,16 +48,23 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
         "frame": "world",
         "scale": 0.3,
         "clip": 4.0,
+        "formula": "",
+        "estimated": "linear velocity",
         "noise": 0.0,
         "bias": 0.1,
         "delay": 0.01,
         "history": 1,
     }
     assert group["observation"][0]["clip"] is None
+    assert group["observation"][0]["formula"] == "target - position, world axes"
+    assert group["observation"][1]["clock"] == {"frequency": 2.0, "start": [0.0, 1.0], "runs": "always"}
+    assert group["observation"][1]["initial"] == "the identity"
+    assert group["actuation"] is None
     assert group["action"]["high"] == [0.6, 6.0, 6.0]
     assert group["safety"]["thrust"] == {"low": 0.0, "high": 0.6, "unit": "N"}
     assert group["network"] == make_policy().network()
-    assert (contract["control_dt"], contract["physics_dt"], contract["assumed_delay"]) == (0.01, 0.002, [0.0, 0.0])
+    assert (contract["control_dt"], contract["physics_dt"]) == (0.01, 0.002)
+    assert contract["latency"]["action"] == {"assumed": 0.0, "randomized": [0.0, 0.0]}
     assert contract["task_config"] == {
         "dt": 0.002,
         "start": [1.0, 2.0],
@@ -67,20 +74,48 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
     assert contract["provenance"]["commit"] is None
 
 
-def test_the_deployment_gives_safety_limits_actuator_order_and_delay() -> None:
+def test_the_deployment_gives_what_the_groups_do_not() -> None:
     deployment = Deployment(
         config=plain(Config()),
         physics_dt=0.002,
-        actuators={"drone": ("m1", "m2", "m3", "m4")},
+        actuation={"drone": make_actuation()},
         safety={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
-        action_delay=(0.0, 0.02),
+        metrics={"error_m": "m, mean distance"},
+        randomized={"observation_delay": (0.0, 0.01), "action_delay": (0.0, 0.02), "observation_noise": (0.5, 1.0)},
     )
     contract = build_contract(make_env(deployment))
     group = contract.groups["drone"]
     assert group.safety == {"tilt": Limit(None, 0.6, "rad")}
-    assert group.actuators == ("m1", "m2", "m3", "m4")
+    assert group.actuation == make_actuation()
     assert group.network is None
-    assert contract.assumed_delay == (0.0, 0.02)
+    assert contract.latency == Latency(Delay(0.0, (0.0, 0.01)), Delay(0.0, (0.0, 0.02)))
+    assert contract.measurement_errors == MeasurementErrors((0.5, 1.0), (0.0, 0.0))
+    assert contract.metrics == {"error_m": "m, mean distance"}
+    values = contract.to_json()
+    joint = values["groups"]["drone"]["actuation"]["joints"][0]
+    assert (joint["axis"], joint["no_load_speed"]) == ([0.0, 1.0, 0.0], None)
+    assert Contract.from_json(values, networks=False) == contract
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("joints[0].kp", "stiff"),
+        ("joints[0].axis", [0.0, 1.0]),
+        ("joints[0].axis[1]", None),
+        ("gripper.force", math.inf),
+        ("actuators[2]", 3),
+        ("steps", "target = command"),
+        ("multirotor", 4),
+    ],
+)
+def test_wrong_lines_of_the_actuation_are_named(line: str, value: Any) -> None:
+    deployment = Deployment(config={}, physics_dt=0.002, actuation={"drone": make_actuation()})
+    values = build_contract(make_env(deployment)).to_json()
+    place = f"groups.drone.actuation.{line}"
+    with pytest.raises(RookeryError) as e:
+        Contract.from_json(edited(values, place, value), networks=False)
+    assert f"contract line {place} is" in str(e.value)
 
 
 def test_round_trip_is_exact(values: Values, tmp_path: Path) -> None:
@@ -117,8 +152,14 @@ def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
         ("control_dt", 0),
         ("control_dt", "fast"),
         ("physics_dt", math.nan),
-        ("assumed_delay", [0.02, 0.0]),
-        ("assumed_delay", [0.0, 0.0, 0.0]),
+        ("latency.action.randomized", [0.02, 0.0]),
+        ("latency.observation.randomized", [0.0, 0.0, 0.0]),
+        ("latency.action.assumed", -0.01),
+        ("measurement_errors.noise", [1.0, 0.5]),
+        ("groups.drone.observation[0].formula", None),
+        ("groups.drone.observation[1].clock.frequency", 0.0),
+        ("groups.drone.observation[2].estimated", ""),
+        ("groups.drone.actuation", []),
         ("groups", {}),
         ("groups.drone.count", 0),
         ("groups.drone.count", True),
@@ -166,9 +207,11 @@ def test_missing_and_misspelt_lines_are_named(values: Values) -> None:
 
 
 def test_newer_schema_is_refused_with_a_way_out(values: Values) -> None:
-    newer = {"schema_version": 2, "rookery_version": "9.0", "something": "else"}
-    with pytest.raises(RookeryError, match=r"schema version 2, written by Rookery 9\.0.*upgrade"):
+    newer = {"schema_version": 3, "rookery_version": "9.0", "something": "else"}
+    with pytest.raises(RookeryError, match=r"schema version 3, written by Rookery 9\.0.*upgrade"):
         Contract.from_json(newer)
+    with pytest.raises(RookeryError, match=r"schema version 1, written by Rookery 0\.1\.0.*`rookery export"):
+        Contract.from_json(edited(values, "schema_version", 1))
     with pytest.raises(RookeryError, match="contract line schema_version is 0"):
         Contract.from_json(edited(values, "schema_version", 0))
 

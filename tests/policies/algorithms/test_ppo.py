@@ -232,6 +232,40 @@ def test_adaptive_rate_falls_and_rises_by_half():
     assert a.learning_rate.item() == pytest.approx(ppo.config.learning_rate_min)
 
 
+def test_after_the_critics_warm_up_the_adaptive_rate_begins_anew_with_a_share_of_the_rate():
+    """Two updates of the critic alone, whose rate stays; then a third of the rate, which is adapted from there."""
+    config = dataclasses.replace(BASE, schedule="adaptive", critic_warmup=2, learning_rate=3e-3)
+    ppo = PPO(FakeEnv(8), config)
+    a = ppo.learners["point"]
+    rates = []
+    for updates in range(5):
+        ppo.updates = updates
+        a.learning_rate.fill_(7e-4)
+        ppo._schedule_learning_rate(a, 0.1)
+        rates.append(a.learning_rate.item())
+    assert rates == pytest.approx([7e-4, 7e-4, 1e-3, 7e-4, 7e-4])
+
+
+def test_samples_are_shuffled_in_the_same_memory_whether_or_not_all_take_part():
+    ppo = PPO(FakeEnv(8, agents=2), BASE)
+    drive = Drive(ppo)
+    drive.collect()
+    a = ppo.learners["point"]
+    whole = a.samples(drive.obs["point"], None, None)
+    rows = whole.advantage.shape[1]
+    whole.advantage.copy_(torch.arange(rows))
+    some = dataclasses.replace(whole, active=whole.advantage % 3 == 0)
+    generator = torch.Generator().manual_seed(0)
+    addresses = set()
+    for samples in (whole, whole, some, some, whole):
+        for batch, _ in a.epoch(samples, generator):
+            addresses.add(batch.advantage.data_ptr())
+        assert batch.advantage[0].sort().values.tolist() == list(range(rows))
+        assert (batch.active is None) == (samples.active is None)
+        assert batch.active is None or torch.equal(batch.active, batch.advantage % 3 == 0)
+    assert len(addresses) == 1
+
+
 def test_linear_rate_reaches_zero_at_the_end():
     drive = Drive(PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="linear", learning_rate=1e-3)))
     rates = [drive.iterate(progress=k / 4)["point/learning_rate"] for k in range(4)]

@@ -117,4 +117,4 @@ def test_it_is_trained_evaluated_filmed_and_exported(in_tmp: Path, capsys: pytes
     assert action["kind"] == "shift_of_skill_observation"
     assert action["names"][0] == "position_error[0]"
     assert action["units"] == ["m"] * 3 + ["m/s"] * 3
-    assert contract["groups"]["drone"]["actuators"] == []
+    assert contract["groups"]["drone"]["actuation"] is None

@@ -80,3 +80,19 @@ def test_adam_equals_torch_adam_with_a_clipped_norm_for_each_row():
             nn.utils.clip_grad_norm_([rows[i]], 1.0)
             theirs[i].step()
     torch.testing.assert_close(mine, torch.stack([r.data for r in rows]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_reset_adam_steps_as_a_new_one():
+    """Its first step after a reset is of the whole learning rate again, whatever the size of the gradient."""
+    parameters, gradients = torch.zeros(2, 4), torch.zeros(2, 4)
+    adam = Adam(parameters, gradients, max_norm=1e9)
+    for _ in range(5):
+        gradients.copy_(torch.randn(2, 4))
+        adam.step(torch.full((2, 1), 0.1))
+    adam.reset()
+    before = parameters.clone()
+    slope = torch.tensor([[3.0, -2.0, 0.5, -0.25], [1.0, 8.0, -4.0, -1.0]])
+    gradients.copy_(slope)
+    adam.step(torch.tensor([[0.1], [0.02]]))
+    want = -torch.tensor([[0.1], [0.02]]) * slope.sign()
+    torch.testing.assert_close(parameters - before, want, rtol=1e-4, atol=1e-6)

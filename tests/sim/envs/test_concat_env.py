@@ -232,7 +232,8 @@ def test_what_a_caller_keeps_is_not_overwritten():
 def test_the_one_hot_names_the_world_s_task():
     env = mixed(3, 2)
     obs, _ = env.reset(0)
-    assert env.groups["arm"].observation[-1] == Term("task", 2)
+    formula = "1 at the task's place, 0 elsewhere: push, stay"
+    assert env.groups["arm"].observation[-1] == Term("task", 2, formula=formula)
     assert env.groups["arm"].observation_size == 4
     assert obs["arm"][:, 0, env.groups["arm"].slices()["task"]].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
     assert env.task_index.tolist() == [0, 0, 0, 1, 1]

@@ -14,6 +14,7 @@ import torch
 from legged_states import BODY_VELOCITY, COMMAND, POS, ROTATION, LeggedScene, N
 from scipy.spatial.transform import Rotation
 
+import rookery
 from rookery.tasks.locomanip.reach import ReachConfig
 
 GOAL_POS = {
@@ -94,7 +95,7 @@ def reach() -> ReachScene:
 
 @pytest.fixture(scope="module")
 def loco() -> ReachScene:
-    return ReachScene("go2arm-loco-manipulation", per_family=1, tasks="reach,pull-drawer")
+    return ReachScene("go2arm-loco-manipulation", per_family=1, tasks="reach,pull-drawer,pick-box")
 
 
 @pytest.fixture(params=["reach", "loco"])
@@ -170,6 +171,62 @@ def test_state_of_a_critic(scene):
     np.testing.assert_allclose(got[:, walked : walked + own.shape[1]], own, rtol=1e-3, atol=3e-4)
 
 
+def test_what_a_critic_of_loco_manipulation_knows_besides(loco):
+    """The gripper's opening (15 / m), the way of the base to its plan, the thing from the trunk (to 2 m), and the fixtures."""
+    task, stage = loco.task, loco.task.stage
+    draw = np.random.default_rng(29)
+    origin, plan = draw.uniform(
+        -1.0, 1.0, (2, N, 3)
+    )  # m, m, rad: where the trajectory began, and where the base is to be
+    task.goals.origin.copy_(torch.from_numpy(origin))
+    task.goals.base_plan.copy_(torch.from_numpy(plan))
+    task.goals.trajectory.copy_(torch.tensor([2, 0, 2, 1]))  # worlds 0 and 2 pick the box up
+    box = POS + np.array([[0.5, 0.2, -0.1], [0.0, 0.0, 0.0], [3.0, -3.0, 0.1], [0.0, 0.0, 0.0]])
+    loose = stage._loose.state.clone()
+    loose[:, 1, :3] = torch.from_numpy(box)  # of ball, box, crate
+    stage._loose.set_state(None, loose)
+    joints = draw.uniform(0.01, 0.02, (N, 5))
+    stage._joints.set_state(None, torch.from_numpy(joints).float(), torch.zeros(N, 5))
+    fingers = draw.uniform(0.005, 0.02, (N, 2))
+    task.fingers.set_state(None, torch.from_numpy(fingers).float(), torch.zeros(N, 2))
+    got = task.state()[:, -12:]
+    thing = np.where(np.array([1, 0, 1, 0])[:, None], box, 0.0) - POS
+    heading = np.arctan2(ROTATION[:, 1, 0], ROTATION[:, 0, 0])
+    about = lambda angle, v: np.stack(  # noqa: E731
+        (np.cos(angle) * v[:, 0] - np.sin(angle) * v[:, 1], np.sin(angle) * v[:, 0] + np.cos(angle) * v[:, 1]), 1
+    )
+    way = about(-heading, origin[:, :2] + about(origin[:, 2], plan[:, :2]) - POS[:, :2])
+    turn = origin[:, 2] + plan[:, 2] - heading
+    turn = np.arctan2(np.sin(turn), np.cos(turn))
+    expected = (
+        15.0 * fingers.sum(1, keepdims=True), way, turn[:, None],
+        np.clip(np.einsum("nij,ni->nj", ROTATION, thing), -2.0, 2.0), joints,
+    )  # fmt: skip
+    close(got, np.concatenate(expected, axis=1), "state")
+
+
+def test_metrics_of_loco_manipulation_are_by_family(loco, monkeypatch):
+    """`share` is 1 for the family that a world is of, `done` where its rule holds too, without a fall, and a step counts."""
+    task = loco.task
+    task.goals.trajectory.copy_(torch.tensor([0, 2, 1, 2]))
+    monkeypatch.setattr(task.stage, "done", lambda signs: torch.tensor([True, True, True, False]))
+    fallen = task.fallen.clone()
+    task.fallen.copy_(torch.tensor([False, False, True, False]))
+    task.counted.copy_(torch.tensor([5.0, 5.0, 5.0, 5.0]))
+    task.goals.clock.copy_(torch.tensor([10, 20, 40, 0]))
+    task.change_sum.fill_(2.0)
+    got = {name: value.tolist() for name, value in task.metrics().items()}
+    task.counted[0] = 0.0
+    uncounted = task.metrics()["success"].tolist()
+    task.fallen.copy_(fallen)
+    assert got["success"] == [1, 1, 0, 0] and uncounted == [0, 1, 0, 0]
+    assert got["action_change"] == pytest.approx([0.2, 0.1, 0.05, 2.0])
+    assert {k: v for k, v in got.items() if "/" in k} == {
+        "share/reach": [1, 0, 0, 0], "share/pull-drawer": [0, 0, 1, 0], "share/pick-box": [0, 1, 0, 1],
+        "done/reach": [1, 0, 0, 0], "done/pull-drawer": [0, 0, 0, 0], "done/pick-box": [0, 1, 0, 0],
+    }  # fmt: skip
+
+
 def test_errors_count_from_the_second_after_the_start(reach):
     """Sums of errors over the control steps after 1 s (50 steps of 0.02 s), of which world 0 has made the first."""
     task = reach.task
@@ -237,6 +294,10 @@ def test_metrics(reach):
     task.fallen.zero_()
     assert task.metrics()["success"].tolist() == [0, 1, 0, 1]
     task.fallen.copy_(fallen)
+
+
+def test_the_widths_begin_with_the_errors_of_an_untrained_policy():
+    assert rookery.make("go2arm-reach", 1).task.widths.tolist() == pytest.approx([0.3, 0.8])  # m, rad
 
 
 def test_the_widths_have_lower_bounds_of_2_cm_and_0_1_rad(reach):

@@ -145,3 +145,40 @@ def test_the_error_over_all_time_counts_from_the_settle_time_after_the_start():
         squares.append(float((task.level_velocity() - before[:, :2]).square().sum()))
     figures = task.metrics()
     assert float(figures["velocity_error_all"]) == pytest.approx(math.sqrt(sum(squares[5:]) / 7), rel=1e-4)
+
+
+def test_metrics_are_roots_of_means_and_success_needs_0_15_m_s_and_no_fall():
+    env = rookery.make("go2-velocity", 4, config=CALM)
+    env.reset(seed=0)
+    task = env.task
+    for name, value in (
+        ("squared", [0.16, 0.25, 0.16, 0.0]), ("rate_squared", [4.0, 9.0, 0.0, 0.0]), ("counted", [10.0, 10.0, 10.0, 0.0]),
+        ("squared_all", [5.0, 20.0, 0.0, 0.0]), ("rate_squared_all", [20.0, 5.0, 0.0, 0.0]), ("counted_all", [20.0] * 4),
+        ("change_sum", [5.0, 10.0, 0.0, 20.0]), ("torque_peak", [1.0, 2.0, 3.0, 4.0]), ("steps", [50, 50, 50, 0]),
+        ("fallen", [False, False, True, False]),
+    ):  # fmt: skip
+        getattr(task, name).copy_(torch.tensor(value))
+    expected = {
+        "success": [1, 0, 0, 1], "velocity_error": [math.sqrt(0.016), math.sqrt(0.025), math.sqrt(0.016), 0],
+        "turn_error": [math.sqrt(0.4), math.sqrt(0.9), 0, 0], "velocity_error_all": [0.5, 1, 0, 0],
+        "turn_error_all": [1, 0.5, 0, 0], "fell": [0, 0, 1, 0], "action_change": [0.1, 0.2, 0, 20], "torque_peak": [1, 2, 3, 4],
+    }  # fmt: skip
+    got = task.metrics()
+    assert set(got) == set(expected)
+    for name, value in expected.items():
+        assert got[name].tolist() == pytest.approx(value, rel=1e-5), name
+
+
+def test_after_a_reset_nothing_has_happened():
+    """In the worlds that are reset; what the others remember stays."""
+    env = rookery.make("go2-velocity", 2, config=CALM)
+    env.reset(seed=0)
+    task = env.task
+    names = ("contact", "touchdown", "fallen", "slip", "squared", "counted", "change_sum", "torque_peak")
+    for name in names:
+        getattr(task, name).fill_(1)
+    task.reset(torch.tensor([1]))
+    for name in names:
+        value = getattr(task, name)
+        assert value[0].all() and not value[1].any(), name
+    assert not any(event[1].any() for event in task.events().values())

@@ -1,0 +1,153 @@
+"""Contracts of version 1 made complete: what they lack comes from the task that they name, with the config that they keep.
+
+    python -m rookery.sim2real.upgrade runs/hover policies/zoo/*      # rewrites contract.json in each folder
+
+All lines of the old contract stay as they are, its provenance included. What nobody wrote down stays unknown: a range that was
+not recorded is null, unless the training had no randomization, or the default one and that has not changed since.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rookery.policies.training.store import replace
+from rookery.sim.config import from_dict
+from rookery.sim.engines import make_world
+from rookery.sim.envs.concat_env import TASK
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.ranges import DEFAULT, Range
+from rookery.sim.untrusted import read_json
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
+from rookery.tasks.registry import TaskEntry, find
+
+ADDED = ("formula", "initial", "estimated", "clock")
+"""Lines of a term that version 2 brings."""
+SAME = ("name", "size", "unit", "frame", "scale", "clip")
+"""Lines of a term that must not have changed since."""
+
+
+def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Contract values of version 2; those of another version than 1 are returned as they are.
+
+    Args:
+        values: of a contract.json.
+
+    Raises:
+        RookeryError: the task is not registered, keeps no config, or is not what it was when the contract was written.
+    """
+    if values.get("schema_version") != 1:
+        return dict(values)
+    try:
+        fresh, ranges = _rebuilt(values)
+        return _merged(values, fresh, ranges)
+    except (RookeryError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f" ({error})" if str(error) else ""
+        raise RookeryError(
+            f"the contract is of schema version 1, and what it lacks cannot be rebuilt from the task "
+            f"{str(values.get('task_id'))!r:.80}{reason:.300}: export the policy with the Rookery that trained it, or train it "
+            "again."
+        ) from error
+
+
+def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
+    """The contract that the task gives today, and its default randomization."""
+    entry = find(values["task_id"])
+    if entry.wrapper:
+        raise RookeryError("it acts through another policy")
+    config = dict(values["task_config"])
+    own: TaskEntry = find(entry.members[0]) if entry.members else entry
+    if entry.members:
+        config = dict(config[own.id])
+    cls = own.load()
+    task = cls(from_dict(cls.Config, config))
+    env = VecEnv(task, make_world(own.engines[0], task.scene(), 1, "cpu"), seed=0, ranges={}, task_id=own.id)
+    try:
+        fresh = build_contract(env).to_json()
+    finally:
+        env.close()
+    return fresh, dict(DEFAULT if task.default_randomization is None else task.default_randomization)
+
+
+def _merged(old: Mapping[str, Any], fresh: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """The old contract with what it lacks."""
+    out = {k: v for k, v in old.items() if k != "assumed_delay"}
+    drawn = _drawn(old, ranges)
+    out["schema_version"] = SCHEMA_VERSION
+    out["groups"] = {name: _group(group, fresh["groups"][name], name) for name, group in old["groups"].items()}
+    out["latency"] = {
+        "observation": {"assumed": 0.0, "randomized": drawn["observation_delay"]},
+        "action": {"assumed": 0.0, "randomized": list(old["assumed_delay"])},
+    }
+    out["measurement_errors"] = {"noise": drawn["observation_noise"], "bias": drawn["observation_bias"]}
+    out["metrics"] = fresh["metrics"]
+    out["conventions"] = dict(CONVENTIONS)
+    in_order = [k for k in fresh if k in out]
+    return {k: out[k] for k in in_order} | {k: v for k, v in out.items() if k not in in_order}
+
+
+def _group(old: Mapping[str, Any], fresh: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A group with formulas and actuation."""
+    action, now = old["action"], fresh["action"]
+    if (action["kind"], action["names"]) != (now["kind"], now["names"]):
+        raise RookeryError(f"its action of {name} is {now['kind']!r} today")
+    out = {k: v for k, v in old.items() if k != "actuators"}
+    out["observation"] = _terms(old["observation"], fresh["observation"], name)
+    if "targets" in old:
+        out["targets"] = _terms(old["targets"], fresh.get("targets", []), name)
+    out["actuation"] = fresh["actuation"]
+    return out
+
+
+def _terms(old: Sequence[Mapping[str, Any]], fresh: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, Any]]:
+    today = {t["name"]: t for t in fresh}
+    out = []
+    for term in old:
+        if term["name"] == TASK and TASK not in today:  # of a set of tasks
+            out.append({**term, "formula": "1 at the task's place among those of the set, 0 elsewhere"})
+            continue
+        if term["name"] not in today or any(term[k] != today[term["name"]][k] for k in SAME):
+            raise RookeryError(f"its observation {term['name']!r} of {name} is another today")
+        out.append({**term, **{k: v for k, v in today[term["name"]].items() if k in ADDED}})
+    return out
+
+
+def _drawn(old: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, list[float] | None]:
+    """What is known of the ranges that version 1 did not record."""
+    names = ("observation_delay", "observation_noise", "observation_bias")
+    how = old["provenance"].get("randomisation")
+    if how == "none":
+        return {name: [0.0, 0.0] for name in names}
+    delay = ranges.get("action_delay")
+    if how == "default" and delay is not None and [delay.low, delay.high] == list(old["assumed_delay"]):
+        known = {name: ranges.get(name, Range(0.0, 0.0)) for name in names}
+        return {name: [r.low, r.high] for name, r in known.items()}
+    return dict.fromkeys(names)
+
+
+def main(folders: Sequence[str]) -> int:
+    """Rewrite contract.json in each folder where it is of version 1; returns the exit status."""
+    if not folders:
+        print("give folders of policies, such as policies/zoo/*", file=sys.stderr)
+        return 2
+    for folder in folders:
+        file = Path(folder) / "contract.json"
+        values = read_json(file)
+        complete = Contract.from_json(upgraded(values)).to_json()
+        if values != complete:
+            replace(file, (json.dumps(complete, indent=1) + "\n").encode())
+        print(f"{file}: schema version {values['schema_version']} -> {complete['schema_version']}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (RookeryError, OSError, ValueError) as error:
+        sys.exit(f"rookery: {error}")
