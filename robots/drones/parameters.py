@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
 from rookery.sim.engines.rotor.extension import Aeronautics
@@ -122,7 +124,7 @@ class _Wind:
         self._world = world
         self._now = torch.tensor([speed, direction], dtype=torch.float64).repeat(world.num_envs, 1).numpy()
 
-    def write_batch(self, ids: np.ndarray, values: dict[str, np.ndarray]) -> None:
+    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
         for column, name in enumerate(("speed", "direction")):
             if name in values:
                 self._now[ids, column] = values[name]

@@ -353,13 +353,17 @@ class Manipulator(Buffers):
             )
         return q
 
+    @property
+    def hand(self) -> str:
+        """Full name of the body that the last joint moves."""
+        model = self.world.model
+        return str(model.body(int(model.jnt_bodyid[model.joint(self.joint_names[-1]).id])).name)
+
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds, the action kind's included."""
         params = self.world.params
         pads = [f"{self.name}/{pad}" for pad in self.model.pads]
-        flange = self.world.model.joint(self.joint_names[-1])
-        hand = self.world.model.body(int(self.world.model.jnt_bodyid[flange.id])).name
-        load = BatchWrite(BodyMass(self.world, [hand], radius=0.03), "load")
+        load = BatchWrite(BodyMass(self.world, [self.hand], radius=0.03), "load")
         return {
             "pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0),
             "payload": Parameter("mass added to the last link", "kg", 0.0, 0.0, 1.0, load, (), (0.0, 0.2)),

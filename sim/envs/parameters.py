@@ -37,9 +37,10 @@ class _Common:
             self._world.params.set("gravity", (), torch.from_numpy(gravity), torch.from_numpy(ids))
         for pipeline in self._pipelines:
             pipeline.configure(ids, values)
-        if "action_delay" in values:
-            for delay in self._delays:
+        for delay in self._delays:
+            if "action_delay" in values:
                 delay.set(ids, values["action_delay"])
+            delay.lose(ids, values.get("action_dropout"), values.get("action_hold"))
 
 
 def env_parameters(
@@ -76,6 +77,49 @@ def env_parameters(
         ),
         "observation_bias": Parameter(
             "factor on the declared bias of every term", "1", 0, 0, 100, BatchWrite(own, "observation_bias"), (), (1, 1)
+        ),
+        "observation_drift": Parameter(
+            "factor on the declared drift of every term",
+            "1",
+            0,
+            0,
+            100,
+            BatchWrite(own, "observation_drift"),
+            (),
+            (1, 1),
+        ),
+        "observation_jitter": Parameter(
+            "most that a step's observation is older besides",
+            "s",
+            0,
+            0,
+            MAX_DELAY,
+            BatchWrite(own, "observation_jitter"),
+            (),
+            (0, 0.01),
+        ),
+        "observation_dropout": Parameter(
+            "share of the steps in which no observation arrives: the last one stays",
+            "1",
+            0,
+            0,
+            0.9,
+            BatchWrite(own, "observation_dropout"),
+            (),
+            (0, 0.05),
+        ),
+        "action_dropout": Parameter(
+            "share of the steps in which commands begin to get lost: the last one stays",
+            "1",
+            0,
+            0,
+            0.9,
+            BatchWrite(own, "action_dropout"),
+            (),
+            (0, 0.05),
+        ),
+        "action_hold": Parameter(
+            "for how long commands get lost then", "s", 0, 0, MAX_DELAY, BatchWrite(own, "action_hold"), (), (0, 0.04)
         ),
         "observation_delay": Parameter(
             "age of observations", "s", 0, 0, MAX_DELAY, BatchWrite(own, "observation_delay"), (), (0, 0.02)

@@ -206,6 +206,10 @@ class LeggedTask(Task):
     touchdown: Tensor
     slip: Tensor
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return self.robot.base.names
+
     def parameters(self) -> dict[str, Parameter]:
         return self.robot.parameters()
 

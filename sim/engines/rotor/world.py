@@ -59,6 +59,7 @@ class RotorWorld(World):
     """
 
     engine = "rotor"
+    _bound: tuple[Any, ...] | None = None
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         self.model = scene.compile()
@@ -227,7 +228,7 @@ class RotorWorld(World):
         self.impulse = torch.zeros(self.num_envs, columns, device=self.device)
         self.when = torch.full_like(self.impulse, torch.inf)
         self._touched = self.array(self.impulse), self.array(self.when)
-        self._bound: tuple[Any, ...] | None = None
+        self._bound = None
 
     # Commands
 

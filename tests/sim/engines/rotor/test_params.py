@@ -195,7 +195,7 @@ def test_changed_inertia_keeps_conserving():
         (lambda w: w.params.get("mass", ["drone_0/bas"]), "did you mean 'drone_0/base'"),
         (lambda w: w.params.get("friction", ["drone_0/colision"]), "did you mean 'drone_0/collision'"),
         (lambda w: w.multirotors(["drone_0"]).vary(None, thrst=torch.ones(2)), "did you mean 'thrust'"),
-        (lambda w: w.multirotors(["drone_0"]).vary(None, thrust=torch.ones(3)), r"factors on thrust must be \[2\] or \[4, 2\], got \[3\]"),
+        (lambda w: w.multirotors(["drone_0"]).vary(None, thrust=torch.ones(3)), r"must be \[2\] or \[4, 2\], got \[3\]"),
     ],
 )  # fmt: skip
 def test_bad_values_and_names_are_refused(call, message):
