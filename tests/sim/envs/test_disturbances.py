@@ -29,7 +29,7 @@ def test_a_push_changes_velocity_and_rates_by_what_is_drawn(engine):
     change = view.state - before
     assert torch.allclose(change[..., 7:10].norm(dim=-1), torch.tensor(0.7), atol=1e-5)
     assert torch.allclose(change[..., 10:13].norm(dim=-1), torch.tensor(1.5), atol=1e-5)
-    assert (change[..., :7] == 0.0).all()
+    assert change[..., :7].abs().max() < 1e-6  # quaternions are written at unit length
     mean = change[..., 7:10].mean((0, 1))
     assert mean.norm() < 4 * 0.7 / math.sqrt(64)  # directions go all ways
 
@@ -56,11 +56,11 @@ def test_a_wrench_accelerates_by_its_share_of_gravity_and_ends(engine):
     weight = env.task.drone.mass * 9.81
     assert torch.allclose(force.norm(dim=-1), torch.tensor(0.3 * weight), rtol=1e-4)
     assert (d.wrench[..., 3:] == 0.0).all()
-    before = env.task.drones.bodies.lin_vel[:, 0].clone()
-    env.world.step(1)
-    pull = env.task.drones.bodies.lin_vel[:, 0] - before
-    sideways = torch.nn.functional.cosine_similarity(pull[:, :2], force[:, :2], dim=-1)
-    assert sideways.median() > 0.95
+    twin = env_with(32, engine, wrench_rate=5.0, wrench_force=0.0, wrench_time=0.05)
+    for e in (env, twin):
+        e.world.step(1)
+    pull = (env.task.drones.bodies.lin_vel - twin.task.drones.bodies.lin_vel)[:, 0] / env.world.dt
+    torch.testing.assert_close(pull, force / env.task.drone.mass, rtol=0.02, atol=0.02)
     d.settings.zero_()
     d.act()
     assert (d.wrench == 0.0).all()
