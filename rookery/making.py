@@ -41,6 +41,7 @@ def make(
     device: str = "cpu",
     seed: int = 0,
     randomize: str = "none",
+    randomize_curriculum: bool = False,
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
@@ -57,6 +58,8 @@ def make(
         seed: seed of all random streams.
         randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
             a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
+        randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed (see
+            rookery.sim.randomization.curriculum). Values drawn on "startup" are not part of it.
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``, or in some of their components,
             ``{"motor_strength:FL_*": 0.7}``; they override `randomize`.
         config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
@@ -77,6 +80,7 @@ def make(
         if shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
+        options["randomize_curriculum"] = randomize_curriculum
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
     values = dict(config or {})
@@ -84,6 +88,11 @@ def make(
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
     arguments |= {"fixed": fixed, "config": values}
+    if randomize_curriculum:
+        if shards not in (1, "1", "auto"):
+            raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
+        shards = 1
+        arguments["randomize_curriculum"] = True
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry, env, frozen)
@@ -119,7 +128,7 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
 
 def make_shard(
     task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
-    config: dict[str, Any], first: int = 0, total: int | None = None,
+    config: dict[str, Any], first: int = 0, total: int | None = None, randomize_curriculum: bool = False,
 ) -> VecEnv:  # fmt: skip
     """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
     entry = find(task)
@@ -141,6 +150,8 @@ def make_shard(
     )  # fmt: skip
     if replay is not None:
         env.randomization.replay(replay, first)
+    if randomize_curriculum:
+        env.randomization.curriculum.begin()
     return env
 
 

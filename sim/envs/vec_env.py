@@ -74,8 +74,8 @@ class VecEnv(Buffers, Env):
         self.rng = Streams(self.num_envs, seed, first=first)
         self._noise_rng = Streams(self.num_envs, seed, "noise", first)
         self._randomization_rng = Streams(self.num_envs, seed, "randomization", first)
-        self._disturbance_rng = Streams(self.num_envs, seed, "disturbance", first)
-        self._streams = (self.rng, self._noise_rng, self._randomization_rng, self._disturbance_rng)
+        disturbance_rng = Streams(self.num_envs, seed, "disturbance", first)
+        self._streams = (self.rng, self._noise_rng, self._randomization_rng, disturbance_rng)
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         self._steps = self.steps.numpy()
         self._ended = np.zeros(self.num_envs, np.int64)
@@ -93,7 +93,7 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
-        self.disturbances = Disturbances(world, task.disturbed_bodies, self.control_dt, self._disturbance_rng)
+        self.disturbances = Disturbances(world, task.disturbed_bodies, self.control_dt, disturbance_rng)
         drawing = world.num_envs, self._randomization_rng, optional, typical
         self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
@@ -104,8 +104,7 @@ class VecEnv(Buffers, Env):
         self.child("randomization", self.randomization)
         self.child("disturbances", self.disturbances)
         self.child("log", self._log)
-        self._ready = False
-        self._closed = False
+        self._ready = self._closed = False
         self._process = os.getpid()
         self._record: TermRecorder | None = None
         self._terms: dict[str, dict[str, Tensor]] = {}
@@ -197,8 +196,9 @@ class VecEnv(Buffers, Env):
         self.randomization.draw(ids)
         self._noise_rng.begin_episode(ids)
         self.task.reset(ids)
-        for part in (*self._delays.values(), self.disturbances):
-            part.reset(where)
+        for d in self._delays.values():
+            d.reset(where)
+        self.disturbances.reset(where)
         self.world.forward(ids)
         self._log.reset(where)
 
@@ -247,8 +247,7 @@ class VecEnv(Buffers, Env):
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
         terminated = torch.empty(self.num_envs, dtype=torch.bool)
         truncated = torch.empty(self.num_envs, dtype=torch.bool)
-        cut = self.task.truncated()
-        cut = None if cut is None else cut.contiguous()
+        cut = None if (cut := self.task.truncated()) is None else cut.contiguous()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
             cause = cause.long().contiguous()
         count = episode_kernels.ends(
@@ -264,6 +263,7 @@ class VecEnv(Buffers, Env):
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
+        self.randomization.curriculum.learn(info["episode"]["metrics"])
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}

@@ -27,6 +27,7 @@ from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
+from rookery.sim.randomization.curriculum import Curriculum
 from rookery.sim.randomization.distributions import Normal, Range, from_table
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
@@ -34,6 +35,8 @@ from rookery.sim.untrusted import read_toml
 
 __all__ = ["DEFAULT", "PRESETS", "Randomization", "Range", "load", "typical_ranges"]
 
+LEAST_WINDOW = 100
+"""Episodes by whose success the curriculum goes on, at least."""
 PRESETS = ("none", "default", "all")
 """Names for ``--randomize``: nothing; the task's default; and besides that everything else that the task lets change, over
 `Parameter.typical`."""
@@ -265,7 +268,8 @@ class Randomization(Buffers):
         again = {name: bool((~startup[row[row >= 0]]).any()) for name, row in draws.rows.items()}
         self._at_reset = _Plan(parameters, {name: row for name, row in draws.rows.items() if again[name]})
         self._at_startup = _Plan(parameters, {name: row for name, row in draws.rows.items() if not again[name]})
-        self.share = 1.0
+        self.curriculum = Curriculum(max(num_envs, LEAST_WINDOW))
+        self.child("curriculum", self.curriculum)
         self._replayed = np.zeros((num_envs, 0, len(self.names)), np.float32), np.ones(num_envs, np.int64)
 
     def replay(self, log: DrawLog, first: int = 0) -> None:
@@ -302,10 +306,10 @@ class Randomization(Buffers):
         where = ids.numpy()
         new = np.empty(len(where), np.int64)
         values, drawn = self._arrays
+        share = self.curriculum.share.numpy()[0]
         count = kernels.draw(
-            self.rng.keys, self.rng.counters, where, *self._drawing, np.float32(self.share), *self._replayed, drawn, values,
-            new,
-        )  # fmt: skip
+            self.rng.keys, self.rng.counters, where, *self._drawing, share, *self._replayed, drawn, values, new
+        )
         self._at_reset.write(values, where)
         if count:
             self._at_startup.write(values, new[:count])
