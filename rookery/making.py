@@ -80,19 +80,14 @@ def make(
         if shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
-        options["randomize_curriculum"] = randomize_curriculum
+        options |= {"randomize_curriculum": randomize_curriculum}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
     values = dict(config or {})
     frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
-    arguments |= {"fixed": fixed, "config": values}
-    if randomize_curriculum:
-        if shards not in (1, "1", "auto"):
-            raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
-        shards = 1
-        arguments["randomize_curriculum"] = True
+    arguments |= {"fixed": fixed, "config": values, "randomize_curriculum": randomize_curriculum}
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry, env, frozen)
@@ -101,6 +96,10 @@ def make(
 
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
     """The environment of one task, in as many processes as asked for."""
+    if arguments["randomize_curriculum"]:
+        if shards not in (1, "1", "auto"):
+            raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
+        shards = 1
     if isinstance(shards, str):
         shards = (
             auto_shards(entry, num_envs, arguments) if shards == "auto" else int(shards) if shards.isdecimal() else 0
@@ -128,7 +127,7 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
 
 def make_shard(
     task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
-    config: dict[str, Any], first: int = 0, total: int | None = None, randomize_curriculum: bool = False,
+    config: dict[str, Any], randomize_curriculum: bool = False, first: int = 0, total: int | None = None,
 ) -> VecEnv:  # fmt: skip
     """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
     entry = find(task)

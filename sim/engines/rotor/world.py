@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
-from rookery.sim.engines.rotor import build, factors, rows, wind
+from rookery.sim.engines.rotor import build, factors, rows
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.engines.rotor.changes import Changes
@@ -28,8 +28,8 @@ from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
 from rookery.sim.engines.rotor.step import WAKES, advance
 from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
+from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.random import Streams
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, Joints, World
 
@@ -82,9 +82,7 @@ class RotorWorld(World):
         self.command_rows = np.ones(drones, np.int64)
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
-        self._gust = np.zeros((blocks * LANES, wind.STATE))
-        self._streams = Streams(blocks * LANES, 0, "wind")
-        self._make_wind()
+        self.wind = Wind(blocks * LANES, self.effects, self._height(), self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
         self._make_contacts(0)
@@ -104,30 +102,6 @@ class RotorWorld(World):
     def _height(self) -> float:
         """m, mean start height of the bodies: where the turbulence is taken."""
         return float(self.parts.start[:, 2].mean()) if len(self.parts.bodies) else 0.0
-
-    def _make_wind(self) -> None:
-        """Gust filters of every world, and those of all wind speeds that may be drawn."""
-        speed = self.effects.wind_speed
-        self._windy = self.effects.gusts and speed > 0.0
-        self._filters = np.tile(wind.coefficients(self._height(), speed, self.dt), (len(self._gust), 1))
-        self._all_filters = wind.coefficients(self._height(), wind.SPEEDS, self.dt)
-
-    def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
-        """Mean wind [n] m/s towards [n] rad (from world x to y) in the worlds `ids`; where the effects have gusts, with
-        turbulence of that strength, which has blown for long."""
-        wind.set_mean(self.worlds, ids, speed, direction, self._filters, self._all_filters)
-        if self.effects.gusts and not self._windy and speed.max(initial=0.0) > 0.0:
-            self._windy = True
-            self._bound = None
-        if self._windy:
-            self._stir(ids)
-
-    def _stir(self, ids: Any) -> None:
-        """Turbulence of a new episode in the worlds `ids`."""
-        where = torch.as_tensor(ids)
-        self._streams.begin_episode(where)
-        calm = self._streams(where).normal((wind.NORMALS,))
-        self._gust[ids] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
 
     def _nominal(self) -> None:
         """Everything that may vary, as the scene has it."""
@@ -164,6 +138,11 @@ class RotorWorld(World):
         for f in range(3):
             world[:, at.GRAVITY + f] = self.model.opt.gravity[f]
             world[:, at.MEAN_WIND + f] = world[:, at.AIR + f] = fx.mean_wind[f]
+
+    def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
+        """Mean wind [n] m/s towards [n] rad in the worlds `ids`, see Wind.set_mean."""
+        if self.wind.set_mean(self.worlds, ids, speed, direction):
+            self._bound = None
 
     # Views
 
@@ -319,8 +298,8 @@ class RotorWorld(World):
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = (
-            WAKES[fx.downwash], fx.battery, self._windy, self._gust, self._filters,
-            self._streams.key.numpy(), self._streams.counter.numpy(),
+            WAKES[fx.downwash], fx.battery, self.wind.gusty, self.wind.gust, self.wind.filters,
+            self.wind.streams.keys, self.wind.streams.counters,
         )  # fmt: skip
         touching = *self._shapes, self._lookup, *self._touched
         drones = len(self.parts.drones)
@@ -338,14 +317,14 @@ class RotorWorld(World):
 
     def seed(self, seed: int) -> None:
         """Start the gusts' random streams anew."""
-        self._streams.seed(seed)
+        self.wind.streams.seed(seed)
 
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
         rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
-        if self._windy:
-            self._stir(where)
+        if self.wind.gusty:
+            self.wind.stir(where)
         self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
@@ -356,13 +335,13 @@ class RotorWorld(World):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {
             "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds, "memory": self.memory,
-            "levels": self.levels, "command_rows": self.command_rows, "gust": self._gust,
+            "levels": self.levels, "command_rows": self.command_rows, "gust": self.wind.gust,
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Tensor]:
         out = {name: torch.as_tensor(a).clone().cpu() for name, a in self._arrays().items()}
         out["commands"] = torch.as_tensor(self.commands).clone().cpu()
-        out |= {f"streams.{k}": v.cpu() for k, v in self._streams.state_dict().items()}
+        out |= {f"streams.{k}": v.cpu() for k, v in self.wind.streams.state_dict().items()}
         out["failures"] = torch.tensor(self.failures)
         out["num_envs"] = torch.tensor(self.num_envs)
         return out
@@ -389,12 +368,10 @@ class RotorWorld(World):
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())
-        self._make_wind()
-        wind.find_filters(self.worlds, self.effects.wind_speed, self._filters, self._all_filters)
-        self._windy = self._windy or (self.effects.gusts and bool(self._gust.any()))
+        self.wind.find(self.worlds)
         self._bound = None
         self._planned = True
-        self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        self.wind.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
         self.impulse[:] = 0.0
         self.when[:] = torch.inf
         self.failures = int(snapshot["failures"])
