@@ -330,7 +330,7 @@ def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: floa
         "metrics": {
             "survive": "the related tests passed in spite of the change when it was drawn",
             "again": "they still do with the tests that were written for survivors",
-            "equivalent": "of these, changes that change nothing; the reason is in the file",
+            "equivalent": "of those that survived at first, changes that change no number; the reason is in the file",
         },
         "columns": [{"key": key, "title": title} for key, title in titles.items()],
         "rows": [*table, total],

@@ -107,7 +107,7 @@ LEGGED = RunSettings(
 )
 WALK = _steps(
     _ppo(LEGGED, rollout_steps=12, learning_rate=1.2e-3, hidden=(128, 64), mirror=True),
-    10_000_000,
+    20_000_000,
     train_overrides={"stand_share": 0.3, "dt": 0.01},
 )
 WALK_AND_REACH = _steps(_ppo(LEGGED, initial_std=0.25), 18_000_000)

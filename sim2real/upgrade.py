@@ -25,6 +25,7 @@ from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
+from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import TaskEntry, find
 
 ADDED = ("formula", "initial", "estimated", "clock")
@@ -58,6 +59,8 @@ def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
     """The contract that the task gives today, and its default randomization."""
+    if is_file_task(values["task_id"]):
+        raise RookeryError("it is a file, which is not run to read a contract")
     entry = find(values["task_id"])
     if entry.wrapper:
         raise RookeryError("it acts through another policy")

@@ -155,23 +155,19 @@ class Go2(Buffers):
         """What lies between the actions of the joints `start` to `stop` and their motors."""
         names = [*JOINTS, *(() if self.arm is None else self.arm.joints)]
         joints = []
+        top: float | None
         for i in range(start, stop):
             x, y, z = (float(v) for v in self.world.model.joint(self.joint_names[i]).axis)
             low, high = self.limits[:, i].tolist()
             if i < 12:
                 motor = MOTORS[names[i].split("_")[1]]
-                drive = {"kp": KP, "kd": KD, "torque": motor.torque, "no_load_speed": motor.speed}
+                kp, kd, torque, top = KP, KD, motor.torque, motor.speed
             else:
                 assert self.arm is not None
-                a, j = self.arm, i - 12
-                drive = {
-                    "kp": float(a.kp[j]),
-                    "kd": float(a.kd[j]),
-                    "torque": float(a.effort[j]),
-                    "no_load_speed": None,
-                }
+                kp, kd, torque = (float(v[i - 12]) for v in (self.arm.kp, self.arm.kd, self.arm.effort))
+                top = None
             home = float(self.home[i])
-            joints.append(Joint(names[i], (x, y, z), home=home, lower=low, upper=high, **drive))  # type: ignore[arg-type]
+            joints.append(Joint(names[i], (x, y, z), home, low, high, kp, kd, torque, no_load_speed=top))
         return Actuation(SERVO_STEPS, tuple(names[start:stop]), self.world.dt, joints=tuple(joints))
 
     def targets(self, action: Tensor) -> Tensor:

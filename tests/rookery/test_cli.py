@@ -142,7 +142,7 @@ def test_process_exit_codes():
         ("train drone-hover --seed 99999999999999999999", "seed must be from"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
-        ("train drone-hover --randomize nowhere.toml", "cannot read the randomisation file nowhere.toml"),
+        ("train drone-hover --randomize nowhere.toml", "cannot read the randomization file nowhere.toml"),
         ("train", "needs TASK, --config FILE or --resume RUN"),
         ("train --resume nowhere", "there is no folder 'nowhere'"),
         ("eval", "needs RUN"),

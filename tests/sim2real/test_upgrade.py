@@ -82,6 +82,7 @@ def test_open_run_completes_and_a_bundle_is_refused(tmp_path: Path) -> None:
     ("line", "value", "reason"),
     [
         ("task_id", "my-own-task", "my-own-task"),
+        ("task_id", "evil.py:Task", "it is a file, which is not run"),
         ("task_config", {"wings": 2}, "wings"),
         ("task_config", {}, ""),
         ("groups", {"bird": {}}, "bird"),

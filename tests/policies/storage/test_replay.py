@@ -126,3 +126,19 @@ def test_another_memory_is_refused_and_nothing_changes() -> None:
         replay.load_state_dict({k: v for k, v in before.items() if k != "reward"})
     for name, tensor in replay.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+@pytest.mark.parametrize(
+    ("counter", "value"),
+    [(1, -1), (1, 6), (2, -1), (2, 4), (3, 100), (4, 100)],
+    ids=["head below", "head above", "size below", "size above the rows", "first final", "next final"],
+)
+def test_counters_that_contradict_the_memory_are_refused_one_by_one(counter: int, value: int) -> None:
+    """Of 5 control steps and so 6 slots, 3 filled: steps, head, size, number of the first final observation and of the next."""
+    replay = Replay(5, 2, 1, OBS, ACT, "cpu")
+    fill(replay, 2, 1, 0, 3)
+    state = {k: v.clone() for k, v in replay.state_dict().items()}
+    replay.load_state_dict(state)
+    state["counters"][counter] = value
+    with pytest.raises(RookeryError, match="contradicts its own counters"):
+        replay.load_state_dict(state)

@@ -224,6 +224,7 @@ def test_cabinet():
     task = scene.task
     out, speed = np.array([0.25, 0.05, 0.4, 0.005]), np.array([0.1, -0.2, 0.3, 0.0])
     origin = task.origin.double().numpy()
+    assert (origin > [1.03 - 1e-6, -0.08 - 1e-6, -1e-6]).all() and (origin < [1.07 + 1e-6, 0.08 + 1e-6, 1e-6]).all()
     task.slide.set_state(None, torch.from_numpy(out).float()[:, None], torch.from_numpy(speed).float()[:, None])
     scene.env.world.forward()
     task.refresh_observation()
