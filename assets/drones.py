@@ -82,6 +82,7 @@ def _add_base(
         )
     base = spec.worldbody.add_body(name="base")
     base.add_freejoint(name="root")
+    base.simple = 0  # randomization may move the centre of mass and turn the axes
     base.explicitinertial = True
     base.mass = mass
     base.inertia = list(inertia)

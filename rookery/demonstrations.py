@@ -54,8 +54,8 @@ def record(
     from rookery.policies.datasets.video import Filming
     from rookery.policies.datasets.writer import Writer
 
-    if randomize not in ("none", "default"):
-        raise RookeryError(f"demonstrations are recorded with --randomize none or default, got {randomize!r}.")
+    if randomize not in ("none", "default", "all"):
+        raise RookeryError(f"demonstrations are recorded with --randomize none, default or all, got {randomize!r}.")
     if controller is None:
         controller = "classical" if is_task(str(source)) and not source.exists() else "policy"
     physics: dict[str, Any] = {"engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed}

@@ -41,6 +41,7 @@ def make(
     device: str = "cpu",
     seed: int = 0,
     randomize: str = "none",
+    randomize_curriculum: bool = False,
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
@@ -58,6 +59,8 @@ def make(
         seed: seed of all random streams.
         randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
             a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
+        randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed (see
+            rookery.sim.randomization.curriculum). Values drawn on "startup" are not part of it.
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``, or in some of their components,
             ``{"motor_strength:FL_*": 0.7}``; they override `randomize`.
         config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
@@ -65,10 +68,8 @@ def make(
         weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
             number (see rookery.sim.envs.scalarize); None leaves a vector reward as it is.
         shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
-            rookery.sim.envs.sharded_env); "auto" takes what is fastest on this machine. Each process finds the task by
-            name: one that a script registers is not known there.
-        starts: world i begins its episodes like world i % starts, with the same noise, so that parameters or policies can be
-            compared on the same episodes; 0 for a beginning of its own in each world. Of one task.
+            rookery.sim.envs.sharded_env); "auto": what is fastest here. A task that a script registers is not known there.
+        starts: world i begins its episodes like world i % starts, with the same noise; 0: each world in its own way.
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -78,17 +79,16 @@ def make(
     entry = find(task)
     if entry.members:
         if starts or shards not in (1, "1", "auto"):
-            raise RookeryError(
-                f"{entry.id} is a set of tasks, whose worlds cannot be divided: leave out shards and starts."
-            )
+            raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards and starts.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
-        mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **options)
+        options |= {"randomize_curriculum": randomize_curriculum, "engine": engine or entry.engines[0]}
+        mixed = _make_set(entry, num_envs, seed, config or {}, **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
     values = dict(config or {})
     frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
-    arguments |= {"fixed": fixed, "config": values, "starts": starts}
+    arguments |= {"fixed": fixed, "config": values, "randomize_curriculum": randomize_curriculum, "starts": starts}
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry, env, frozen)
@@ -97,6 +97,10 @@ def make(
 
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
     """The environment of one task, in as many processes as asked for."""
+    if arguments["randomize_curriculum"]:
+        if shards not in (1, "1", "auto"):
+            raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
+        shards = 1
     if isinstance(shards, str):
         shards = (
             auto_shards(entry, num_envs, arguments) if shards == "auto" else int(shards) if shards.isdecimal() else 0
@@ -124,7 +128,7 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
 
 def make_shard(
     task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
-    config: dict[str, Any], first: int = 0, total: int | None = None, starts: int = 0,
+    config: dict[str, Any], randomize_curriculum: bool = False, first: int = 0, total: int | None = None, starts: int = 0,
 ) -> VecEnv:  # fmt: skip
     """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
     entry = find(task)
@@ -146,6 +150,8 @@ def make_shard(
     )  # fmt: skip
     if replay is not None:
         env.randomization.replay(replay, first)
+    if randomize_curriculum:
+        env.randomization.curriculum.begin()
     return env
 
 

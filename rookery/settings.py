@@ -35,7 +35,9 @@ class RunSettings:
     shards: str = "auto"
     """Processes among which the worlds are divided, with the same results: a number, or auto for what is fastest here."""
     randomize: str = "none"
-    """Domain randomization: none, default, or a TOML file of ranges."""
+    """Domain randomization: none, default, all, or a TOML file of ranges."""
+    randomize_curriculum: bool = False
+    """Begin with nominal physics, and widen what is drawn as episodes succeed."""
     fixed: dict[str, float] = field(default_factory=dict)
     """Physical parameters held at one value in all worlds, such as mass=1.2; they override `randomize`."""
     task_config: dict[str, Any] = field(default_factory=dict)

@@ -24,6 +24,8 @@ from rookery.settings import FILE, RunSettings, save_settings
 from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.draw_log import SUFFIXES
+from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
@@ -104,7 +106,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         algorithm.env.close()
         raise
     portable = settings
-    if settings.randomize not in ("none", "default"):
+    if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
     save_settings(folder / FILE, portable)
@@ -169,17 +171,22 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
 
     Args:
         settings: of the training.
-        randomize: "none", "default" or a file of ranges.
+        randomize: "none", "default", "all" or a file of ranges.
 
     Raises:
         RookeryError: a name or value that does not exist or fit.
     """
+    if Path(randomize).suffix in SUFFIXES:
+        raise RookeryError(
+            f"{randomize} is a log of draws, which `rookery eval` plays again: train with a file of ranges."
+        )
     env = make(
         settings.task,
         settings.num_envs,
         engine=settings.engine,
         seed=settings.seed,
         randomize=randomize,
+        randomize_curriculum=settings.randomize_curriculum,
         fixed=settings.fixed,
         config=merge(settings.train_overrides, settings.task_config),
         weights=settings.weights or None,

@@ -30,8 +30,9 @@ class Clock:
 class Term:
     """One named part of an observation.
 
-    The policy sees ``clip((raw + noise * n + bias * b) * scale, -clip, clip)``, where n is drawn anew at every control
-    step (standard normal) and b once an episode (uniform in [-1, 1]); both only while randomisation asks for them.
+    The policy sees ``clip((raw + noise * n + bias * b + drift * w) * scale, -clip, clip)``, where n is drawn anew at every
+    control step (standard normal), b once an episode (uniform in [-1, 1]), and w is a random walk from 0 of variance 1 a
+    second; all only while randomisation asks for them.
 
     Args:
         name: identifier, unique in its group.
@@ -42,6 +43,7 @@ class Term:
         clip: symmetric limit after scaling.
         noise: standard deviation of measurement noise, in `unit`.
         bias: half-width of the constant offset of an episode, in `unit`.
+        drift: standard deviation of what a random walk adds within a second, in `unit`: of odometry and of gyroscopes' offsets.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
         formula: what the raw value is, in plain words that leave no sign and no frame open: "target - position, body axes".
@@ -65,6 +67,7 @@ class Term:
     initial: str = ""
     estimated: str = ""
     clock: Clock | None = None
+    drift: float = 0.0
 
     @property
     def effective_scale(self) -> float:

@@ -104,6 +104,11 @@ class Task(Buffers, abc.ABC):
         """By group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``."""
         return {}
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        """Full names of the robots' bodies that randomization may push and pull, see rookery.sim.envs.disturbances."""
+        return ()
+
     @abc.abstractmethod
     def setup(self) -> None:
         """Resolve views of `self.world` and make buffers. Called once; `self.world` and `self.rng` are set."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,15 +10,15 @@ from torch import Tensor
 
 from rookery.robots.drones import kernels
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
+from rookery.robots.drones.parameters import drone_parameters
 from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
 from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.factors import FACTORS
 from rookery.sim.engines.rotor.layout import type_row
 from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
-from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write, scaled
+from rookery.sim.randomization.parameters import Parameter, Write
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
 
@@ -88,6 +87,8 @@ class Drones(Buffers):
         constants: [layout.TYPE] of the drone, as kernels take them.
     """
 
+    charge: Tensor
+    """[N] what batteries hold at the start of an episode, 0 to 1."""
     memory: Tensor
     setpoint: Tensor
     rotor_params: Tensor
@@ -112,6 +113,8 @@ class Drones(Buffers):
         self._scale = self._mid.numpy(), self._half.numpy()
         self._hover = torch.full((1, len(names), 4), drone.hover_speed)
         self.native = multirotors_of(world, names)
+        self.buffer("charge", world.num_envs).fill_(1.0)
+        self._tired = False
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)
             return
@@ -121,11 +124,11 @@ class Drones(Buffers):
         self.buffer("speeds", n, a, 4, dtype=torch.float64)  # in float32 they would stall short of their commands
         self.buffer("memory", n, a, MEMORY_SIZE)
         self.buffer("setpoint", n, a, 4)
-        self.buffer("rotor_params", n, a, 4)
+        self.buffer("rotor_params", n, a, 4, 4)
         self._nominal_rotor = torch.tensor([1.0, 1.0, drone.tau_up, drone.tau_down])
         if not world.scene.extension(Aeronautics).effects.rotor_lag:
             self._nominal_rotor[2:] = 0.0
-        self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4))
+        self.rotor_params.copy_(self._nominal_rotor.expand(n, a, 4, 4))
         self._rows: Tensor | None = None  # [N, K, A, 4] setpoints of the K physics steps, when they differ
         self._out = torch.zeros(n, a, 5, dtype=torch.float64)
         self._schedule = torch.zeros(n, 1, a, 5, dtype=torch.float64)
@@ -184,7 +187,7 @@ class Drones(Buffers):
         kernels.fly(
             self.level, self.bodies.state.view(-1, 13).numpy(), self.setpoint.view(-1, 4).numpy(),
             self.memory.view(-1, MEMORY_SIZE).numpy(), self.constants, self.world.dt, self.speeds.view(-1, 4).numpy(),
-            self.rotor_params.view(-1, 4).numpy(), self._out.view(-1, 5).numpy(),
+            self.rotor_params.view(-1, 4, 4).numpy(), self._out.view(-1, 5).numpy(),
         )  # fmt: skip
         self.actuators.set_control(self._out.view(self.world.num_envs, -1))
 
@@ -193,48 +196,32 @@ class Drones(Buffers):
         self.bodies.set_state(ids, state)
         if self.native is not None:
             self.native.start(ids, self._hover)
+            if self._tired:
+                self.native.set_charge(ids, self.charge[ids])
             return
         self.speeds[ids] = self.drone.hover_speed
         self.memory[ids] = 0.0
         self.setpoint[ids] = 0.0
 
     def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that can differ between worlds, as factors on the nominal value."""
-        w = self.world
-        bases = [f"{n}/base" for n in self.names]
-        heaviest = min(3.0, math.floor(100.0 * self.drone.thrust_to_weight) / 100.0)
+        """Physical quantities that can differ between worlds, most of them as factors on the nominal value."""
+        return drone_parameters(self)
 
-        write: dict[str, Write] = {
-            "mass": scaled(w.params, bases, "mass"),
-            "inertia": scaled(w.params, bases, "inertia"),
-            "thrust": self._write_rotor(kernels.THRUST_SCALE),
-            "torque": self._write_rotor(kernels.TORQUE_SCALE),
-            "lag": self._write_rotor(kernels.TAU_UP, kernels.TAU_DOWN),
-        }
-        if self.native is not None:
-            write = {name: BatchWrite(self.native, name) for name in FACTORS}
-        out = {
-            "mass": Parameter(
-                "mass of each drone, up to what its rotors can carry", "1", 1.0, 0.1, heaviest, write["mass"]
-            ),
-            "inertia": Parameter("principal moments of inertia of each drone", "1", 1.0, 0.1, 10.0, write["inertia"]),
-            "thrust_coefficient": Parameter(
-                "thrust of every rotor at a given speed", "1", 1.0, 0.1, 3.0, write["thrust"]
-            ),
-            "torque_coefficient": Parameter(
-                "reaction torque of every rotor at a given speed", "1", 1.0, 0.0, 10.0, write["torque"]
-            ),
-            "rotor_lag": Parameter("time constants of the rotors, up and down", "1", 1.0, 0.01, 10.0, write["lag"]),
-        }
-        if self.native is not None:
-            out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, write["drag"])
-        return out
+    def set_charge(self, ids: Tensor, charge: Tensor) -> None:
+        """What batteries hold, [n] of 0 to 1, at the start of the next episodes of the worlds `ids`."""
+        self.charge[ids] = charge
+        self._tired = True
 
-    def _write_rotor(self, *columns: int) -> Write:
-        """The write of a factor on columns of `rotor_params`."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._tired = bool((self.charge != 1.0).any())
+
+    def vary_rotors(self, *columns: int) -> Write:
+        """The write of a factor on columns of `rotor_params`, for all rotors or for each, on engines without rotors inside."""
 
         def write(ids: Tensor, v: Tensor) -> None:
+            each = (v if v.dim() == 2 else v[:, None]).unsqueeze(1)
             for c in columns:
-                self.rotor_params[ids, :, c] = v[:, None] * self._nominal_rotor[c]
+                self.rotor_params[ids, :, :, c] = each * self._nominal_rotor[c]
 
         return write

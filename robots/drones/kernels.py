@@ -33,7 +33,7 @@ __all__ = ["ATTITUDE", "MEMORY_SIZE", "MOTORS", "POSITION", "RATES", "VELOCITY",
 
 MEMORY_SIZE = MEMORY
 
-# columns of a drone's rotor parameters: factors on the thrust and torque curves, and the lags in s
+# columns of a rotor's parameters: factors on the thrust and torque curves, and the lags in s
 THRUST_SCALE = 0
 TORQUE_SCALE = 1
 TAU_UP = 2
@@ -49,22 +49,25 @@ def _decay(dt, tau):
 
 
 @scalar
-def _rotors(u, command, p, k, up, down, out):
+def _rotors(u, command, p, k, half, out):
     """One step of rotor lag; out gets the four thrusts (N) and the reaction torque about body z (N m) in its middle.
 
     Args:
-        up, down: what is left of a speed error after half a step.
+        p: [4, 4] parameters of each rotor.
+        half: s, half of the step.
     """
     torque = 0.0
     for m in range(4):
         wanted = clip(command[m], 0.0, 1.0)
+        up = _decay(half, p[m, TAU_UP])
+        down = _decay(half, p[m, TAU_DOWN])
         v = follow(u[m], wanted, up, down)
         u[m] = follow(v, wanted, up, down)
         c = at.THRUST_CURVE
-        out[m] = p[THRUST_SCALE] * (k[c] + v * (k[c + 1] + v * k[c + 2]))
+        out[m] = p[m, THRUST_SCALE] * (k[c] + v * (k[c + 1] + v * k[c + 2]))
         c = at.TORQUE_CURVE
-        torque += k[at.DIRECTIONS + m] * (k[c] + v * (k[c + 1] + v * k[c + 2]))
-    out[4] = p[TORQUE_SCALE] * torque
+        torque += p[m, TORQUE_SCALE] * (k[at.DIRECTIONS + m] * (k[c] + v * (k[c + 1] + v * k[c + 2])))
+    out[4] = torque
 
 
 @_loop
@@ -91,7 +94,7 @@ def fly(level, state, setpoint, memory, constants, dt, u, rotor, out):
     Args:
         setpoint: [D, 4] at `level`; left as it is.
         u: [D, 4] rotor speeds, advanced by dt.
-        rotor: [D, 4] rotor parameters.
+        rotor: [D, 4, 4] parameters of each rotor.
         out: [D, 5] thrusts (N) and reaction torque (N m).
         Others as in `cascade`.
     """
@@ -101,9 +104,7 @@ def fly(level, state, setpoint, memory, constants, dt, u, rotor, out):
         for i in range(4):
             sp[i] = setpoint[d, i]
         _cascade(level, MOTORS, x, 13 * d, m, MEMORY * d, sp, 0, 1, constants, dt)
-        up = _decay(0.5 * dt, rotor[d, TAU_UP])
-        down = _decay(0.5 * dt, rotor[d, TAU_DOWN])
-        _rotors(u[d], sp, rotor[d], constants, up, down, out[d])
+        _rotors(u[d], sp, rotor[d], constants, 0.5 * dt, out[d])
 
 
 @_loop
@@ -115,17 +116,15 @@ def rotor_schedule(thrust, dt, constants, u, rotor, out):
         dt: s, physics step.
         constants: [layout.TYPE] of the drone.
         u: [N, A, 4] rotor speeds, advanced by K steps.
-        rotor: [N, A, 4] rotor parameters.
+        rotor: [N, A, 4, 4] parameters of each rotor.
         out: [N, K, A, 5].
     """
     command = np.empty(4)
     c0, c1, c2 = constants[at.THRUST_CURVE], constants[at.THRUST_CURVE + 1], constants[at.THRUST_CURVE + 2]
     for n in range(out.shape[0]):
         for a in range(out.shape[2]):
-            up = _decay(0.5 * dt, rotor[n, a, TAU_UP])
-            down = _decay(0.5 * dt, rotor[n, a, TAU_DOWN])
             for k in range(out.shape[1]):
                 if k < thrust.shape[1]:
                     for m in range(4):
                         command[m] = _speed_for_thrust(thrust[n, k, a, m], c0, c1, c2)
-                _rotors(u[n, a], command, rotor[n, a], constants, up, down, out[n, k, a])
+                _rotors(u[n, a], command, rotor[n, a], constants, 0.5 * dt, out[n, k, a])

@@ -26,7 +26,9 @@ from rookery.robots.manipulators.references import follow, links_of
 from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
-from rookery.sim.randomization.parameters import Parameter, joint_damping, sliding_friction
+from rookery.sim.randomization.bodies import BodyMass
+from rookery.sim.randomization.joints import joint_parameters, servo_parameters
+from rookery.sim.randomization.parameters import BatchWrite, Parameter, sliding_friction
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -351,11 +353,20 @@ class Manipulator(Buffers):
             )
         return q
 
+    @property
+    def hand(self) -> str:
+        """Full name of the body that the last joint moves."""
+        model = self.world.model
+        return str(model.body(int(model.jnt_bodyid[model.joint(self.joint_names[-1]).id])).name)
+
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds, the action kind's included."""
         params = self.world.params
         pads = [f"{self.name}/{pad}" for pad in self.model.pads]
+        load = BatchWrite(BodyMass(self.world, [self.hand], radius=0.03), "load")
         return {
             "pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0),
-            "joint_damping": joint_damping(params, self.joint_names, "friction of the arm's joints", 0.0, 10.0),
+            "payload": Parameter("mass added to the last link", "kg", 0.0, 0.0, 1.0, load, (), (0.0, 0.2)),
+            **joint_parameters(self.world, self.joint_names, "the arm's joints"),
+            **servo_parameters(self.world, self.joint_names, "the arm"),
         } | self.action.parameters(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import mujoco
@@ -10,12 +11,12 @@ import torch
 from torch import Tensor
 
 from rookery.assets.drones import VISUAL_GROUP
-from rookery.assets.go2 import HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, PARTS, RANGES, TRUNK_TOP, go2_spec
+from rookery.assets.go2 import HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, RANGES, TRUNK_TOP, go2_spec
 from rookery.robots.quadrupeds.kernels import feet
+from rookery.robots.quadrupeds.parameters import go2_parameters
 from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.randomization.parameters import Parameter, scaled, shifted, sliding
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -134,6 +135,8 @@ class Go2(Buffers):
         j = len(self.joint_names)
         self.buffer("target", n, j)
         self.buffer("force", n, j)
+        self.buffer("offset", n, j)
+        self._misread = False
         self.pos = torch.zeros(n, j)
         self.vel = torch.zeros(n, j)
         self.rotation = torch.zeros(n, 9)
@@ -143,6 +146,8 @@ class Go2(Buffers):
 
     target: Tensor
     """[N, J] rad, targets of the servos."""
+    offset: Tensor
+    """[N, J] rad, of the encoders."""
     force: Tensor
     """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
 
@@ -181,7 +186,10 @@ class Go2(Buffers):
         Args:
             targets: [N, J] rad, held; or [N, K, J], one row a physics step.
         """
-        self.actuators.set_control(targets)
+        sent = targets
+        if self._misread:  # servos bring what they read to the target
+            sent = targets - (self.offset if targets.dim() == 2 else self.offset[:, None])
+        self.actuators.set_control(sent)
         self.target.copy_(targets if targets.dim() == 2 else targets[:, -1])
 
     def refresh(self) -> None:
@@ -222,52 +230,21 @@ class Go2(Buffers):
 
     def parameters(self) -> dict[str, Parameter]:
         """Physical quantities that can differ between worlds."""
-        p = self.world.params
-        base = [f"{TRUNK_NAME}/base"]
-        legs = self.leg_names
-        links = [f"{TRUNK_NAME}/{leg}_{part}" for leg in LEGS for part in PARTS]
-        feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
-        gain = p.nominal("gain", legs)
-        limits = scaled(p, legs, "force_range")
+        return go2_parameters(self, partial(foot_contact, self.world.dt), HAND)
 
-        def restitution(ids: Tensor, v: Tensor) -> None:
-            solref = torch.tensor([foot_contact(self.world.dt, float(x)) for x in v]).to(v)
-            p.set("solref", feet_geoms, solref[:, None].expand(-1, 4, -1), ids)
+    def set_offset(self, ids: Tensor, offset: Tensor) -> None:
+        """What the legs' encoders read at an angle of 0, [n] or [n, 12] rad, in the worlds `ids`."""
+        self.offset[ids, :12] = offset if offset.dim() == 2 else offset[:, None]
+        self._misread = True
 
-        def strength(ids: Tensor, v: Tensor) -> None:
-            # the line of torque over speed keeps its end, the speed without load, and gets another beginning
-            p.set("gain", legs, gain / v[:, None], ids)
-            limits(ids, v)
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._misread = bool(self.offset.any())
 
-        out = {
-            "payload": Parameter("mass added to the trunk", "kg", 0.0, -2.0, 8.0, shifted(p, base, "mass")),
-            "link_mass": Parameter(
-                "mass and inertia of all links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, links, "mass", "inertia")
-            ),
-            "com_x": Parameter("shift of the trunk's centre of mass, forward", "m", 0.0, -0.2, 0.2, shifted(p, base, "com", 0)),
-            "com_y": Parameter("shift of the trunk's centre of mass, left", "m", 0.0, -0.1, 0.1, shifted(p, base, "com", 1)),
-            "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, sliding(p, feet_geoms)),
-            "motor_strength": Parameter("torque of the legs' motors", "1", 1.0, 0.2, 2.0, strength),
-            "kp": Parameter("stiffness of the legs' servos", "1", 1.0, 0.2, 3.0, scaled(p, legs, "kp")),
-            "kd": Parameter("damping of the legs' servos", "1", 1.0, 0.2, 3.0, scaled(p, legs, "kd")),
-            "armature": Parameter(
-                "rotor inertia of the legs' motors", "1", 1.0, 0.1, 5.0, scaled(p, legs, "armature")
-            ),
-            "joint_damping": Parameter(
-                "friction of the legs' joints", "1", 1.0, 0.0, 10.0, scaled(p, legs, "damping")
-            ),
-        }  # fmt: skip
-        if isinstance(self.world, MujocoWorld):  # Bullet keeps a body's restitution from when it was built
-            out["restitution"] = Parameter(
-                "how feet bounce: speed after over speed before", "1", 0.0, 0.0, 0.4, restitution
-            )
-        if self.arm is not None:
-            out |= self._arm_parameters()
-        return out
-
-    def _arm_parameters(self) -> dict[str, Parameter]:
-        added = shifted(self.world.params, [f"{ARM_NAME}/{HAND}"], "mass")
-        return {"hand_payload": Parameter("mass added to the hand", "kg", 0.0, 0.0, 2.0, added)}
+    @property
+    def measured(self) -> Tensor:
+        """[N, J] rad, what the encoders read: the angles of `pos` and their offsets."""
+        return self.pos + self.offset if self._misread else self.pos
 
 
 def _range_of(joint: str) -> str:

@@ -162,7 +162,7 @@ def _parser(base: RunSettings) -> type:
     return parser
 
 
-_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "shards")
+_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "randomize_curriculum", "shards")
 _DICTS = ("fixed", "task_config", "train_overrides", "weights")
 _DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from rookery.sim.pointers import floats, integers
-from rookery.sim.random_kernels import kernel
+from rookery.sim.random_kernels import kernel, uniform01
 
 
 class Layout(IntEnum):
@@ -89,3 +89,33 @@ def delay(at, source, target):
         for k in range(late, steps):
             for j in range(size):
                 out[first + k * size + j] = history[newer + j] if delays[i] > 0 else x[i * size + j]
+
+
+@kernel
+def lose(key, counter, loss, hold, losing, arrived, actions):
+    """Put the last action that arrived in the place of those that get lost.
+
+    Args:
+        key, counter: [N] of the random streams.
+        loss: [N] how likely it is that actions begin to get lost.
+        hold: [N] int64 control steps for which they are lost then, at least 1.
+        losing: [N] int64 control steps for which they still are.
+        arrived: [N, A D], the last action that arrived.
+        actions: [N, A D] as given; changed where they are lost.
+    """
+    for i in range(len(loss)):
+        if losing[i] > 0:
+            losing[i] -= 1
+            gone = True
+        elif loss[i] > _ZERO:
+            counter[i] += 1
+            gone = uniform01(key[i], counter[i]) < loss[i]
+            if gone:
+                losing[i] = max(hold[i], 1) - 1
+        else:
+            continue
+        for j in range(actions.shape[1]):
+            if gone:
+                actions[i, j] = arrived[i, j]
+            else:
+                arrived[i, j] = actions[i, j]

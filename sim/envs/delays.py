@@ -18,6 +18,7 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.envs import action_kernels as kernels
 from rookery.sim.envs.action_kernels import Layout
 from rookery.sim.envs.parameter_kernels import delay_actions
+from rookery.sim.random import Streams
 
 MAX_DELAY = 0.1  # s; longer ones are refused, so that histories stay small
 
@@ -30,17 +31,43 @@ class ActionDelay(Buffers):
         physics_steps: K.
         dt: physics step in s.
         neutral: [D] the action in force before the first one of an episode arrives.
+        rng: the worlds' random streams, of which a world that loses nothing draws nothing; None for streams of its own.
 
     Attributes:
         delay: [N] int64, physics steps.
+        loss: [N] how likely it is in a control step that actions begin to get lost.
+        hold: [N] int64 control steps for which they are lost then; the last action that arrived stays.
+        losing: [N] int64 control steps for which they still are.
+        arrived: [N, A, D] the last action that arrived.
     """
 
     history: Tensor
     delay: Tensor
     pushed: Tensor
+    loss: Tensor
+    hold: Tensor
+    losing: Tensor
+    arrived: Tensor
 
-    def __init__(self, num_envs: int, count: int, size: int, physics_steps: int, dt: float, neutral: Tensor) -> None:
+    def __init__(
+        self,
+        num_envs: int,
+        count: int,
+        size: int,
+        physics_steps: int,
+        dt: float,
+        neutral: Tensor,
+        rng: Streams | None = None,
+    ) -> None:
         super().__init__()
+        self.lossy = False
+        self._streams = Streams(num_envs, 0, "loss") if rng is None else rng
+        self._control_dt = dt * physics_steps
+        self.buffer("loss", num_envs)
+        self.buffer("hold", num_envs, dtype=torch.int64)
+        self.buffer("losing", num_envs, dtype=torch.int64)
+        self.buffer("arrived", num_envs, count, size)
+        self._loss = self.loss.numpy(), self.hold.numpy(), self.losing.numpy(), self.arrived.view(num_envs, -1).numpy()
         self.dt = dt
         self.on = False
         rows = int(MAX_DELAY / (dt * physics_steps)) + 2
@@ -61,8 +88,19 @@ class ActionDelay(Buffers):
         """Set the delay [n] s of worlds that begin an episode, rounded to physics steps."""
         self.on = delay_actions(ids, seconds, self.dt, self._delays)
 
+    def lose(self, ids: NDArray[np.int64], loss: NDArray[np.float32] | None, hold: NDArray[np.float32] | None) -> None:
+        """Set how likely actions get lost [n], and for how long [n] s, at least for a control step; None leaves it."""
+        if loss is not None:
+            self._loss[0][ids] = loss
+            self.lossy = bool(self._loss[0].any())
+        if hold is not None:
+            self._loss[1][ids] = np.rint(hold / np.float32(self._control_dt))
+
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Forget the actions of the last episode."""
+        if self.lossy:
+            self._loss[2][ids] = 0
+            self._loss[3][ids] = self._neutral
         if self.on:
             kernels.forget(self._at, ids, self._neutral)
 
@@ -76,6 +114,10 @@ class ActionDelay(Buffers):
 
     def push(self, action: Tensor) -> Tensor:
         """Take [N, A, D] as `clip` gives it; give what is in force: the same where nothing is delayed, else [N, K, A, D]."""
+        if self.lossy:
+            action = action.clone()
+            given = action.view(len(action), -1).numpy()
+            kernels.lose(self._streams.keys, self._streams.counters, *self._loss, given)
         if not self.on:
             return action
         out = torch.empty(self._in_force)
@@ -85,3 +127,4 @@ class ActionDelay(Buffers):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.on = bool(self._delays.any())
+        self.lossy = bool(self.loss.any())

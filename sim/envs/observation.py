@@ -111,6 +111,9 @@ class ObservationPipeline(_Pipeline):
         noise: [N] factor on every term's declared noise; 0 is a perfect sensor.
         bias: [N] factor on every term's declared bias.
         extra: [N] int64 control steps by which observations are delayed, beside the terms' own delays.
+        drift: [N] factor on every term's declared drift.
+        jitter: [N] int64 control steps, the most by which a step's observation is delayed besides.
+        dropout: [N] share of the steps in which no observation arrives, so that the last one stays.
     """
 
     noise: Tensor
@@ -118,6 +121,9 @@ class ObservationPipeline(_Pipeline):
     offset: Tensor
     past: Tensor
     extra: Tensor
+    drift: Tensor
+    jitter: Tensor
+    dropout: Tensor
 
     def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
         super().__init__(group.observation, group.history, num_envs, group.count)
@@ -142,15 +148,34 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
         self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
         self._point(Layout.PAST, self.buffer("past", num_envs, rows, *frame))
+        self._constant(Layout.DRIFT, self._column([t.drift * math.sqrt(control_dt) for t in self.terms]))
+        self._point(Layout.DRIFTING, self.buffer("drift", num_envs))
+        self._point(Layout.WALK, self.buffer("walk", num_envs, *frame))
+        self._point(Layout.JITTER, self.buffer("jitter", num_envs, dtype=torch.int64))
+        self._point(Layout.AGE, self.buffer("age", num_envs, dtype=torch.int64))
+        self._point(Layout.DROPOUT, self.buffer("dropout", num_envs))
+        self._point(Layout.HELD, self.buffer("held", num_envs, *frame))
+        self._most_late = math.ceil(MAX_DELAY / control_dt)
+        self._link = self.drift.numpy(), self.jitter.numpy(), self.dropout.numpy()
         self._configured = tuple(b.numpy() for b in (self.noise, self.bias, self.extra))
         self._point(Layout.KEYS, rng.key)
         self._point(Layout.COUNTERS, rng.counter)
 
     def configure(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        """Set what `values` has of "observation_noise" and "observation_bias", factors [n], and "observation_delay", [n] s
-        rounded to control steps, for worlds that begin an episode."""
+        """Set what `values` has of "observation_noise", "observation_bias" and "observation_drift", factors [n],
+        "observation_delay" and "observation_jitter", [n] s rounded to control steps, and "observation_dropout", [n] of 0 to 1,
+        for worlds that begin an episode."""
         noise, bias, delay = (values.get(f"observation_{what}", _NONE) for what in ("noise", "bias", "delay"))
         configure(ids, noise, bias, delay, self.control_dt, *self._configured)
+        drift, jitter, dropout = self._link
+        if "observation_drift" in values:
+            drift[ids] = values["observation_drift"]
+        if "observation_dropout" in values:
+            dropout[ids] = values["observation_dropout"]
+        if "observation_jitter" in values:
+            jitter[ids] = np.rint(values["observation_jitter"] / np.float32(self.control_dt))
+        if "observation_jitter" in values or jitter.any():
+            jitter[ids] = np.minimum(jitter[ids], self._most_late - self._configured[2][ids])
 
     def push(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] as the agents get it after a control step. A new tensor."""

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load, matrix
-from rookery.sim.random_kernels import compiled, inlined, kernel, normals_of, uniform01, word
+from rookery.sim.random_kernels import compiled, inlined, kernel, normal_pair, normals_of, uniform01, word
 
 PAIRS_AT_ONCE = 512
 COMPONENTS_AT_ONCE = 4096
@@ -49,6 +49,14 @@ class Layout(IntEnum):
     HALF_WIDTH = 21  # declared bias
     OWN = 22  # int64 delay of the term, control steps
     PAIRS = 23  # [NOISY_PAIRS] int64
+    DRIFT = 24  # declared drift of a control step
+    # addresses of state, of pipelines with noise alone
+    DRIFTING = 25  # [N] factors on drift; 0 for a pipeline that has none of what follows
+    WALK = 26  # [N, A F] of the episode
+    JITTER = 27  # [N] int64 control steps, the most that is added to the delay
+    AGE = 28  # [N] int64 of the newest frame that has arrived, control steps
+    DROPOUT = 29  # [N] how likely it is that nothing arrives
+    HELD = 30  # [N, A F] what arrived last
 
 
 L = Layout
@@ -163,17 +171,85 @@ def _add_bias(at, ids, begins, x):
 
 
 @compiled
+def _add_drift(at, ids, begins, x):
+    """The random walks on x [n, A F], one step further, or from 0 where episodes begin."""
+    n, size = x.shape
+    factors = floats(at[L.DRIFTING], at[L.WORLDS])
+    walk = floats(at[L.WALK], at[L.WORLDS] * size)
+    keys = integers(at[L.KEYS], at[L.WORLDS])
+    counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    drift = floats(at[L.DRIFT], size)
+    for r in range(n):
+        i = ids[r]
+        factor = factors[i]
+        if factor > _ZERO:
+            for j in range(size):
+                at_j = i * size + j
+                if begins:
+                    walk[at_j] = _ZERO
+                elif drift[j] > _ZERO:
+                    counters[i] += 1
+                    c, _ = normal_pair(word(keys[i], counters[i]))
+                    walk[at_j] += factor * drift[j] * c
+                x[r, j] += walk[at_j]
+
+
+@compiled
+def _late_now(at, ids, begins, late):
+    """Delays [n] of this step, control steps: those of the worlds and a random part, at most one more than the step before,
+    since what has arrived once is not forgotten."""
+    extra = integers(at[L.EXTRA], at[L.WORLDS])
+    jitter = integers(at[L.JITTER], at[L.WORLDS])
+    age = integers(at[L.AGE], at[L.WORLDS])
+    keys = integers(at[L.KEYS], at[L.WORLDS])
+    counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    for r in range(len(ids)):
+        i = ids[r]
+        late[r] = extra[i]
+        if jitter[i] > 0:
+            counters[i] += 1
+            late[r] += np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1))
+            if not begins:
+                late[r] = min(late[r], age[i] + 1)
+            age[i] = late[r]
+
+
+@compiled
+def _drop(at, ids, begins, x):
+    """Keep what arrived last in the place of x [n, A F] where nothing arrives."""
+    n, size = x.shape
+    lost = floats(at[L.DROPOUT], at[L.WORLDS])
+    held = floats(at[L.HELD], at[L.WORLDS] * size)
+    keys = integers(at[L.KEYS], at[L.WORLDS])
+    counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    for r in range(n):
+        i = ids[r]
+        if lost[i] > _ZERO:
+            gone = False
+            if not begins:
+                counters[i] += 1
+                gone = uniform01(keys[i], counters[i]) < lost[i]
+            for j in range(size):
+                if gone:
+                    x[r, j] = held[i * size + j]
+                else:
+                    held[i * size + j] = x[r, j]
+
+
+@compiled
 def _delay(at, ids, begins, x):
     """Put x [n, A F] into the delay lines of the worlds `ids` and take out what arrives now."""
     n, size = x.shape
     rows, delayed = at[L.ROWS], at[L.DELAYED]
-    extra = integers(at[L.EXTRA], at[L.WORLDS])
+    extra = np.empty(n, np.int64)
+    _late_now(at, ids, begins, extra)
+    jitter = integers(at[L.JITTER], at[L.WORLDS])
     past = floats(at[L.PAST], at[L.WORLDS] * rows * size)
     own = integers(at[L.OWN], size)
     head = integers(at[L.PUSHED], 1)[0] % rows
     for r in range(n):
-        late = extra[ids[r]]
-        if late == 0 and delayed == 0:
+        late = extra[r]
+        if late == 0 and delayed == 0 and jitter[ids[r]] == 0:
             continue
         line = ids[r] * rows * size
         for k in range(rows if begins else 1):  # nothing older exists at the beginning
@@ -235,9 +311,13 @@ def observe(at, rows, ids, begins, address):
         x = rows_out[some[0] : some[0] + len(some)] if in_place else block[: len(some)]
         _gather(at, rows, some, x)
         _add_bias(at, some, begins, x)
+        if at[L.DRIFTING] != 0:
+            _add_drift(at, some, begins, x)
         _add_noise(at, some, x)
         _scale(at, x)
-        _delay(at, some, begins, x)
+        if at[L.DRIFTING] != 0:
+            _delay(at, some, begins, x)
+            _drop(at, some, begins, x)
         if at[L.HISTORY] > 1:
             _frames(at, some, begins, x, out)
         elif not in_place:

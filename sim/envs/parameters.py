@@ -17,6 +17,31 @@ from rookery.sim.world import World
 GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
 
 
+_PARAMETERS = {
+    "gravity_tilt": ("angle of gravity from -z, in a direction of each world's own", "rad", 0.5, (0.0, 0.02)),
+    "observation_noise": ("factor on the declared noise of every term", "1", 100.0, (1.0, 1.0)),
+    "observation_bias": ("factor on the declared bias of every term", "1", 100.0, (1.0, 1.0)),
+    "observation_drift": ("factor on the declared drift of every term", "1", 100.0, (1.0, 1.0)),
+    "observation_delay": ("age of observations", "s", MAX_DELAY, (0.0, 0.02)),
+    "observation_jitter": ("most that a step's observation is older besides", "s", MAX_DELAY, (0.0, 0.01)),
+    "observation_dropout": (
+        "share of the steps in which no observation arrives: the last one stays",
+        "1",
+        0.9,
+        (0.0, 0.05),
+    ),
+    "action_delay": ("time from action to effect", "s", MAX_DELAY, (0.0, 0.02)),
+    "action_dropout": (
+        "share of the steps in which commands begin to get lost: the last one stays",
+        "1",
+        0.9,
+        (0.0, 0.05),
+    ),
+    "action_hold": ("for how long commands get lost then", "s", MAX_DELAY, (0.0, 0.04)),
+}
+"""By name: what it is, unit, greatest value, and what it typically differs by. All are 0 if nothing is drawn."""
+
+
 class _Common:
     """Writes the direction of gravity, and what lies between the task and the agents; a BatchWriter."""
 
@@ -38,9 +63,10 @@ class _Common:
             self._world.params.set("gravity", (), torch.from_numpy(gravity), torch.from_numpy(ids))
         for pipeline in self._pipelines:
             pipeline.configure(ids, values)
-        if "action_delay" in values:
-            for delay in self._delays:
+        for delay in self._delays:
+            if "action_delay" in values:
                 delay.set(ids, values["action_delay"])
+            delay.lose(ids, values.get("action_dropout"), values.get("action_hold"))
 
 
 def env_parameters(
@@ -55,22 +81,6 @@ def env_parameters(
     """
     own = _Common(world, pipelines, delays, numbers)
     return {
-        "gravity_tilt": Parameter(
-            "angle of gravity from -z, in a direction of each world's own",
-            "rad",
-            0,
-            0,
-            0.5,
-            BatchWrite(own, "gravity_tilt"),
-        ),
-        "observation_noise": Parameter(
-            "factor on the declared noise of every term", "1", 0, 0, 100, BatchWrite(own, "observation_noise")
-        ),
-        "observation_bias": Parameter(
-            "factor on the declared bias of every term", "1", 0, 0, 100, BatchWrite(own, "observation_bias")
-        ),
-        "observation_delay": Parameter(
-            "age of observations", "s", 0, 0, MAX_DELAY, BatchWrite(own, "observation_delay")
-        ),
-        "action_delay": Parameter("time from action to effect", "s", 0, 0, MAX_DELAY, BatchWrite(own, "action_delay")),
+        name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical)
+        for name, (what, unit, most, typical) in _PARAMETERS.items()
     }

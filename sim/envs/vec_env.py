@@ -3,11 +3,6 @@
 A step is: check and delay the actions, let the task turn them into controls, K physics steps in the engine, rewards,
 ends of episodes, observations. Worlds whose episode ended begin a new one in the same step: the returned observation is
 the first of the new episode and the last of the old one is in ``info["final_observation"]``.
-
-    >>> env = rookery.make("drone-hover", num_envs=4)                       # doctest: +SKIP
-    >>> obs, info = env.reset(seed=0)                                       # doctest: +SKIP
-    >>> obs["drone"].shape                                                  # doctest: +SKIP
-    torch.Size([4, 1, 22])
 """
 
 from __future__ import annotations
@@ -26,6 +21,7 @@ from rookery.sim.config import to_dict
 from rookery.sim.env import LINK, Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.delays import ActionDelay
+from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
 from rookery.sim.envs.parameters import env_parameters
@@ -77,9 +73,9 @@ class VecEnv(Buffers, Env):
         self._set_clock()
         self.first = first
         self.total = self.num_envs if total is None else total
-        uses = ("", "noise", "randomization")
+        uses = ("", "noise", "randomization", "disturbance")
         self._streams = [Streams(self.num_envs, seed, use, first, starts) for use in uses]
-        self.rng, self._noise_rng, self._randomization_rng = self._streams
+        self.rng, self._noise_rng, self._randomization_rng, disturbance_rng = self._streams
         self.buffer("steps", world.num_envs, dtype=torch.int64)
         self._steps = self.steps.numpy()
         self._ended = np.zeros(self.num_envs, np.int64)
@@ -97,6 +93,7 @@ class VecEnv(Buffers, Env):
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
+        self.disturbances = Disturbances(world, task.disturbed_bodies, self.control_dt, disturbance_rng)
         drawing = world.num_envs, self._randomization_rng, optional, typical
         self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
@@ -105,9 +102,9 @@ class VecEnv(Buffers, Env):
         self.child("noise_rng", self._noise_rng)
         self.child("randomization_rng", self._randomization_rng)
         self.child("randomization", self.randomization)
+        self.child("disturbances", self.disturbances)
         self.child("log", self._log)
-        self._ready = False
-        self._closed = False
+        self._ready = self._closed = False
         self._process = os.getpid()
         self._record: TermRecorder | None = None
         self._terms: dict[str, dict[str, Tensor]] = {}
@@ -141,7 +138,7 @@ class VecEnv(Buffers, Env):
             neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
             self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
-            self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral)
+            self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
             self.child(f"observation.{g}", self._pipelines[g])
             for name, clean in self._sets[g].items():
                 self.child(f"observation.{g}.{name}", clean)
@@ -168,7 +165,7 @@ class VecEnv(Buffers, Env):
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
         own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), numbers)
-        return self.task.parameters() | own
+        return self.task.parameters() | own | self.disturbances.parameters()
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -202,6 +199,7 @@ class VecEnv(Buffers, Env):
         self.task.reset(ids)
         for d in self._delays.values():
             d.reset(where)
+        self.disturbances.reset(where)
         self.world.forward(ids)
         self._log.reset(where)
 
@@ -214,6 +212,7 @@ class VecEnv(Buffers, Env):
         if not self._ready:
             raise RookeryError("call reset() before the first step().")
         self._apply(check_shapes(self, actions))
+        self.disturbances.act()
         self.world.step(self._k)
         self._steps += 1
         self.task.advance()
@@ -248,8 +247,7 @@ class VecEnv(Buffers, Env):
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
         terminated, truncated = (torch.empty(self.num_envs, dtype=torch.bool) for _ in range(2))
-        cut = self.task.truncated()
-        cut = None if cut is None else cut.contiguous()
+        cut = None if (cut := self.task.truncated()) is None else cut.contiguous()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
             cause = cause.long().contiguous()
         count = episode_kernels.ends(
@@ -265,6 +263,7 @@ class VecEnv(Buffers, Env):
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
+        self.randomization.curriculum.learn(info["episode"]["metrics"])
         self._begin(ids)
         self._terms = self.task.observe()
         fresh = {g: o.clone() for g, o in obs.items()}

@@ -127,15 +127,18 @@ def sliding(params: Params, geoms: Sequence[str]) -> Write:
 
 def body_mass(params: Params, bodies: Sequence[str], summary: str) -> Parameter:
     """A factor on the mass of bodies, with their inertia: their size and shape stay."""
-    return Parameter(summary, "1", 1.0, 0.1, 10.0, scaled(params, bodies, "mass", "inertia"))
+    return Parameter(summary, "1", 1.0, 0.1, 10.0, scaled(params, bodies, "mass", "inertia"), (), (0.7, 1.3))
 
 
 def sliding_friction(params: Params, geoms: Sequence[str], summary: str, low: float, high: float) -> Parameter:
     """The coefficient of sliding friction of geoms, from `low` to `high`."""
     nominal = float(params.nominal("friction", geoms)[0, 0])
-    return Parameter(summary, "1", nominal, low, high, sliding(params, geoms))
+    typical = max(low, 0.8 * nominal), min(high, 1.2 * nominal)
+    return Parameter(summary, "1", nominal, low, high, sliding(params, geoms), (), typical)
 
 
 def joint_damping(params: Params, joints: Sequence[str], summary: str, low: float, high: float) -> Parameter:
     """A factor from `low` to `high` on the damping of joints."""
-    return Parameter(summary, "1", 1.0, low, high, scaled(params, joints, "damping"))
+    return Parameter(
+        summary, "1", 1.0, low, high, scaled(params, joints, "damping"), (), (max(low, 0.5), min(high, 2.0))
+    )

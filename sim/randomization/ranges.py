@@ -13,6 +13,7 @@ A TOML file has one table a quantity, see `distributions`::
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
+from rookery.sim.randomization.curriculum import Curriculum
 from rookery.sim.randomization.distributions import Normal, Range, from_table
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
@@ -33,6 +35,8 @@ from rookery.sim.untrusted import read_toml
 
 __all__ = ["DEFAULT", "PRESETS", "Randomization", "Range", "load", "typical_ranges"]
 
+LEAST_WINDOW = 100
+"""Episodes by whose success the curriculum goes on, at least."""
 PRESETS = ("none", "default", "all")
 """Names for ``--randomize``: nothing; the task's default; and besides that everything else that the task lets change, over
 `Parameter.typical`."""
@@ -76,10 +80,15 @@ def load(choice: str) -> dict[str, Range]:
 
 
 def typical_ranges(parameters: Mapping[str, Parameter], own: Mapping[str, Range]) -> dict[str, Range]:
-    """The ranges `own` and, for the other parameters, what they typically differ by; one draw for each component."""
-    others = {name: p for name, p in parameters.items() if name not in own and p.typical is not None}
-    drawn = {name: Range(*p.typical, each=bool(p.components)) for name, p in others.items() if p.typical is not None}
-    return {**own, **drawn}
+    """The ranges `own` and, for the other parameters, what they typically differ by; all with a draw for each component."""
+    out = {}
+    for name, r in own.items():
+        each = name in parameters and bool(parameters[name].components)
+        out[name] = replace(r, each=True) if each else r
+    for name, p in parameters.items():
+        if name not in own and p.typical is not None:
+            out[name] = Range(*p.typical, each=bool(p.components))
+    return out
 
 
 class _Draws:
@@ -189,8 +198,12 @@ class _Plan:
         nominal = [np.full(len(row), parameters[name].nominal, np.float32) for name, row in rows.items()]
         self._nominal = np.concatenate([*nominal, np.zeros(0, np.float32)])
 
-    def write(self, values: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
-        """Put what was drawn, values [N, P], into the worlds `ids` [n]."""
+    def write(self, values: NDArray[np.float32], ids: NDArray[np.int64], batches_alone: bool = False) -> None:
+        """Put what was drawn, values [N, P], into the worlds `ids` [n].
+
+        Args:
+            batches_alone: only by writers of several parameters, which may remember what they wrote.
+        """
         if not self._calls:
             return
         rows = np.empty((len(self._sources), len(ids)), np.float32)
@@ -199,7 +212,7 @@ class _Plan:
             given = {name: rows[place] for name, place in places.items()}
             if isinstance(write, BatchWrite):
                 write.writer.write_batch(ids, given)
-            else:
+            elif not batches_alone:
                 (alone,) = given.values()
                 write(torch.from_numpy(ids), torch.from_numpy(alone).t())
 
@@ -255,7 +268,8 @@ class Randomization(Buffers):
         again = {name: bool((~startup[row[row >= 0]]).any()) for name, row in draws.rows.items()}
         self._at_reset = _Plan(parameters, {name: row for name, row in draws.rows.items() if again[name]})
         self._at_startup = _Plan(parameters, {name: row for name, row in draws.rows.items() if not again[name]})
-        self.share = 1.0
+        self.curriculum = Curriculum(max(num_envs, LEAST_WINDOW))
+        self.child("curriculum", self.curriculum)
         self._replayed = np.zeros((num_envs, 0, len(self.names)), np.float32), np.ones(num_envs, np.int64)
 
     def replay(self, log: DrawLog, first: int = 0) -> None:
@@ -275,6 +289,12 @@ class Randomization(Buffers):
             )
         self._replayed = log.by_world(first, len(self.values))
 
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        values, drawn = self._arrays
+        for plan in (self._at_reset, self._at_startup):
+            plan.write(values, np.flatnonzero(drawn), batches_alone=True)
+
     def of(self, ids: NDArray[np.int64]) -> Columns:
         """The values now in the worlds `ids` [n], each [n]."""
         return Columns(self.names, np.ascontiguousarray(self._arrays[0][ids].T))
@@ -286,10 +306,10 @@ class Randomization(Buffers):
         where = ids.numpy()
         new = np.empty(len(where), np.int64)
         values, drawn = self._arrays
+        share = self.curriculum.share.numpy()[0]
         count = kernels.draw(
-            self.rng.keys, self.rng.counters, where, *self._drawing, np.float32(self.share), *self._replayed, drawn, values,
-            new,
-        )  # fmt: skip
+            self.rng.keys, self.rng.counters, where, *self._drawing, share, *self._replayed, drawn, values, new
+        )
         self._at_reset.write(values, where)
         if count:
             self._at_startup.write(values, new[:count])

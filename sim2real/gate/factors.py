@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 KNOWN = frozenset(
     {
         # every task
         "gravity_tilt", "observation_noise", "observation_bias", "observation_delay", "action_delay",
+        "observation_drift", "observation_jitter", "observation_dropout", "action_dropout", "action_hold", "push_speed",
+        "push_spin", "wrench_force", "wrench_torque",
         # drones
-        "mass", "inertia", "thrust_coefficient", "torque_coefficient", "rotor_lag", "drag", "ball_mass",
+        "mass", "inertia", "thrust_coefficient", "torque_coefficient", "rotor_lag", "drag", "ball_mass", "load",
+        "ground_effect", "wind_speed", "battery_charge",
         # quadrupeds
         "payload", "link_mass", "com_x", "com_y", "friction", "motor_strength", "kp", "kd", "armature", "joint_damping",
-        "restitution", "hand_payload",
+        "restitution", "hand_payload", "trunk_mass", "trunk_inertia", "com_z", "encoder_offset", "motor_speed",
+        "joint_friction", "arm_joint_damping", "arm_armature", "arm_joint_friction", "arm_kp", "arm_kd", "arm_motor_strength",
         # manipulation
         "pad_friction", "object_mass", "object_friction", "tool_stiffness",
     }
 )  # fmt: skip
 """Tasks of other packages may have more: a profile may name those of the task that is tested."""
 
-NOT_SWEPT = "visual_"
-"""Begins the names of what cameras see, which has no nominal value to depart from."""
+COMPANIONS: dict[str, dict[str, float]] = {
+    "push_speed": {"push_rate": 0.2}, "push_spin": {"push_rate": 0.2},
+    "wrench_force": {"wrench_rate": 0.2, "wrench_time": 0.5}, "wrench_torque": {"wrench_rate": 0.2, "wrench_time": 0.5},
+}  # fmt: skip
+"""What must be set besides a factor for it to act: the rate of pushes and wrenches (1/s), and how long a wrench lasts (s); what
+`--randomize all` draws at most. None of them is swept itself."""
+NOT_SWEPT = ("visual_", "push_rate", "wrench_rate", "wrench_time", "wind_direction")
+"""Begins the names of what has no nominal value to depart from, or does nothing alone."""
+
+
+def complete(point: Mapping[str, float]) -> dict[str, float]:
+    """A point with the companions of its factors."""
+    out = {other: value for name in point for other, value in COMPANIONS.get(name, {}).items()}
+    return out | dict(point)

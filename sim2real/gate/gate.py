@@ -93,6 +93,7 @@ class Gate:
             every = env.randomization.parameters
         finally:
             env.close()
+        self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith("visual_")}
         self.parameters: dict[str, Parameter] = {k: p for k, p in every.items() if not k.startswith(NOT_SWEPT)}
         self.profile: Profile = load_profile(profile, every)
         check_episodes(settings.episodes, settings.interval, self.profile.success)
@@ -102,7 +103,7 @@ class Gate:
         start = time.perf_counter()
         s = self._settings
         wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
-        trials = self._trials(self._points(), fixed={k: p.nominal for k, p in self.parameters.items()})
+        trials = self._trials(self._points(), fixed=self._nominal)
         try:
             sides = sides_of(self.parameters, wanted)
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")

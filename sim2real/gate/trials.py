@@ -17,6 +17,7 @@ from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
+from rookery.sim2real.gate.factors import complete
 from rookery.sim2real.gate.intervals import wilson
 
 Point = Mapping[str, float]
@@ -123,7 +124,7 @@ class Trials:
             return
         values = np.tile(self._nominal, (self.capacity, 1))
         for j in range(self.capacity):
-            for name, value in points[min(j, len(points) - 1)].items():
+            for name, value in complete(points[min(j, len(points) - 1)]).items():
                 values[j, self._names.index(name)] = value
         worlds = np.arange(self.env.num_envs)
         drawn = np.repeat(values, self.episodes, 0)

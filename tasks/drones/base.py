@@ -152,6 +152,10 @@ class DroneTask(Task):
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return tuple(f"{name}/base" for name in self.drones.names)
+
     def parameters(self) -> dict[str, Parameter]:
         return self.drones.parameters()
 

@@ -206,6 +206,10 @@ class LeggedTask(Task):
     touchdown: Tensor
     slip: Tensor
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return self.robot.base.names
+
     def parameters(self) -> dict[str, Parameter]:
         return self.robot.parameters()
 
@@ -381,7 +385,7 @@ class LeggedTask(Task):
         gait = torch.stack((angle.sin(), angle.cos()), dim=1) * self.moving[:, None]
         values = {
             "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
-            "joint_position": r.pos - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
+            "joint_position": r.measured - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
         }  # fmt: skip
         if self.terrain is not None:
             values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT

@@ -280,6 +280,10 @@ class ArmTask(Task):
         """Those of the action kind, by group."""
         return {group: self.action.safety_limits(arm) for group, arm in self.arms.items()}
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return tuple(arm.hand for arm in self.arms.values())
+
     def parameters(self) -> dict[str, Parameter]:
         """Those of all arms: a value holds for each of them."""
         parts = [arm.parameters() for arm in self.arms.values()]

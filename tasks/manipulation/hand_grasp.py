@@ -174,6 +174,10 @@ class HandGrasp(Task):
         )
         return {"hand": self.hand.actuation((step,), 22, LEASHES)}
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return ("thing/object",)
+
     def parameters(self) -> dict[str, Parameter]:
         shapes = [f"thing/part{i}" for i in range(len(self.item.parts))]
         return hand_parameters(self.world, self.hand, "thing/object", shapes)

@@ -156,6 +156,10 @@ class HandReorient(Task):
         step = "wanted = target of the step before + command, then within [lower, upper]; an increment, not a place"
         return {"hand": self.hand.actuation((step,), 16, (None,) * 16)}
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return ("cube/base",)
+
     def parameters(self) -> dict[str, Parameter]:
         return hand_parameters(self.world, self.hand, "cube/base", ["cube/block"])
 

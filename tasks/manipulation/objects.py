@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rookery.robots.manipulators.allegro import AllegroHand
 from rookery.sim.buffers import Buffers
-from rookery.sim.randomization.parameters import Parameter, body_mass, joint_damping, sliding_friction
+from rookery.sim.randomization.joints import joint_parameters, servo_parameters
+from rookery.sim.randomization.parameters import Parameter, body_mass, sliding_friction
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.rotations import matrix
 from rookery.sim.world import World
@@ -109,7 +110,8 @@ def hand_parameters(world: World, hand: AllegroHand, body: str, shapes: Sequence
         "object_mass": body_mass(params, [body], "mass of the object"),
         "object_friction": sliding_friction(params, shapes, on_links, 0.05, 3.0),
         "pad_friction": sliding_friction(params, tips, "sliding friction of the finger tips", 0.2, 3.0),
-        "joint_damping": joint_damping(params, hand.joint_names[:16], "friction of the fingers' joints", 0.1, 10.0),
+        **joint_parameters(world, hand.joint_names[:16], "the fingers' joints", (0.1, 10.0)),
+        **servo_parameters(world, hand.joint_names[:16], "the fingers"),
     }
 
 

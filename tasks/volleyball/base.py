@@ -246,6 +246,10 @@ class VolleyTask(Task):
             self.child("referee", self.referee)
             self.log = self.referee.log
 
+    @property
+    def disturbed_bodies(self) -> tuple[str, ...]:
+        return tuple(f"{name}/base" for name in self.drones.names)
+
     def parameters(self) -> dict[str, Parameter]:
         out = self.drones.parameters()
         if self.has_ball:

@@ -37,7 +37,7 @@ class Airframe:
         self.constants = {yaw: np.array(type_row(drone, yaw)) for yaw in (False, True)}
         self.u = np.full((1, 4), drone.hover_speed, np.float32)
         self.memory = np.zeros((1, MEMORY_SIZE), np.float32)
-        self.rotor = np.array([[1, 1, drone.tau_up, drone.tau_down]], np.float32)
+        self.rotor = np.tile(np.array([1, 1, drone.tau_up, drone.tau_down], np.float32), (1, 4, 1))
         self.out = np.zeros((1, 5), np.float32)
 
     def fly(self, level: int, state: np.ndarray, setpoint, yaw: bool = False, dt: float = DT) -> np.ndarray:
@@ -141,13 +141,13 @@ def test_a_settled_rotor_gives_the_commanded_thrust(drone):
 @drone_types
 def test_rotor_parameters_scale_thrust_torque_and_lag(drone):
     a, b = Airframe(drone), Airframe(drone)
-    b.rotor[0] *= [1.3, 0.7, 1.0, 1.0]
+    b.rotor[0, :] *= [1.3, 0.7, 1.0, 1.0]
     thrust = np.array([[0.2, 0.4, 0.6, 0.9]]) * drone.max_thrust
     x, y = a.schedule(thrust, 20), b.schedule(thrust, 20)
     np.testing.assert_allclose(y[:, :4], 1.3 * x[:, :4], rtol=1e-5)
     np.testing.assert_allclose(y[:, 4], 0.7 * x[:, 4], rtol=1e-5)
     fast, slow = Airframe(drone), Airframe(drone)
-    slow.rotor[0, 2:] *= 2
+    slow.rotor[0, :, 2:] *= 2
     for _ in range(20):
         fast.schedule(thrust, 1)
         slow.schedule(thrust, 2)

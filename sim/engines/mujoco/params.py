@@ -40,10 +40,15 @@ _FIELDS = {
     "damping": _Field("dof_damping", _OBJ.mjOBJ_JOINT, "joint", derived=True),
     "armature": _Field("dof_armature", _OBJ.mjOBJ_JOINT, "joint", derived=True),
     "com": _Field("body_ipos", _OBJ.mjOBJ_BODY, "body", derived=True),
+    "inertia_axes": _Field("body_iquat", _OBJ.mjOBJ_BODY, "body", derived=True),
+    "frictionloss": _Field("dof_frictionloss", _OBJ.mjOBJ_JOINT, "joint"),
     "gravcomp": _Field("body_gravcomp", _OBJ.mjOBJ_BODY, "body"),
     "joint_range": _Field("jnt_range", _OBJ.mjOBJ_JOINT, "joint"),
     "gain": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=0),
     "bias": _Field("actuator_biasprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=0),
+    "bias_position": _Field("actuator_biasprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=1),
+    "bias_velocity": _Field("actuator_biasprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=2),
+    "motor_constant": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=1),
     "kp": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=4),
     "kd": _Field("actuator_gainprm", _OBJ.mjOBJ_ACTUATOR, "actuator", column=6),
     "force_range": _Field("actuator_forcerange", _OBJ.mjOBJ_ACTUATOR, "actuator"),
@@ -75,6 +80,9 @@ class MujocoParams(Params):
     def _model_values(self, f: _Field) -> np.ndarray:
         model = self._world.model
         return np.asarray(model.opt.gravity if f.kind is None else getattr(model, f.array))
+
+    def supports(self, field: str) -> bool:
+        return field in _FIELDS
 
     def nominal(self, field: str, names: Sequence[str] = ()) -> Tensor:
         f = self._field(field)

@@ -85,6 +85,9 @@ class PyBulletParams(Params):
         ids = np.array(object_ids(self._world.model, kind, what, names), dtype=int)
         return self._world.model.jnt_dofadr[ids] if what == "joint" else ids
 
+    def supports(self, field: str) -> bool:
+        return field in _KINDS
+
     def get(self, field: str, names: Sequence[str] = ()) -> Tensor:
         index = self._index(field, names)
         return torch.from_numpy(self.arrays[field][:, index].astype(np.float32))

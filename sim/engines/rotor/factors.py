@@ -17,9 +17,18 @@ from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
 
-FACTORS = ("mass", "inertia", "thrust", "torque", "lag", "drag")
-"""Mass (kg); moments of inertia (kg m^2); rotor thrust and reaction torque at a given speed; time constants of the rotors;
-drag of body and rotors."""
+ROTORS = 4
+FACTORS = {
+    "mass": 0, "inertia": 1, "thrust": 2, "torque": 6, "lag": 10, "drag": 14, "ground": 15, "load": 16, "com_x": 17,
+    "com_y": 18,
+}  # fmt: skip
+"""Rows of factors on mass (kg); moments of inertia (kg m^2); thrust and reaction torque of each rotor at a given speed; time
+constants of each rotor; drag of body and rotors; ground effect. And of a load (kg) under the middle of the body, and the place
+of the centre of mass (m, body frame)."""
+PER_ROTOR = ("thrust", "torque", "lag")
+FACTOR_ROWS = 19
+_MASS_ROW, _INERTIA_ROW, _THRUST_ROW, _TORQUE_ROW, _LAG_ROW = 0, 1, 2, 6, 10
+_DRAG_ROW, _GROUND_ROW, _LOAD_ROW, _COM_ROW = 14, 15, 16, 17
 
 # the row of a drone's own values: mass; principal moments, and their axes row by row; rotor lags in s; drag of body and rotors
 _MASS = 0
@@ -29,7 +38,9 @@ _TAU_UP = 13
 _TAU_DOWN = 14
 _BODY_DRAG = 15
 _ROTOR_DRAG = 18
-_ROW = 21
+_GROUND = 21
+_LOAD_PLACE = 22  # m below the origin
+_ROW = 23
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
@@ -50,6 +61,7 @@ def own_values(
         [
             m, *j, *turn.ravel(), *(tau * effects.rotor_lag for tau in (d.tau_up, d.tau_down)),
             *(b * effects.body_drag for b in d.body_drag), *(r * effects.rotor_drag for r in d.rotor_drag),
+            d.ground_effect_gain * effects.ground_effect, 0.5 * d.body_height,
         ]
         for d, m, j, turn in zip(drones, mass, moments, axes[: len(drones)], strict=False)
     ]  # fmt: skip
@@ -57,20 +69,24 @@ def own_values(
 
 
 def gather(factors: Mapping[str, np.ndarray], n: int, out: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Factors [n] by name into their rows of `out` [len(FACTORS), at least n]; [len(FACTORS)] bool which rows these are.
+    """Factors by name into their rows of `out` [FACTOR_ROWS, at least n]; [FACTOR_ROWS] bool, which rows these are.
 
     Raises:
-        RookeryError: an unknown name, or values that are not [n].
+        RookeryError: an unknown name, or values that are not [n], or [4, n] of the rotors.
     """
-    which = np.zeros(len(FACTORS), np.bool_)
+    which = np.zeros(FACTOR_ROWS, np.bool_)
     for name, values in factors.items():
         if name not in FACTORS:
             raise unknown("factor of a multirotor", name, FACTORS)
-        if values.shape != (n,):
-            raise RookeryError(f"factors on {name} must be [{n}], got {list(values.shape)}.")
-        row = FACTORS.index(name)
-        which[row] = True
-        out[row, :n] = values
+        each = name in PER_ROTOR
+        if values.shape != (n,) and not (each and values.shape == (ROTORS, n)):
+            raise RookeryError(
+                f"factors on {name} must be [{n}]{f' or [{ROTORS}, {n}]' if each else ''}, got {list(values.shape)}."
+            )
+        first = FACTORS[name]
+        last = first + (ROTORS if each else 1)
+        which[first:last] = True
+        out[first:last, :n] = values
     return which
 
 
@@ -81,49 +97,92 @@ def write(varied, members, ids, which, factors, own, dt):
     Args:
         varied: see layout.
         members: indices of the drones.
-        which: [len(FACTORS)] bool: which of them to write; the others keep what they have.
-        factors: [len(FACTORS), at least n].
+        which: [FACTOR_ROWS] bool: which of them to write; the others keep what they have.
+        factors: [FACTOR_ROWS, at least n].
         own: see `own_values`.
         dt: s, physics step.
     """
-    mass, inertia, thrust = which[0], which[1], which[2]
-    torque, lag, drag = which[3], which[4], which[5]
+    inertial = which[_MASS_ROW] or which[_INERTIA_ROW] or which[_LOAD_ROW]
+    centre = which[_COM_ROW] or which[_COM_ROW + 1]
     for r in range(len(ids)):
         block = ids[r] // LANES
         i = ids[r] % LANES
         for a in members:
             row = varied[block, a]
             k = own[a]
-            if mass:
-                m = float(np.float32(k[_MASS]) * np.float32(factors[0, r]))
-                row[at.MASS * LANES + i] = m
-                row[at.INV_MASS * LANES + i] = 1.0 / m
-            if inertia:
-                _write_inertia(row, i, k, factors[1, r])
-            if thrust:
-                row[at.THRUST_FACTOR * LANES + i] = factors[2, r]
-            if torque:
-                row[at.TORQUE_FACTOR * LANES + i] = factors[3, r]
-            if lag:
-                row[at.RISE * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_UP] * factors[4, r]))
-                row[at.FALL * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_DOWN] * factors[4, r]))
-            if drag:
+            if inertial:
+                _write_mass(row, i, k, which, factors, r)
+            if centre:
+                for f in range(2):
+                    if which[_COM_ROW + f]:
+                        row[(at.COM + f) * LANES + i] = factors[_COM_ROW + f, r]
+            for m in range(ROTORS):
+                if which[_THRUST_ROW]:
+                    row[(at.THRUST_FACTOR + m) * LANES + i] = factors[_THRUST_ROW + m, r]
+                if which[_TORQUE_ROW]:
+                    row[(at.TORQUE_FACTOR + m) * LANES + i] = factors[_TORQUE_ROW + m, r]
+                if which[_LAG_ROW]:
+                    lag = factors[_LAG_ROW + m, r]
+                    row[(at.RISE + m) * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_UP] * lag))
+                    row[(at.FALL + m) * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_DOWN] * lag))
+            if which[_DRAG_ROW]:
                 for f in range(3):
-                    row[(at.BODY_DRAG + f) * LANES + i] = factors[5, r] * k[_BODY_DRAG + f]
-                    row[(at.ROTOR_DRAG + f) * LANES + i] = factors[5, r] * k[_ROTOR_DRAG + f]
+                    row[(at.BODY_DRAG + f) * LANES + i] = factors[_DRAG_ROW, r] * k[_BODY_DRAG + f]
+                    row[(at.ROTOR_DRAG + f) * LANES + i] = factors[_DRAG_ROW, r] * k[_ROTOR_DRAG + f]
+            if which[_GROUND_ROW]:
+                row[at.GROUND_GAIN * LANES + i] = factors[_GROUND_ROW, r] * k[_GROUND]
 
 
 @_loop
-def _write_inertia(row, i, k, factor):
-    """Inertia and its inverse of lane i, about the axes that the drone's own inertia has."""
+def _write_mass(row, i, k, which, factors, r):
+    """Mass and inertia of lane i: the drone's own, and a load that hangs under the middle of its body.
+
+    The inertia is about the common centre of mass, m_1 m_2 / (m_1 + m_2) h^2 more than the drone's for a load h below it.
+    """
+    if which[_MASS_ROW]:
+        row[at.MASS_FACTOR * LANES + i] = factors[_MASS_ROW, r]
+    if which[_INERTIA_ROW]:
+        row[at.INERTIA_FACTOR * LANES + i] = factors[_INERTIA_ROW, r]
+    if which[_LOAD_ROW]:
+        row[at.LOAD * LANES + i] = factors[_LOAD_ROW, r]
+    load = row[at.LOAD * LANES + i]
+    body = float(np.float32(k[_MASS]) * np.float32(row[at.MASS_FACTOR * LANES + i]))
+    row[at.MASS * LANES + i] = body + load
+    row[at.INV_MASS * LANES + i] = 1.0 / (body + load)
+    if which[_INERTIA_ROW] or which[_LOAD_ROW] or load > 0.0:
+        added = body * load / (body + load) * k[_LOAD_PLACE] ** 2
+        _write_inertia(row, i, k, row[at.INERTIA_FACTOR * LANES + i], added)
+
+
+@_loop
+def _write_inertia(row, i, k, factor, added):
+    """Inertia and its inverse of lane i, about the axes that the drone's own inertia has, with `added` about x and y."""
+    full = np.zeros(6)
     for part in range(6):
         a, b = (part, part) if part < 3 else ((0, 1) if part == 3 else ((0, 2) if part == 4 else (1, 2)))
-        full = 0.0
         inverse = 0.0
         for j in range(3):
             moment = float(np.float32(k[_MOMENTS + j]) * np.float32(factor))
             share = k[_AXES + 3 * a + j] * k[_AXES + 3 * b + j]
-            full += share * moment
+            full[part] += share * moment
             inverse += share / moment
-        row[(at.INERTIA + part) * LANES + i] = full
         row[(at.INV_INERTIA + part) * LANES + i] = inverse
+    if added > 0.0:
+        full[0] += added
+        full[1] += added
+        xx, yy, zz, xy, xz, yz = full
+        minors = np.array(
+            [
+                yy * zz - yz * yz,
+                xx * zz - xz * xz,
+                xx * yy - xy * xy,
+                xz * yz - xy * zz,
+                xy * yz - xz * yy,
+                xy * xz - xx * yz,
+            ]
+        )
+        determinant = xx * minors[0] + xy * minors[3] + xz * minors[4]
+        for part in range(6):
+            row[(at.INV_INERTIA + part) * LANES + i] = minors[part] / determinant
+    for part in range(6):
+        row[(at.INERTIA + part) * LANES + i] = full[part]

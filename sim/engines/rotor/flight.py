@@ -30,26 +30,25 @@ def rotors(d, i, p, j, k, limit, g):
     Args:
         limit: [LANES] factor on speed commands that the battery allows.
     """
-    rise = p[at.RISE * N + j]
-    fall = p[at.FALL * N + j]
-    factor = p[at.THRUST_FACTOR * N + j]
     t0, t1, t2 = k[at.THRUST_CURVE], k[at.THRUST_CURVE + 1], k[at.THRUST_CURVE + 2]
     q0, q1, q2 = k[at.TORQUE_CURVE], k[at.TORQUE_CURVE + 1], k[at.TORQUE_CURVE + 2]
     torque = 0.0
     for m in range(4):
+        rise = p[(at.RISE + m) * N + j]
+        fall = p[(at.FALL + m) * N + j]
         u = follow(d[(SPEED + m) * N + i], limit[g] * clip(d[(MOTOR + m) * N + i], 0.0, 1.0), rise, fall)
         d[(SPEED + m) * N + i] = u
-        d[(THRUST + m) * N + i] = factor * (t0 + u * (t1 + u * t2))
-        torque += k[at.DIRECTIONS + m] * (q0 + u * (q1 + u * q2))
-    d[REACTION * N + i] = p[at.TORQUE_FACTOR * N + j] * torque
+        d[(THRUST + m) * N + i] = p[(at.THRUST_FACTOR + m) * N + j] * (t0 + u * (t1 + u * t2))
+        torque += p[(at.TORQUE_FACTOR + m) * N + j] * (k[at.DIRECTIONS + m] * (q0 + u * (q1 + u * q2)))
+    d[REACTION * N + i] = torque
 
 
 @scalar
 def rotors_onwards(d, i, p, j, limit, g):
     """Rotor speeds at the end of a step, from those in its middle; thrusts stay those of the middle."""
-    rise = p[at.RISE * N + j]
-    fall = p[at.FALL * N + j]
     for m in range(4):
+        rise = p[(at.RISE + m) * N + j]
+        fall = p[(at.FALL + m) * N + j]
         u = d[(SPEED + m) * N + i]
         d[(SPEED + m) * N + i] = follow(u, limit[g] * clip(d[(MOTOR + m) * N + i], 0.0, 1.0), rise, fall)
 
@@ -81,13 +80,14 @@ def rigid(d, i, p, j, w, g, k, dt):
     tz = d[REACTION * N + i]
     speed = 0.0
     spin = 0.0
+    cx, cy = p[at.COM * N + j], p[(at.COM + 1) * N + j]
     for m in range(4):
         px, py, pz = k[at.PLACES + 3 * m], k[at.PLACES + 3 * m + 1], k[at.PLACES + 3 * m + 2]
         f = d[(THRUST + m) * N + i]
         f *= ground_effect(height + a20 * px + a21 * py + a22 * pz, k[at.PROPELLER_RADIUS], gain)
         thrust += f
-        tx += py * f
-        ty -= px * f
+        tx += (py - cy) * f
+        ty -= (px - cx) * f
         u = d[(SPEED + m) * N + i]
         speed += u
         spin -= k[at.DIRECTIONS + m] * u

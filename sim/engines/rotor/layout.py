@@ -44,26 +44,31 @@ MASS = 0
 INV_MASS = 1
 INERTIA = 2
 INV_INERTIA = 8
-# of a drone: factors on thrust and torque curves; what is left of a rotor speed error after half a step, rising and falling;
-# body drag (kg/s) and rotor drag (kg) per axis; angular momentum of a rotor at full speed (kg m^2/s) and that speed
-# (rad/s); ground effect gain
+# of a drone: of each rotor, factors on thrust and torque curves, and what is left of a speed error after half a step, rising
+# and falling; body drag (kg/s) and rotor drag (kg) per axis; angular momentum of a rotor at full speed (kg m^2/s) and that
+# speed (rad/s); ground effect gain; centre of mass (x, y) m in the frame of the rotors' places; factors on the drone's own mass
+# and inertia, and the load's mass (kg), of which mass and inertia above are made
 THRUST_FACTOR = 14
-TORQUE_FACTOR = 15
-RISE = 16
-FALL = 17
-BODY_DRAG = 18
-ROTOR_DRAG = 21
-SPIN = 24
-FULL_SPEED = 25
-GROUND_GAIN = 26
+TORQUE_FACTOR = 18
+RISE = 22
+FALL = 26
+BODY_DRAG = 30
+ROTOR_DRAG = 33
+SPIN = 36
+FULL_SPEED = 37
+GROUND_GAIN = 38
+COM = 39
+MASS_FACTOR = 41
+INERTIA_FACTOR = 42
+LOAD = 43
 # of a ball: radius m, quadratic drag 1/m, Magnus lift 1
 BALL_RADIUS = 14
 BALL_DRAG = 15
 BALL_LIFT = 16
 # of both: restitution and friction
-RESTITUTION = 27
-FRICTION = 28
-VARIED = 29
+RESTITUTION = 44
+FRICTION = 45
+VARIED = 46
 
 # Of a world: gravity m/s^2; air velocity m/s, mean and with gusts
 GRAVITY = 0

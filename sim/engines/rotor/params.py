@@ -59,6 +59,9 @@ class RotorParams(Params):
                 raise unknown("geom of a moving body", name, table)
         return [table[n] for n in names]
 
+    def supports(self, field: str) -> bool:
+        return field in FIELDS
+
     def nominal(self, field: str, names: Sequence[str] = ()) -> Tensor:
         self._check(field)
         parts = self._world.parts

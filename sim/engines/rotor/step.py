@@ -51,7 +51,7 @@ def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot
         pilot: (levels [A], rows [A], commands [K, blocks, A, 5 * LANES], memory [blocks, A, MEMORY * LANES]): of each drone the
             level of the cascade at which it is commanded and how many rows of commands it has, 1 (held) or `steps`.
         air: (wake model, whether batteries sag, whether gusts blow, gust states [blocks * LANES, STATE], their
-            coefficients [COEFFICIENTS], keys and counters of random streams [blocks * LANES]).
+            coefficients [blocks * LANES, COEFFICIENTS], keys and counters of random streams [blocks * LANES]).
         touching: what `contacts.collide` takes.
     """
     limit = np.ones((max(drones, 1), LANES))
@@ -169,8 +169,8 @@ def _blow(w, gust, filters, keys, counters, first):
     """Air velocity of each world after one step of turbulence around the mean wind."""
     for i in range(LANES):
         n = first + i
-        counters[n] = blow(gust[n], filters, keys[n], counters[n])
-        along, across, up = gust_of(gust[n], filters)
+        counters[n] = blow(gust[n], filters[n], keys[n], counters[n])
+        along, across, up = gust_of(gust[n], filters[n])
         mx, my = w[at.MEAN_WIND * LANES + i], w[(at.MEAN_WIND + 1) * LANES + i]
         speed = (mx * mx + my * my) ** 0.5
         cx, cy = (mx / speed, my / speed) if speed > 0.0 else (1.0, 0.0)

@@ -218,3 +218,9 @@ class Multirotors:
     def write_batch(self, ids: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
         """See randomization's BatchWriter; the parameters are `factors.FACTORS`."""
         self._world.vary(self.members, ids, values)
+
+    def set_charge(self, ids: Ids, charge: Tensor) -> None:
+        """What the batteries of all these drones hold, [n] of 0 to 1, in the worlds `ids`."""
+        w = self._world
+        given = charge.double().view(-1, 1, 1).expand(-1, len(self.members), 1)
+        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, w.rows(ids), w.array(given.contiguous()))

@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND
+
 _fast = njit(cache=True, nogil=True, error_model="numpy", inline="always")
 _plain = njit(cache=True, nogil=True, error_model="numpy")
 
@@ -36,6 +38,9 @@ _ALONG = 10
 _SIGMA_HORIZONTAL = 11
 _SIGMA_VERTICAL = 12
 COEFFICIENTS = 13
+
+SPEEDS = np.arange(601) * 0.05  # m/s
+"""Mean winds that can be drawn for a world; turbulence is that of the nearest one."""
 
 FOOT = 0.3048  # m
 SLOWEST = 1.0  # m/s, at which turbulence is carried past; in weaker wind its intensity is close to nothing anyway
@@ -127,6 +132,37 @@ def gust(x, c):
     """(along, across, up) in m/s of a world's state [STATE]: along the mean wind, to its left, and world z."""
     s = c[_SIGMA_HORIZONTAL]
     return s * x[0], s * transverse_gust(x[1], x[2]), c[_SIGMA_VERTICAL] * transverse_gust(x[3], x[4])
+
+
+@_plain
+def set_mean(worlds, ids, speed, direction, filters, all_filters):
+    """Give the worlds `ids` [n] a mean wind, and their filters [worlds, COEFFICIENTS] those of its strength.
+
+    Args:
+        worlds: see layout.
+        speed, direction: [n] m/s, and rad from world x towards y.
+        all_filters: [SPEEDS, COEFFICIENTS].
+    """
+    for r in range(len(ids)):
+        row = worlds[ids[r] // LANES]
+        i = ids[r] % LANES
+        for f in range(3):
+            v = speed[r] * (math.cos(direction[r]) if f == 0 else math.sin(direction[r])) if f < 2 else 0.0
+            row[(MEAN_WIND + f) * LANES + i] = v
+            row[(AIR + f) * LANES + i] = v
+        filters[ids[r]] = all_filters[min(np.int64(np.rint(speed[r] / 0.05)), len(all_filters) - 1)]
+
+
+@_plain
+def find_filters(worlds, own, filters, all_filters):
+    """The filters [worlds, COEFFICIENTS] of the mean winds that the worlds have, unless that is the scene's `own`, m/s."""
+    for n in range(len(filters)):
+        row = worlds[n // LANES]
+        x = row[MEAN_WIND * LANES + n % LANES]
+        y = row[(MEAN_WIND + 1) * LANES + n % LANES]
+        speed = math.sqrt(x * x + y * y)
+        if abs(speed - own) > 1e-6:
+            filters[n] = all_filters[min(np.int64(np.rint(speed / 0.05)), len(all_filters) - 1)]
 
 
 @_plain

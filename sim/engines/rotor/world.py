@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
-from rookery.sim.engines.rotor import build, factors, rows, wind
+from rookery.sim.engines.rotor import build, factors, rows
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.engines.rotor.changes import Changes
@@ -28,8 +28,8 @@ from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
 from rookery.sim.engines.rotor.step import WAKES, advance
 from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
+from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.random import Streams
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, Joints, World
 
@@ -59,6 +59,7 @@ class RotorWorld(World):
     """
 
     engine = "rotor"
+    _bound: tuple[Any, ...] | None = None
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         self.model = scene.compile()
@@ -81,9 +82,7 @@ class RotorWorld(World):
         self.command_rows = np.ones(drones, np.int64)
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
-        self._gust = np.zeros((blocks * LANES, wind.STATE))
-        self._streams = Streams(blocks * LANES, 0, "wind")
-        self._filters = wind.coefficients(self._height(), self.effects.wind_speed, self.dt)
+        self.wind = Wind(blocks * LANES, self.effects, self._height(), self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
         self._make_contacts(0)
@@ -96,7 +95,7 @@ class RotorWorld(World):
         self._own = factors.own_values(
             self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
         )
-        self._drawn = np.ones((len(factors.FACTORS), num_envs))
+        self._drawn = np.ones((factors.FACTOR_ROWS, num_envs))
         self._nominal()
         self.reset()
 
@@ -122,12 +121,13 @@ class RotorWorld(World):
             lanes[:, b, at.RESTITUTION] = parts.bounce[b]
             lanes[:, b, at.FRICTION] = parts.grip[b]
         drones = np.arange(len(parts.drones))
-        self.vary(drones, everyone, dict.fromkeys(("thrust", "torque", "lag", "drag"), np.ones(self.num_envs)))
+        lanes[:, : len(drones), [at.MASS_FACTOR, at.INERTIA_FACTOR]] = 1.0
+        factored = ("thrust", "torque", "lag", "drag", "ground")
+        self.vary(drones, everyone, dict.fromkeys(factored, np.ones(self.num_envs)))
         for a in drones:
             d = parts.drones[a]
             lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
             lanes[:, a, at.SPIN] = d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic
-            lanes[:, a, at.GROUND_GAIN] = d.ground_effect_gain * fx.ground_effect
         for i, radius in enumerate(parts.ball_radius):
             b = len(parts.drones) + i
             drag, lift = fx.ball_constants(float(parts.mass[b]), radius)
@@ -138,6 +138,11 @@ class RotorWorld(World):
         for f in range(3):
             world[:, at.GRAVITY + f] = self.model.opt.gravity[f]
             world[:, at.MEAN_WIND + f] = world[:, at.AIR + f] = fx.mean_wind[f]
+
+    def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
+        """Mean wind [n] m/s towards [n] rad in the worlds `ids`, see Wind.set_mean."""
+        if self.wind.set_mean(self.worlds, ids, speed, direction):
+            self._bound = None
 
     # Views
 
@@ -202,7 +207,7 @@ class RotorWorld(World):
         self.impulse = torch.zeros(self.num_envs, columns, device=self.device)
         self.when = torch.full_like(self.impulse, torch.inf)
         self._touched = self.array(self.impulse), self.array(self.when)
-        self._bound: tuple[Any, ...] | None = None
+        self._bound = None
 
     # Commands
 
@@ -245,7 +250,8 @@ class RotorWorld(World):
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
     def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
-        """Factors [n] on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        """Factors [n], or [4, n] of the rotors, on the own values of some drones in the worlds `ids`, by the names of
+        `factors.FACTORS`."""
         which = factors.gather(values, len(ids), self._drawn)
         factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
 
@@ -292,8 +298,8 @@ class RotorWorld(World):
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = (
-            WAKES[fx.downwash], fx.battery, fx.gusts and fx.wind_speed > 0.0, self._gust, self._filters,
-            self._streams.key.numpy(), self._streams.counter.numpy(),
+            WAKES[fx.downwash], fx.battery, self.wind.gusty, self.wind.gust, self.wind.filters,
+            self.wind.streams.keys, self.wind.streams.counters,
         )  # fmt: skip
         touching = *self._shapes, self._lookup, *self._touched
         drones = len(self.parts.drones)
@@ -311,16 +317,15 @@ class RotorWorld(World):
 
     def seed(self, seed: int, starts: int = 0) -> None:
         """Start the gusts' random streams anew."""
-        self._streams.starts = starts
-        self._streams.seed(seed)
+        self.wind.streams.starts = starts
+        self.wind.streams.seed(seed)
 
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
         rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
-        if self.effects.gusts and self.effects.wind_speed > 0.0:
-            calm = self._streams(torch.as_tensor(where)).normal((wind.NORMALS,))
-            self._gust[where] = self.array(torch.from_numpy(wind.equilibrium(calm.double().cpu().numpy())))
+        if self.wind.gusty:
+            self.wind.stir(where)
         self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
@@ -331,13 +336,13 @@ class RotorWorld(World):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {
             "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds, "memory": self.memory,
-            "levels": self.levels, "command_rows": self.command_rows, "gust": self._gust,
+            "levels": self.levels, "command_rows": self.command_rows, "gust": self.wind.gust,
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Tensor]:
         out = {name: torch.as_tensor(a).clone().cpu() for name, a in self._arrays().items()}
         out["commands"] = torch.as_tensor(self.commands).clone().cpu()
-        out |= {f"streams.{k}": v.cpu() for k, v in self._streams.state_dict().items()}
+        out |= {f"streams.{k}": v.cpu() for k, v in self.wind.streams.state_dict().items()}
         out["failures"] = torch.tensor(self.failures)
         out["num_envs"] = torch.tensor(self.num_envs)
         return out
@@ -364,9 +369,10 @@ class RotorWorld(World):
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())
+        self.wind.find(self.worlds)
         self._bound = None
         self._planned = True
-        self._streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        self.wind.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
         self.impulse[:] = 0.0
         self.when[:] = torch.inf
         self.failures = int(snapshot["failures"])

@@ -122,9 +122,9 @@ def test_default_lands_in_the_simulation(engine):
     assert torch.allclose(p.get("mass", base)[:, 0], nominal.mass * drawn["mass"])
     assert torch.allclose(p.get("inertia", base)[:, 0], torch.tensor(nominal.inertia) * drawn["inertia"][:, None])
     if engine == "mujoco":
-        rotor = drones.rotor_params[:, 0]
+        rotor = drones.rotor_params[:, 0, 0]
     else:  # factors, and what a physics step leaves of a rotor's distance from its command
-        rotor = env.world.read_varied([0], layout.THRUST_FACTOR, 4)[:, 0].float()
+        rotor = env.world.read_varied([0], layout.THRUST_FACTOR, 16)[:, 0, ::4].float()
         rotor[:, TAU_UP:] = -0.5 * env.world.dt / rotor[:, TAU_UP:].log()
     assert torch.allclose(rotor[:, THRUST_SCALE], drawn["thrust_coefficient"])
     assert torch.allclose(rotor[:, TORQUE_SCALE], drawn["torque_coefficient"])

@@ -162,8 +162,8 @@ def test_all_factors_at_once_are_those_written_one_by_one(inertia):
     wide = draw.double().numpy()[:, :, None]
     lag = np.exp(-0.5 * w.dt / (np.array([C.tau_up, C.tau_down]) * wide[4]))  # of half a step
     drag = np.array([*C.body_drag, *C.rotor_drag]) * wide[5]
-    rest = np.concatenate((wide[2], wide[3], lag, drag), axis=1)
-    got = w.read_varied([0, 1], at.THRUST_FACTOR, 10).numpy()
+    rest = np.concatenate((np.repeat(np.concatenate((wide[2], wide[3], lag), axis=1), 4, axis=1), drag), axis=1)
+    got = w.read_varied([0, 1], at.THRUST_FACTOR, 22).numpy()
     np.testing.assert_allclose(got[ids], np.repeat(rest[:, None], 2, axis=1), rtol=1e-14)
     changed = (w.varied != before).reshape(2, 2, at.VARIED, at.LANES).any(axis=(1, 2)).ravel()
     assert np.flatnonzero(changed).tolist() == ids.tolist()
@@ -195,7 +195,7 @@ def test_changed_inertia_keeps_conserving():
         (lambda w: w.params.get("mass", ["drone_0/bas"]), "did you mean 'drone_0/base'"),
         (lambda w: w.params.get("friction", ["drone_0/colision"]), "did you mean 'drone_0/collision'"),
         (lambda w: w.multirotors(["drone_0"]).vary(None, thrst=torch.ones(2)), "did you mean 'thrust'"),
-        (lambda w: w.multirotors(["drone_0"]).vary(None, thrust=torch.ones(3)), r"factors on thrust must be \[2\], got \[3\]"),
+        (lambda w: w.multirotors(["drone_0"]).vary(None, thrust=torch.ones(3)), r"must be \[2\] or \[4, 2\], got \[3\]"),
     ],
 )  # fmt: skip
 def test_bad_values_and_names_are_refused(call, message):

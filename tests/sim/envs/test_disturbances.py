@@ -1,0 +1,111 @@
+"""Pushes and wrenches: as often and as strong as drawn, and nothing where nothing is drawn."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import rookery
+
+every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco"])
+NO_AIR = {"effects": "none", "action": "ctbr", "integrated_yaw": False}
+
+
+def env_with(n: int = 256, engine: str = "rotor", task: str = "drone-hover", config=NO_AIR, **settings: float):
+    env = rookery.make(task, num_envs=n, engine=engine, fixed=settings, config=config, seed=5)
+    env.reset()
+    return env
+
+
+@every_engine
+def test_a_push_changes_velocity_and_rates_by_what_is_drawn(engine):
+    env = env_with(64, engine, push_rate=5.0, push_speed=0.7, push_spin=1.5)
+    view = env.task.drones.bodies
+    before = view.state.clone()
+    env.disturbances._dt = 1.0  # so that a push is certain
+    env.disturbances.act()
+    change = view.state - before
+    assert torch.allclose(change[..., 7:10].norm(dim=-1), torch.tensor(0.7), atol=1e-5)
+    assert torch.allclose(change[..., 10:13].norm(dim=-1), torch.tensor(1.5), atol=1e-5)
+    assert change[..., :7].abs().max() < 1e-6  # quaternions are written at unit length
+    mean = change[..., 7:10].mean((0, 1))
+    assert mean.norm() < 4 * 0.7 / math.sqrt(64)  # directions go all ways
+
+
+def test_pushes_come_with_their_rate():
+    env = env_with(2000, push_rate=2.0, push_speed=0.1)
+    pushed = 0
+    for _ in range(50):
+        before = env.task.drones.bodies.state.clone()
+        env.disturbances.act()
+        pushed += int((env.task.drones.bodies.state != before).any(-1).sum())
+    want = 2000 * 50 * 2.0 * env.control_dt
+    assert pushed == pytest.approx(want, abs=4 * math.sqrt(want))
+
+
+@every_engine
+def test_a_wrench_accelerates_by_its_share_of_gravity_and_ends(engine):
+    env = env_with(32, engine, wrench_rate=5.0, wrench_force=0.3, wrench_time=0.05)
+    d = env.disturbances
+    d._dt = 1.0
+    d.act()  # all begin, for a step
+    d._dt = env.control_dt
+    force = d.wrench[:, 0, :3]
+    weight = env.task.drone.mass * 9.81
+    assert torch.allclose(force.norm(dim=-1), torch.tensor(0.3 * weight), rtol=1e-4)
+    assert (d.wrench[..., 3:] == 0.0).all()
+    twin = env_with(32, engine, wrench_rate=5.0, wrench_force=0.0, wrench_time=0.05)
+    for e in (env, twin):
+        e.world.step(1)
+    pull = (env.task.drones.bodies.lin_vel - twin.task.drones.bodies.lin_vel)[:, 0] / env.world.dt
+    torch.testing.assert_close(pull, force / env.task.drone.mass, rtol=0.02, atol=0.02)
+    d.settings.zero_()
+    d.act()
+    assert (d.wrench == 0.0).all()
+
+
+def test_a_wrench_lasts_as_long_as_drawn():
+    env = env_with(512, wrench_rate=1.0, wrench_force=0.1, wrench_time=0.1)
+    d = env.disturbances
+    steps = round(0.1 / env.control_dt)
+    lengths, running = [], torch.zeros(512, dtype=torch.int64)
+    for _ in range(60):
+        d.act()
+        pulled = (d.wrench[:, 0] != 0.0).any(-1)
+        lengths += running[~pulled & (running > 0)].tolist()
+        running = torch.where(pulled, running + 1, 0)
+    assert lengths
+    assert set(lengths) == {steps}
+
+
+def test_nothing_is_drawn_and_nothing_moves_where_nothing_is_asked_for():
+    env = env_with(4)
+    before = env.task.drones.bodies.state.clone()
+    counters = env.disturbances.rng.counters.copy()
+    env.disturbances.act()
+    assert torch.equal(env.task.drones.bodies.state, before)
+    assert (env.disturbances.rng.counters == counters).all()
+
+
+def test_disturbed_episodes_repeat_and_resume_bit_by_bit():
+    settings = {"push_rate": 3.0, "push_speed": 0.5, "wrench_rate": 3.0, "wrench_force": 0.3, "wrench_time": 0.1}
+    a, b = (env_with(8, **settings) for _ in range(2))
+    action = {"drone": torch.zeros(8, 1, 4)}
+    for _ in range(20):
+        x, y = a.step(action)[0]["drone"], b.step(action)[0]["drone"]
+        assert torch.equal(x, y)
+    c = env_with(8, **settings)
+    c.load_state_dict(a.state_dict())
+    for _ in range(20):
+        x, y = a.step(action)[0]["drone"], c.step(action)[0]["drone"]
+        assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize(("task", "pushed"), [("go2-velocity", True), ("table-push", False), ("hand-reorient", True)])
+def test_all_families_can_be_disturbed(task, pushed):
+    env = rookery.make(task, num_envs=2)
+    assert ("push_rate" in env.randomization.parameters) == pushed
+    assert "wrench_force" in env.randomization.parameters
+    assert all(w > 0 for w in env.disturbances._weight)

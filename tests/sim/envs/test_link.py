@@ -1,0 +1,153 @@
+"""What the link between robot and policy does: drift of estimates, lost and late observations, lost commands."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from rookery.sim.envs.delays import ActionDelay
+from rookery.sim.envs.observation import ObservationPipeline
+from rookery.sim.random import Streams
+from rookery.sim.specs import ActionSpec, Group, Term
+
+DT = 0.02
+SPEC = ActionSpec("x", ("x",), (-1.0,), (1.0,), ("1",), (0.0,))
+
+
+def pipeline(n: int, *terms: Term, count: int = 1, **settings: float) -> ObservationPipeline:
+    p = ObservationPipeline(Group(count, terms, SPEC), n, DT, Streams(n, 3))
+    ids = torch.arange(n).numpy()
+    p.configure(ids, {f"observation_{k}": torch.full((n,), float(v)).numpy() for k, v in settings.items()})
+    return p
+
+
+def run(p: ObservationPipeline, n: int, steps: int, values) -> torch.Tensor:
+    """[steps + 1, N, A, O] what is observed while the terms are `values(step)`."""
+    out = torch.zeros(n, p.count, p.frame_size)
+    p.restart(torch.arange(n), values(0), out)
+    return torch.stack([out, *(p.push(values(k)) for k in range(1, steps + 1))])
+
+
+def clock(n: int, count: int = 1):
+    """A term that is the number of the step."""
+    return lambda k: {"a": torch.full((n, count, 1), float(k))}
+
+
+def test_drift_is_a_random_walk_whose_variance_grows_linearly():
+    n = 4000
+    p = pipeline(n, Term("a", 2, drift=0.3, scale=2.0), Term("b", 1), drift=1.5)
+    zero = {"a": torch.zeros(n, 1, 2), "b": torch.zeros(n, 1, 1)}
+    seen = run(p, n, 100, lambda k: zero)
+    assert (seen[0] == 0.0).all()
+    assert (seen[..., 2] == 0.0).all()  # declares no drift
+    for k in (25, 50, 100):
+        want = (2.0 * 1.5 * 0.3) ** 2 * k * DT
+        assert seen[k, :, 0, :2].var(0).tolist() == pytest.approx([want] * 2, rel=5 * math.sqrt(2 / n))
+    steps = seen[1:, :, 0, 0] - seen[:-1, :, 0, 0]
+    assert abs(torch.corrcoef(torch.stack((steps[10], steps[11])))[0, 1]) < 5 / math.sqrt(n)
+    again = run(p, n, 1, lambda k: zero)
+    assert (again[0] == 0.0).all()  # a new episode begins at 0
+
+
+def test_an_observation_that_does_not_arrive_leaves_the_last_one():
+    n, steps = 2000, 50
+    p = pipeline(n, Term("a", 1, scale=0.5), dropout=0.3)
+    seen = run(p, n, steps, clock(n))[:, :, 0, 0] / 0.5
+    age = torch.arange(steps + 1)[:, None] - seen
+    assert (age[0] == 0).all()
+    assert ((age[1:] == 0) | (age[1:] == age[:-1] + 1)).all()
+    lost = (age[1:] > 0).float().mean()
+    assert lost.item() == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / (n * steps)))
+
+
+def test_jitter_makes_observations_older_by_up_to_it_and_time_never_runs_back():
+    n, steps = 2000, 40
+    p = pipeline(n, Term("a", 1), delay=0.02, jitter=0.06)
+    seen = run(p, n, steps, clock(n))[:, :, 0, 0]
+    age = torch.arange(steps + 1)[:, None] - seen
+    late = age[10:]
+    assert late.min() == 1
+    assert late.max() == 4
+    assert (seen.diff(dim=0) >= 0).all()
+    assert all((late == k).any() for k in (1, 2, 3, 4))
+
+
+def test_jitter_and_delay_together_keep_within_what_is_remembered():
+    p = pipeline(8, Term("a", 1, delay=0.04), delay=0.08, jitter=0.1)
+    seen = run(p, 8, 60, clock(8))[:, :, 0, 0]
+    age = torch.arange(61)[:, None] - seen
+    assert age[20:].max() <= round(0.1 / DT) + 2
+
+
+def test_without_any_of_it_nothing_is_drawn():
+    p = pipeline(4, Term("a", 1, drift=1.0))
+    run(p, 4, 5, clock(4))
+    assert (p.rng.counters == 0).all()
+
+
+def test_results_do_not_depend_on_the_number_of_worlds():
+    settings = {"drift": 1.0, "dropout": 0.2, "jitter": 0.04, "noise": 1.0}
+    terms = (Term("a", 1, drift=0.2, noise=0.1),)
+    few = run(pipeline(3, *terms, **settings), 3, 30, clock(3))
+    many = run(pipeline(700, *terms, **settings), 700, 30, clock(700))
+    assert torch.equal(few, many[:, :3])
+
+
+def test_saved_pipelines_go_on_alike():
+    settings = {"drift": 1.0, "dropout": 0.2, "jitter": 0.04}
+    a = pipeline(5, Term("a", 1, drift=0.2), **settings)
+    run(a, 5, 20, clock(5))
+    b = pipeline(5, Term("a", 1, drift=0.2))
+    b.load_state_dict(a.state_dict())
+    b.rng.load_state_dict(a.rng.state_dict())
+    for k in range(21, 40):
+        assert torch.equal(a.push(clock(5)(k)), b.push(clock(5)(k)))
+
+
+def commands(n: int, steps: int, loss: float, hold: float) -> torch.Tensor:
+    """[steps, N] number of the command in force, which is that of the step where none is lost."""
+    d = ActionDelay(n, 1, 1, 4, DT / 4, torch.tensor([-1.0]), Streams(n, 1))
+    ids = torch.arange(n).numpy()
+    d.lose(ids, torch.full((n,), loss).numpy(), torch.full((n,), hold).numpy())
+    d.reset(ids)
+    return torch.stack([d.push(torch.full((n, 1, 1), 0.001 * k))[:, 0, 0] for k in range(steps)]) * 1000.0
+
+
+def test_lost_commands_leave_the_last_one_in_force():
+    n, steps = 2000, 50
+    got = commands(n, steps, 0.25, 0.0)
+    age = torch.arange(steps)[:, None] - got
+    first = got[0]
+    assert (first[first != 0.0] == -1000.0).all()  # before any command has arrived, the neutral one
+    late = age[1:].round()
+    held = late[:, :] > 0
+    assert held.float().mean().item() == pytest.approx(0.25, abs=5 * math.sqrt(0.1875 / (n * steps)))
+
+
+def test_commands_are_lost_for_as_long_as_drawn():
+    n, steps = 500, 80
+    got = commands(n, steps, 0.02, 3 * DT)
+    lost = (torch.arange(steps)[:, None] - got).round() > 0
+    lengths = []
+    for world in lost.T:
+        run_length = 0
+        for gone in world.tolist():
+            if gone:
+                run_length += 1
+            elif run_length:
+                lengths.append(run_length)
+                run_length = 0
+    assert min(lengths) == 3
+    assert sum(length == 3 for length in lengths) > 0.9 * len(lengths)  # others are two in a row
+
+
+def test_commands_as_given_are_left_alone():
+    d = ActionDelay(3, 1, 2, 4, DT / 4, torch.zeros(2), Streams(3, 1))
+    d.lose(torch.arange(3).numpy(), torch.full((3,), 0.9).numpy(), None)
+    d.reset(torch.arange(3).numpy())
+    action = torch.ones(3, 1, 2)
+    for _ in range(5):
+        d.push(action)
+    assert (action == 1.0).all()

@@ -1,0 +1,112 @@
+"""The curriculum: what is drawn widens with success, and goes on exactly after a resume."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rookery
+from rookery.sim.errors import RookeryError
+from rookery.sim.random import Streams
+from rookery.sim.randomization.curriculum import BAD, GOOD, STEP, Curriculum
+from rookery.sim.randomization.distributions import Choice, LogUniform, Normal, Range
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.ranges import Randomization
+
+N = 2000
+
+
+def success(rate: float, episodes: int = 100) -> dict[str, torch.Tensor]:
+    return {"success": (torch.arange(episodes) < rate * episodes).float()}
+
+
+def test_it_widens_with_success_and_narrows_with_failure():
+    c = Curriculum(100)
+    c.learn(success(0.0))
+    assert c.share.item() == 1.0  # not in use
+    c.begin()
+    shares = []
+    for rate in (GOOD + 0.1, GOOD + 0.1, 0.5 * (GOOD + BAD), BAD - 0.1, BAD - 0.1, BAD - 0.1):
+        c.learn(success(rate))
+        shares.append(c.share.item())
+    assert shares == pytest.approx([STEP, 2 * STEP, 2 * STEP, STEP, 0.0, 0.0], abs=1e-6)
+    for _ in range(30):
+        c.learn(success(1.0))
+    assert c.share.item() == 1.0
+
+
+def test_it_decides_after_a_window_of_episodes():
+    c = Curriculum(100)
+    c.begin()
+    for _ in range(9):
+        c.learn(success(1.0, 10))
+    assert c.share.item() == 0.0
+    c.learn(success(1.0, 10))
+    assert c.share.item() == pytest.approx(STEP)
+
+
+def drawn(distribution, share: float) -> torch.Tensor:
+    p = {"a": Parameter("", "1", 1.0, 0.1, 10.0, lambda ids, v: None)}
+    r = Randomization(p, {"a": distribution}, N, Streams(N, 0))
+    r.curriculum.begin()
+    r.curriculum.share.fill_(share)
+    r.draw(torch.arange(N))
+    return r.values[:, 0].clone()
+
+
+@pytest.mark.parametrize("distribution", [Range(0.5, 2.0), LogUniform(0.5, 2.0), Normal(mean=1.2, std=0.1)])
+def test_a_share_is_that_part_of_the_way_from_the_nominal_value(distribution):
+    whole = drawn(distribution, 1.0)
+    torch.testing.assert_close(drawn(distribution, 0.3), 1.0 + 0.3 * (whole - 1.0))
+    assert (drawn(distribution, 0.0) == 1.0).all()
+
+
+def test_a_choice_is_nominal_but_for_that_share_of_the_draws():
+    some = drawn(Choice(values=(0.5, 3.0)), 0.3)
+    assert set(some.tolist()) == {0.5, 1.0, 3.0}
+    assert (some != 1.0).float().mean().item() == pytest.approx(0.3, abs=0.05)
+    assert (some == 0.5).float().mean().item() == pytest.approx(0.15, abs=0.04)
+
+
+def test_values_of_startup_and_those_held_are_not_part_of_it():
+    assert (drawn(Range(0.5, 2.0, "startup"), 0.0) != 1.0).any()
+    env = rookery.make("drone-hover", num_envs=4, randomize="default", randomize_curriculum=True, fixed={"mass": 1.3})
+    env.reset()
+    values = dict(zip(env.randomization.names, env.randomization.values.T, strict=True))
+    assert torch.allclose(values["mass"], torch.tensor(1.3))
+    assert (values["inertia"] == 1.0).all()
+
+
+def make():
+    config = {"episode_s": 0.05, "settled_s": 0.02}
+    env = rookery.make("drone-hover", num_envs=8, randomize="default", randomize_curriculum=True, config=config, seed=4)
+    env.randomization.curriculum.window = 16
+    env.reset()
+    return env
+
+
+def test_it_goes_on_exactly_after_a_resume():
+    def play(env, steps: int) -> list[torch.Tensor]:
+        out = []
+        for _ in range(steps):
+            obs, *_ = env.step(torch.zeros(8, 1, 4))
+            env.randomization.curriculum.learn(success(1.0, 5))
+            out += [obs["drone"].clone(), env.randomization.values.clone(), env.randomization.curriculum.share.clone()]
+        return out
+
+    a = make()
+    play(a, 13)
+    assert 0.0 < a.randomization.curriculum.share.item() < 1.0
+    b = make()
+    b.load_state_dict(a.state_dict())
+    assert all(torch.equal(x, y) for x, y in zip(play(a, 20), play(b, 20), strict=True))
+    assert a.randomization.values[:, 0].unique().numel() > 1
+
+
+def test_shards_and_tasks_without_success_are_refused():
+    with pytest.raises(RookeryError, match="leave out shards"):
+        rookery.make("table-push", num_envs=4, randomize_curriculum=True, shards=2)
+    c = Curriculum(10)
+    c.begin()
+    with pytest.raises(RookeryError, match="follows the metric 'success'"):
+        c.learn({"error": torch.zeros(3)})
