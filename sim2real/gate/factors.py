@@ -26,9 +26,10 @@ KNOWN = frozenset(
 COMPANIONS: dict[str, dict[str, float]] = {
     "push_speed": {"push_rate": 0.2}, "push_spin": {"push_rate": 0.2},
     "wrench_force": {"wrench_rate": 0.2, "wrench_time": 0.5}, "wrench_torque": {"wrench_rate": 0.2, "wrench_time": 0.5},
+    "action_hold": {"action_dropout": 0.05},
 }  # fmt: skip
-"""What must be set besides a factor for it to act: the rate of pushes and wrenches (1/s), and how long a wrench lasts (s); what
-`--randomize all` draws at most. None of them is swept itself."""
+"""What must be set besides a factor for it to act: the rate of pushes and wrenches (1/s), how long a wrench lasts (s),
+and the share of commands that get lost; what `--randomize all` draws at most."""
 NOT_SWEPT = ("visual_", "push_rate", "wrench_rate", "wrench_time", "wind_direction")
 """Begins the names of what has no nominal value to depart from, or does nothing alone."""
 
