@@ -1,0 +1,10 @@
+"""Quadrupeds: models, gaits, randomized parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+_folder = Path(__file__).parent
+forget_stale(_folder)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.numba_cache import forget_stale
 
 if TYPE_CHECKING:
     from rookery.sim.scene import Scene
     from rookery.sim.world import World
+
+forget_stale(Path(__file__).parent, Path(__file__).parent / "rotor")  # kernels here call those of rotor
 
 ENGINES = {
     "rotor": "multirotors, balls and static shapes, compiled, with rotors, onboard controllers and air inside",
