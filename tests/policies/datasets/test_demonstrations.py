@@ -352,7 +352,7 @@ def test_settings_and_sizes_are_checked(folder, tmp_path):
         BehaviorCloningConfig(validation_share=1.0)
     with pytest.raises(RookeryError, match="batch is 0"):
         BehaviorCloningConfig(batch=0)
-    with pytest.raises(RookeryError, match="none or default"):
+    with pytest.raises(RookeryError, match="none, default or all, got"):
         record(Path("drone-hover"), tmp_path / "d", 1, num_envs=1, randomize="ranges.toml")
     with pytest.raises(RookeryError, match="episodes is 0"):
         record(Path("drone-hover"), tmp_path / "e", 0, num_envs=1)
