@@ -341,7 +341,7 @@ def test_gusts_blow_along_the_wind_and_to_its_left():
     w = world(2, fx=replace(NONE, gusts=True, wind_speed=6.0, wind_direction=0.7))
     w.step(1)
     for i in range(2):
-        along, left, up = gust(w._gust[i], w._filters)
+        along, left, up = gust(w.wind.gust[i], w.wind.filters[i])
         c, s = math.cos(0.7), math.sin(0.7)
         expected = [(6 + along) * c - left * s, (6 + along) * s + left * c, up]
         np.testing.assert_allclose(air(w)[i], expected, rtol=1e-12)
