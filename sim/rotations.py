@@ -5,30 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_FIRST = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
-_SECOND = torch.tensor([0, 1, 2, 3, 1, 2, 3, 2, 3, 3])
-# rows: the products ww wx wy wz xx xy xz yy yz zz; columns: the nine entries of the matrix
-_FROM_PRODUCTS = torch.tensor(
-    [
-        [1, 0, 0, 0, 1, 0, 0, 0, 1],
-        [0, 0, 0, 0, 0, -2, 0, 2, 0],
-        [0, 0, 2, 0, 0, 0, -2, 0, 0],
-        [0, -2, 0, 2, 0, 0, 0, 0, 0],
-        [1, 0, 0, 0, -1, 0, 0, 0, -1],
-        [0, 2, 0, 2, 0, 0, 0, 0, 0],
-        [0, 0, 2, 0, 0, 0, 2, 0, 0],
-        [-1, 0, 0, 0, 1, 0, 0, 0, -1],
-        [0, 0, 0, 0, 0, 2, 0, 2, 0],
-        [-1, 0, 0, 0, -1, 0, 0, 0, 1],
-    ],
-    dtype=torch.float32,
-)
+# an entry of the matrix is that of the identity and twice two signed products of components (w, x, y, z): here the one product
+# of all nine entries, row by row, and then the other
+_LEFT = torch.tensor([2, 1, 1, 1, 1, 2, 1, 2, 1, 3, 0, 0, 0, 3, 0, 0, 0, 2])
+_RIGHT = torch.tensor([2, 2, 3, 2, 1, 3, 3, 3, 1, 3, 3, 2, 3, 3, 1, 2, 1, 2])
+_TWICE = 2.0 * torch.tensor([-1.0, 1, 1, 1, -1, 1, 1, 1, -1, -1, -1, 1, 1, -1, -1, -1, 1, -1])
+_IDENTITY = torch.eye(3).flatten()
 
 
 def matrix(quat: Tensor) -> Tensor:
-    """[..., 9] row-major rotation matrices of unit quaternions [..., 4]: linear in the products of their components."""
-    products = quat.index_select(-1, _FIRST.to(quat.device)) * quat.index_select(-1, _SECOND.to(quat.device))
-    return products @ _FROM_PRODUCTS.to(quat.device)
+    """[..., 9] row-major rotation matrices of unit quaternions [..., 4].
+
+    Each is the same whatever others stand beside it; a product of matrices, which libraries divide into blocks, is not.
+    """
+    left, right, twice, identity = (t.to(quat.device) for t in (_LEFT, _RIGHT, _TWICE, _IDENTITY))
+    products = quat.index_select(-1, left) * quat.index_select(-1, right) * twice
+    return identity + products[..., :9] + products[..., 9:]
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:

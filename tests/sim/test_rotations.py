@@ -27,6 +27,15 @@ def test_matrix():
     assert torch.equal(matrix(torch.tensor([1.0, 0, 0, 0])), torch.eye(3).flatten())
 
 
+def test_a_matrix_does_not_depend_on_those_beside_it():
+    q = random_quaternions(200)
+    whole = matrix(q)
+    for size in range(1, 9):
+        assert all(
+            torch.equal(matrix(part), wanted) for part, wanted in zip(q.split(size), whole.split(size), strict=True)
+        )
+
+
 def test_multiply_turns_by_the_second_first():
     a, b = random_quaternions(40), random_quaternions(40, seed=1)
     wanted = (scipy(a) * scipy(b)).as_matrix()
