@@ -22,13 +22,15 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     what it carries. Other ranges of an action are made up for, also where the last action is observed.
 
     Args:
-        first, second: of the same depth and activation, without history or state estimator.
+        first, second: of the same depth and activation, without history, state estimator or memory.
         group: what the new policy is for.
 
     Raises:
         RookeryError: networks that do not go together, or an action that neither has.
     """
     a, b = first[0], second[0]
+    if a.memory_size or b.memory_size:
+        raise RookeryError("a policy with memory is not fused with another: train both with memory=none.")
     if len(a.hidden) != len(b.hidden) or a.activation != b.activation:
         raise RookeryError(
             f"policies with hidden layers {list(a.hidden)} ({a.activation}) and {list(b.hidden)} ({b.activation}) do not go "

@@ -26,13 +26,13 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
     contracts need not know of it, and PPO can go on from it.
 
     Args:
-        policy: without history or state estimator.
+        policy: without history, state estimator or memory.
         group: that it was trained for.
         share: of the new action, above 0 to 1. The amplitude of what changes sign at every step is divided by 2 / share - 1.
         names: of the actions; () for all.
 
     Raises:
-        RookeryError: it does not observe its last action, has a history or a state estimator, or an unknown action or share.
+        RookeryError: it does not observe its last action or is not such a policy, or an unknown action or share.
     """
     if not 0.0 < share <= 1.0:
         raise RookeryError(f"share is {share}: give a number above 0, up to 1.")
@@ -41,9 +41,10 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
         if name not in known:
             raise unknown("action", name, known)
     terms = {t.name: t for t in group.observation}
-    if "last_action" not in terms or policy.actor_inputs != policy.observation_size or policy.targets:
+    plain = policy.actor_inputs == policy.observation_size and not (policy.targets or policy.memory_size)
+    if not plain or "last_action" not in terms:
         raise RookeryError(
-            "only a policy that observes its last action, without history or state estimator, can be smoothed."
+            "only a policy that observes its last action, without history, state estimator or memory, can be smoothed."
         )
     kept = [i for i, name in enumerate(known) if not names or name in names]
     gain, shift = (FAINT, 0.0) if policy.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive

@@ -1,9 +1,11 @@
 """The deployed policy of one agent group: a chain of stages, deterministic, without optimiser.
 
-    observation --normalise--> x --+--> newest frames ---------------+--> network --> squash --> action in [-1, 1]
-    (its history is the env's)     +--> state estimator (optional) --+
+    observation --normalise--> x --+--> newest frames ---------------+--> memory ----> network --> squash --> action in [-1, 1]
+    (its history is the env's)     +--> state estimator (optional) --+   (optional)
 
-This is what is stored in a run or zoo folder, played, evaluated and exported.
+This is what is stored in a run or zoo folder, played, evaluated and exported. A policy without memory is a function of the
+observation (`forward`). One with memory also takes its state and gives the next one (`step`); at an episode's start the state
+is `initial_state`. `step` serves both: without memory the state is empty.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.nn.spec import make_module
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
+
+MEMORIES = ("none", "gru")
+"""Kinds of memory: none, or a gated recurrent unit (Cho et al. 2014, arXiv 1406.1078; the equations of torch.nn.GRUCell)."""
 
 SQUASHES = ("clip", "tanh")
 """Ways to bring the network's output to [-1, 1]: cut it off (PPO), or tanh (SAC)."""
@@ -25,7 +30,8 @@ SQUASHES = ("clip", "tanh")
 class Policy(nn.Module):
     """``squash(network(x[-actor_inputs:]))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
 
-    With M targets the network's input is ``concat(x[-actor_inputs:], estimator(x))``.
+    With M targets the network's input is ``concat(x[-actor_inputs:], estimator(x))``; with a memory it is the memory's state h
+    after ``h = GRU(that, h)``.
 
     Args:
         observation_size: O.
@@ -38,16 +44,19 @@ class Policy(nn.Module):
         targets: M, length of what it predicts; 0 for no state estimator.
         squash: "clip" to [-1, 1], or "tanh".
         module: "package.module:function" of a factory of the network (see `make_module`) instead of a perceptron; "" for none.
+        memory: "none", or "gru" before the network.
+        memory_size: H, numbers in the memory's state; 0 without memory.
 
     Attributes:
         mean, std: [O] buffers of the normaliser.
         layers: the perceptron's linear layers, in order; the activation stands between them. Empty with a module.
         body: the module; an empty one without.
+        cell: the memory, a torch.nn.GRUCell; an empty module without.
         estimator: the state estimator's linear layers, in order.
         target_mean, target_std: [M] buffers: prediction = target_mean + target_std * estimator(x).
 
     Raises:
-        RookeryError: an unknown squash, or a module that cannot be made.
+        RookeryError: an unknown squash or memory, or a module that cannot be made.
     """
 
     mean: Tensor
@@ -67,10 +76,14 @@ class Policy(nn.Module):
         targets: int = 0,
         squash: str = "clip",
         module: str = "",
+        memory: str = "none",
+        memory_size: int = 0,
     ) -> None:
         super().__init__()
         if squash not in SQUASHES:
             raise unknown("squash", squash, SQUASHES)
+        if memory not in MEMORIES:
+            raise unknown("memory", memory, MEMORIES)
         self.observation_size = observation_size
         self.action_size = action_size
         self.hidden = tuple(hidden)
@@ -81,7 +94,11 @@ class Policy(nn.Module):
         self.squash = squash
         self.module = module
         self.estimator_hidden = tuple(estimator) if targets else ()
+        self.memory_size = memory_size if memory != "none" else 0
+        self.memory = memory if self.memory_size else "none"
         inputs = self.actor_inputs + targets
+        self.cell = nn.GRUCell(inputs, memory_size) if self.memory_size else nn.Identity()
+        inputs = self.memory_size or inputs
         self.layers = nn.ModuleList() if module else _linears(inputs, *hidden, action_size)
         self.body = make_module(module, inputs, action_size) if module else nn.Identity()
         self.register_buffer("mean", torch.zeros(observation_size))
@@ -93,23 +110,53 @@ class Policy(nn.Module):
         self._act = ACTIVATIONS[activation]()
 
     def forward(self, obs: Tensor, known_targets: Tensor | None = None) -> Tensor:
-        """Normalised actions [..., D].
+        """Normalised actions [..., D] of a policy without memory.
 
         Args:
             obs: observations [..., O].
             known_targets: [..., M] targets as the task scales them, NaN where the state estimator predicts them; None for
                 NaN everywhere.
+
+        Raises:
+            RookeryError: the policy has memory.
         """
-        x = self._normalize(obs)
-        actor_input = x[..., self.observation_size - self.actor_inputs :]
-        if self.targets:
-            actor_input = torch.cat((actor_input, self._estimate(x, known_targets)), -1)
-        out = self._network(actor_input)
-        return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
+        if self.memory_size:
+            raise RookeryError(
+                "this policy has memory: call step(obs, state), at an episode's start with initial_state()."
+            )
+        return self._action(self._input(obs, known_targets))
+
+    def initial_state(self, *lead: int) -> Tensor:
+        """The memory's state at an episode's start: zeros [*lead, H]."""
+        return self.mean.new_zeros(*lead, self.memory_size)
+
+    def step(self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Normalised actions [..., D] and the next state [..., H].
+
+        Args:
+            obs, known_targets: as in `forward`.
+            state: [..., H], of the step before.
+        """
+        x = self._input(obs, known_targets)
+        if self.memory_size:
+            state = self.cell(x.reshape(-1, x.shape[-1]), state.reshape(-1, self.memory_size)).view(state.shape)
+            x = state
+        return self._action(x), state
 
     def predict(self, obs: Tensor) -> Tensor:
         """The state estimator's predictions of its targets [..., M], as the task scales them."""
         return self.target_mean + self.target_std * self._through(self.estimator, self._normalize(obs))
+
+    def _input(self, obs: Tensor, known_targets: Tensor | None) -> Tensor:
+        """What goes into the memory, or without one into the network."""
+        x = self._normalize(obs)
+        newest = x[..., self.observation_size - self.actor_inputs :]
+        return torch.cat((newest, self._estimate(x, known_targets)), -1) if self.targets else newest
+
+    def _action(self, x: Tensor) -> Tensor:
+        """The squashed output of the network."""
+        out = self._network(x)
+        return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
 
     def _normalize(self, obs: Tensor) -> Tensor:
         return ((obs - self.mean) / self.std).clamp(-self.obs_clip, self.obs_clip)
@@ -143,6 +190,8 @@ class Policy(nn.Module):
             more |= {"estimator": list(self.estimator_hidden), "targets": self.targets}
         if self.module:
             more["module"] = self.module
+        if self.memory_size:
+            more |= {"memory": self.memory, "memory_size": self.memory_size}
         return {
             "observation_size": self.observation_size,
             "action_size": self.action_size,

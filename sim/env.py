@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from rookery.sim.actuation import Actuation
+from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
     import mujoco
-
-__all__ = ["LINK", "Act", "Deployment", "Env", "EnvWrapper", "StepResult", "Team", "TermRecorder"]
-__all__ += ["check_actions", "check_shapes", "not_finite"]
 
 StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[str, Any]]
 """observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M]), terminated [N] bool, truncated [N] bool, info."""
@@ -36,31 +32,8 @@ Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 """See `Env.record_terms`."""
 
-LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias")
-"""Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise and bias."""
 Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
-
-
-@dataclass(frozen=True)
-class Deployment:
-    """What a contract says of an environment beside its groups.
-
-    Args:
-        config: the task's config as JSON values; of a ConcatEnv, by task.
-        physics_dt: s.
-        actuation: by group, what lies between actions and motors.
-        safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
-        metrics: what each metric means, by name.
-        randomized: least and greatest value in training of those parameters of `LINK` that were randomized.
-    """
-
-    config: dict[str, Any] = field(default_factory=dict)
-    physics_dt: float = 0.0
-    actuation: dict[str, Actuation] = field(default_factory=dict)
-    safety: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    metrics: dict[str, str] = field(default_factory=dict)
-    randomized: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class Env(abc.ABC):
@@ -149,6 +122,12 @@ class Env(abc.ABC):
     def task_index(self) -> Tensor:
         """[N] int64, index into `task_names` of each world."""
         return torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+
+    @property
+    def episode_start(self) -> Tensor:
+        """[N] bool: worlds whose latest observation is the first of an episode, where a policy's memory begins anew. After
+        `stagger` it is false in worlds whose clock was set forward."""
+        raise RookeryError(f"{self.task_id} does not say where episodes begin: a policy with memory cannot act in it.")
 
     @property
     def state(self) -> Tensor:
@@ -250,51 +229,6 @@ class Env(abc.ABC):
         return self
 
 
-def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
-    """Actions by group, as `Env.step` takes them; their values are not looked at.
-
-    Raises:
-        RookeryError: actions of wrong groups, shape or type.
-    """
-    if isinstance(actions, Tensor):
-        actions = dict.fromkeys(env.groups, actions) if len(env.groups) == 1 else {"?": actions}
-    if not isinstance(actions, dict) or actions.keys() != env.groups.keys():
-        got = list(actions) if isinstance(actions, dict) else type(actions).__name__
-        raise RookeryError(f"actions must be a dict of tensors for the groups {list(env.groups)}, got {got}.")
-    for g, a in actions.items():
-        want = (env.num_envs, env.groups[g].count, env.groups[g].action.size)
-        if not isinstance(a, Tensor) or not a.is_floating_point():
-            kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
-            raise RookeryError(
-                f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
-            )
-        if a.shape != want:
-            raise RookeryError(
-                f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
-            )
-    return actions
-
-
-def not_finite(group: str, world: int) -> RookeryError:
-    """What is said of actions with NaN or infinity."""
-    return RookeryError(f"actions of {group!r} contain NaN or infinity, first in world {world}: check the policy.")
-
-
-def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
-    """Actions by group, as `Env.step` takes them.
-
-    Raises:
-        RookeryError: actions of wrong groups, shape or type, or with NaN.
-    """
-    actions = check_shapes(env, actions)
-    for g, a in actions.items():
-        if not torch.isfinite(a.sum()):  # one pass; a NaN or infinity anywhere survives the sum
-            finite = torch.isfinite(a).flatten(1).all(1)
-            if not finite.all():
-                raise not_finite(g, int(finite.logical_not().nonzero()[0]))
-    return actions
-
-
 class EnvWrapper(Env):
     """An environment that changes another one: rewards made one number, a low-level policy below the actions, a frozen
     opponent. Subclasses override what they change; everything else is the wrapped environment's.
@@ -338,6 +272,10 @@ class EnvWrapper(Env):
     @property
     def task_index(self) -> Tensor:
         return self.env.task_index
+
+    @property
+    def episode_start(self) -> Tensor:
+        return self.env.episode_start
 
     @property
     def state(self) -> Tensor:

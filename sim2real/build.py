@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rookery.sim.env import Deployment, Env
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group
 from rookery.sim2real.compatibility import with_networks
 from rookery.sim2real.contract import (
@@ -18,8 +19,8 @@ from rookery.sim2real.contract import (
     MeasurementErrors,
     Provenance,
     parse_limits,
-    plain,
 )
+from rookery.sim2real.group_json import plain
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -88,7 +89,7 @@ def describe(
             Delay(0.0, more.randomized.get("action_delay", (0.0, 0.0))),
         ),
         measurement_errors=MeasurementErrors(
-            more.randomized.get("observation_noise", (0.0, 0.0)), more.randomized.get("observation_bias", (0.0, 0.0))
+            *(more.randomized.get(f"observation_{what}", (0.0, 0.0)) for what in ("noise", "bias", "drift"))
         ),
         metrics=more.metrics,
         provenance=Provenance.from_json(plain(provenance or {})),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim2real.contract import Contract, NetworkSpec, group_json
+from rookery.sim2real.contract import Contract, NetworkSpec
+from rookery.sim2real.group_json import group_json
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy

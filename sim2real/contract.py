@@ -26,15 +26,14 @@ from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Clock, Group, Term
 from rookery.sim.untrusted import parse_json, read_json
-from rookery.sim2real.schema import CONVENTIONS, FRAMES, SCHEMA, SCHEMA_VERSION, validate
+from rookery.sim2real.group_json import group_json, plain
+from rookery.sim2real.schema import CONVENTIONS, MEMORY, SCHEMA, SCHEMA_VERSION, validate
 from rookery.sim2real.typed import parse
 from rookery.version import __version__
 
-__all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "NetworkSpec", "Provenance",
-           "group_json"]  # fmt: skip
+__all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "NetworkSpec", "Provenance"]
 
 NORMALISER = "folded in: the network itself computes clip((obs - mean) / std, -obs_clip, obs_clip)"
-PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip", "formula")
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class NetworkSpec:
         estimator: widths of the state estimator's hidden layers.
         targets: M, outputs of the state estimator.
         module: "package.module:function" of the actor's network, None for a perceptron.
+        memory: "gru", a recurrent unit before the actor's network.
+        memory_size: H, numbers in its state, which are zero at an episode's start.
     """
 
     observation_size: int
@@ -73,6 +74,8 @@ class NetworkSpec:
     estimator: tuple[int, ...] | None = None
     targets: int | None = None
     module: str | None = None
+    memory: str | None = None
+    memory_size: int | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:
@@ -112,11 +115,16 @@ class Latency:
 
 @dataclass(frozen=True)
 class MeasurementErrors:
-    """Factors on the noise and the bias that the terms declare, drawn for every episode of the training: 0 for none, None where
-    it is not known."""
+    """Factors on the noise, the bias and the drift that the terms declare, drawn for every episode of the training: 0 for none,
+    None where it is not known."""
 
     noise: Span | None = (0.0, 0.0)
     bias: Span | None = (0.0, 0.0)
+    drift: Span | None = (0.0, 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in contract.json; `drift` where there was any."""
+        return {k: v for k, v in plain(self).items() if k != "drift" or v != [0.0, 0.0]}
 
 
 @dataclass(frozen=True)
@@ -148,11 +156,17 @@ class ContractGroup:
             raise RookeryError("the contract has no network yet: train the policy first.")
         return self.network
 
+    @property
+    def memory_size(self) -> int:
+        """H, numbers in the state of the policy's memory; 0 without one."""
+        return self.trained.memory_size or 0
+
     def to_json(self) -> dict[str, Any]:
         """The group as it stands in contract.json."""
         own = {
             "network": None if self.network is None else self.network.to_json(),
             "normaliser": self.normaliser,
+            **({"memory": MEMORY} if self.network is not None and self.network.memory_size else {}),
             "actuation": None if self.actuation is None else plain(self.actuation),
             "safety": plain(self.safety),
         }
@@ -210,7 +224,7 @@ class Contract:
         groups: agent groups by name.
         task_config: the task's config as JSON values.
         latency: delays in training.
-        measurement_errors: how much of the terms' noise and bias there was in training.
+        measurement_errors: how much of the terms' noise, bias and drift there was in training.
         metrics: what each metric of the task means, by name.
         provenance: where the policy comes from.
         rookery_version: of the writer.
@@ -287,7 +301,7 @@ class Contract:
             "control_dt": self.control_dt,
             "physics_dt": self.physics_dt,
             "latency": plain(self.latency),
-            "measurement_errors": plain(self.measurement_errors),
+            "measurement_errors": self.measurement_errors.to_json(),
             "groups": {name: group.to_json() for name, group in self.groups.items()},
             "metrics": dict(self.metrics),
             "conventions": dict(CONVENTIONS),
@@ -321,61 +335,6 @@ def fingerprint_of(values: Mapping[str, Any]) -> str:
     """SHA-256 of JSON values, whatever their order and spacing."""
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def group_json(group: Group) -> dict[str, Any]:
-    """A group's declaration as it stands in contract.json: count, observation, action; with a history also frames, with
-    targets also targets and future."""
-    out: dict[str, Any] = {
-        "count": group.count,
-        "observation": [
-            line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _particular(t)
-            for t, line in zip(group.observation, _places(group.observation), strict=True)
-        ],
-        "action": plain(group.action),
-    }
-    if group.history > 1:
-        out["frames"] = FRAMES
-    if group.targets:
-        out |= {"targets": _places(group.targets), "future": list(group.future)}
-    return out
-
-
-def _particular(term: Term) -> dict[str, Any]:
-    """What few terms have, written where it holds alone."""
-    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
-    return {name: value for name, value in lines.items() if value}
-
-
-def plain(value: Any) -> Any:
-    """JSON values for dataclasses, mappings, tuples and arrays; a number that is not finite becomes its name ("inf")."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if hasattr(value, "tolist"):  # arrays and their scalars
-        return plain(value.tolist())
-    return str(value)
-
-
-def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
-    """Terms that follow each other, with the slice of each; an infinite clip is null."""
-    out = []
-    start = 0
-    for term in terms:
-        line = dataclasses.asdict(term) | {
-            "clip": None if math.isinf(term.clip) else term.clip,
-            "slice": [start, start + term.size],
-        }
-        out.append({k: line[k] for k in PLACE_KEYS})
-        start += term.size
-    return out
 
 
 def _parse_group(values: Mapping[str, Any]) -> ContractGroup:

@@ -45,6 +45,12 @@ FRAMES = (
     "one frame; an episode's first frame stands for the ones before it"
 )
 
+MEMORY = (
+    "h' = (1 - z) * n + z * h goes to the perceptron and to the next step; h is zero at an episode's start; "
+    "r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c)), rows in the order r, z, n (torch.nn.GRUCell); "
+    "x is what the perceptron gets without memory"
+)
+
 PLACE: dict[str, Check] = {
     "name": filled_text,
     "size": integer(1),
@@ -65,7 +71,14 @@ TERM = record(
         "history": integer(1),
     },
     # The network gets zeros in place of a hidden term.
-    {"hidden": true, "initial": filled_text, "estimated": filled_text, "clock": CLOCK},
+    {
+        "hidden": true,
+        "initial": filled_text,
+        "estimated": filled_text,
+        "clock": CLOCK,
+        "drift": number(above=0.0),
+        "drift_of": filled_text,
+    },
 )
 ACTION = record(
     {
@@ -88,7 +101,14 @@ NETWORK = record(
     },
     # The perceptron takes the last `actor_inputs` components, and predictions of `targets` by a state estimator with these
     # hidden layers.
-    {"actor_inputs": integer(1), "estimator": items(integer(1)), "targets": integer(1), "module": filled_text},
+    {
+        "actor_inputs": integer(1),
+        "estimator": items(integer(1)),
+        "targets": integer(1),
+        "module": filled_text,
+        "memory": constant("gru"),
+        "memory_size": integer(1),
+    },
 )
 RANGE: Check = items(number(low=0.0), 2)
 DELAY = record({"assumed": number(low=0.0), "randomized": optional(RANGE)})
@@ -103,7 +123,12 @@ GROUP = record(
         "actuation": optional(check_of(Actuation)),
         "safety": named(LIMIT),
     },
-    {"frames": constant(FRAMES), "targets": items(record(PLACE), 1), "future": items(filled_text)},
+    {
+        "frames": constant(FRAMES),
+        "memory": constant(MEMORY),
+        "targets": items(record(PLACE), 1),
+        "future": items(filled_text),
+    },
 )
 CONTRACT = record(
     {
@@ -115,7 +140,7 @@ CONTRACT = record(
         "control_dt": number(above=0.0),
         "physics_dt": number(above=0.0),
         "latency": record({"observation": DELAY, "action": DELAY}),
-        "measurement_errors": record({"noise": optional(RANGE), "bias": optional(RANGE)}),
+        "measurement_errors": record({"noise": optional(RANGE), "bias": optional(RANGE)}, {"drift": optional(RANGE)}),
         "metrics": named(filled_text),
         # Group names become file names and C identifiers.
         "groups": named(GROUP, r"[A-Za-z][A-Za-z0-9_-]*", at_least=1),
@@ -189,6 +214,8 @@ def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
             if network[name] != size:
                 raise fault(f"{line}.network.{name}", network[name], f"{size}, {why}")
         _check_stages(network, frame, inputs, targets, f"{line}.network")
+        if "memory" in group and "memory" not in network:
+            raise fault(f"{line}.memory", group["memory"], "left out where the network has no memory")
 
 
 def _check_targets(group: Mapping[str, Any], line: str) -> int:
@@ -207,6 +234,8 @@ def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: 
         raise fault(f"{line}.actor_inputs", actor_inputs, f"a multiple of {frame}, the size of a frame, up to {inputs}")
     if ("targets" in network) != ("estimator" in network):
         raise fault(f"{line}.estimator", network.get("estimator"), "there exactly when the network has targets")
+    if ("memory_size" in network) != ("memory" in network):
+        raise fault(f"{line}.memory_size", network.get("memory_size"), "there exactly when the network has a memory")
     if network.get("targets", targets) != targets:
         raise fault(f"{line}.targets", network["targets"], f"{targets}, the sum of the targets' sizes")
 

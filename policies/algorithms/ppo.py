@@ -10,9 +10,9 @@ weights; a test compares them with autograd. Nothing here waits for the device b
 a CPU each minibatch is divided among a few threads (nn/parallel.py).
 
 Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
-rows at a time in the cache; wider ones, other modules, state estimators and other devices use the torch operations below,
-which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes 145 ms of one
-core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
+rows at a time in the cache; wider ones, other modules, memories, state estimators and other devices use the torch operations
+below, which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes 145 ms of
+one core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch import Tensor
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import MAX_LOG_RATIO, GroupLearner
+from rookery.policies.algorithms.ppo_policies import policies_of
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
@@ -214,7 +215,7 @@ class PPO(Algorithm):
         """One optimiser step on the minibatch `rows`; returns FIGURES, [5, G]."""
         size = rows.stop - rows.start
         count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
-        parts = split(rows, len(learner.workers))
+        parts = split(rows, len(learner.workers), learner.sequence)
         jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
         sums = sum(self._threads.map(self._gradients, jobs))
         assert isinstance(sums, Tensor)
@@ -262,7 +263,7 @@ class PPO(Algorithm):
         sum_log_std = learner.log_std.sum(-1)
         for s in batch.chunks(rows, learner.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
-            z = (s.action - worker.actor.forward(s.actor_input)).mul_(inverse_std)
+            z = (s.action - worker.mean_action(s)).mul_(inverse_std)
             z_squared = z.square()
             log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(sum_log_std).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
             ratio = log_ratio.exp()
@@ -274,7 +275,7 @@ class PPO(Algorithm):
             worker.actor.backward(z.mul_(inverse_std).mul_(surrogate_grad))
             worker.log_std_grad += z_squared.sub_(1.0).mul_(surrogate_grad).sum(1, keepdim=True)
 
-            value = worker.critic.forward(s.critic_input).squeeze(2)
+            value = worker.value(s)
             value_loss, value_grad = self._value_loss(value, s)
             worker.critic.backward(value_grad.mul_(c.value_coef * w).unsqueeze(2))
 
@@ -344,7 +345,7 @@ class PPO(Algorithm):
     # Keeping
 
     def policies(self) -> dict[str, Policy]:
-        return {name: policy for learner in self.learners.values() for name, policy in learner.policies().items()}
+        return {name: policy for learner in self.learners.values() for name, policy in policies_of(learner).items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the next update depends on. Between updates the rollout is empty, and only then may it be saved.

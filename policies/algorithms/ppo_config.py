@@ -33,6 +33,11 @@ class PPOConfig:
     network: str = ""
     """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
     (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
+    memory: Literal["none", "gru"] = "none"
+    """Memory before the policy's network and before the critic's, each its own: none, or a gated recurrent unit. An update
+    goes back in time through the rollout (`rollout_steps`), and its minibatches are whole sequences."""
+    memory_size: int = 64
+    """Numbers in the state of each memory."""
     mirror: bool = False
     """Let the networks of robots whose task declares their mirror act alike on both sides: every sample teaches both."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
@@ -105,17 +110,18 @@ class PPOConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "estimator_hidden"), 1)
-        check_bounds(self, ("actor_frames",), 1)
+        check_bounds(self, ("actor_frames", "memory_size"), 1)
         check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef"), 0)
         check_bounds(self, ("gamma", "lam", "value_norm_beta"), 0.0, 1.0)
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
 
-        if self.mirror and (self.normalize_observations or self.estimator != "off" or self.network):
+        others = self.estimator != "off" or self.network or self.memory != "none"
+        if self.mirror and (self.normalize_observations or others):
             raise RookeryError(
                 "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
-                "normalize_observations=false and estimator=off and no network."
+                "normalize_observations=false, estimator=off, memory=none and no network."
             )
 
     def to_dict(self) -> dict[str, Any]:

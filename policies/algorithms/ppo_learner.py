@@ -7,20 +7,20 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.algorithms.ppo_memory import Memory
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.compiled import fits
 from rookery.policies.nn.mlp import MLP
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
-from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 2048
 """Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
+
+CHUNK_SEQUENCES = 256
+"""Sequences that go through a network with memory at once on a CPU."""
 
 HALF_LOG_2_PI_E = 1.4189385
 """Entropy of a standard normal distribution, nats."""
@@ -63,10 +66,12 @@ class GroupLearner:
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
         estimator: predicts what the agents do not measure, or None.
+        memory: the states of networks with memory, or None.
+        sequence: steps of the sequences that minibatches consist of: 1 without memory, T with one.
         compiled: the workers' gradients in compiled kernels, or empty where torch computes them.
 
     Raises:
-        RookeryError: fewer samples than minibatches.
+        RookeryError: fewer samples, or sequences, than minibatches.
     """
 
     def __init__(
@@ -79,14 +84,20 @@ class GroupLearner:
         self.device = device
         self.sets = 1 if config.share and name not in config.separate else spec.count
         rows = config.rollout_steps * worlds * spec.count // self.sets
-        if rows < config.minibatches:
+        remembers = config.memory != "none"
+        self.sequence = config.rollout_steps if remembers else 1
+        units = rows // self.sequence
+        if units < config.minibatches:
+            what = "samples" if self.sequence == 1 else "sequences (one for each world and agent)"
             raise RookeryError(
-                f"{rows} samples cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
+                f"{units} {what} cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
             )
-        self.bounds = [rows * i // config.minibatches for i in range(config.minibatches + 1)]
+        self.bounds = [units * i // config.minibatches * self.sequence for i in range(config.minibatches + 1)]
         cpu = device.type == "cpu"
-        self.chunk = CHUNK_ROWS if cpu else rows
-        threads = min(torch.get_num_threads(), rows // config.minibatches // WORKER_ROWS) if cpu else 1
+        chunk = CHUNK_SEQUENCES * self.sequence if remembers else CHUNK_ROWS
+        self.chunk = chunk if cpu else rows
+        most = min(rows // config.minibatches // WORKER_ROWS, units // config.minibatches)
+        threads = min(torch.get_num_threads(), most) if cpu else 1
         self._make_networks(state_size, max(1, threads), generator)
         obs = spec.observation_size
         targets = self.estimator.size if self.estimator is not None else 0
@@ -97,6 +108,9 @@ class GroupLearner:
         self.observations = ObservationNorm(obs, config.obs_clip, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
+        self.memory: Memory | None = None
+        if remembers:
+            self.memory = Memory(self.rows, self.sets, units, config.memory_size, config.rollout_steps, device)
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -121,10 +135,12 @@ class GroupLearner:
         frames = c.actor_frames or (1 if targets else spec.history)
         self.actor_inputs = spec.frame_size * min(frames, spec.history)
         critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
-        actor = NetworkSpec(self.actor_inputs + targets, spec.action.size, c.hidden, c.activation, c.network)
-        critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation)
+        size = 0 if c.memory == "none" else c.memory_size
+        actor = NetworkSpec(self.actor_inputs + targets, spec.action.size, c.hidden, c.activation, c.network, size)
+        critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation, memory_size=size)
         self._network_specs = (actor, critic)
-        small = not c.network and not targets and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
+        plain = not (c.network or targets or size)
+        small = plain and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
         self._compile = c.compiled and small
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
         count = actor.parameter_count + critic.parameter_count + spec.action.size
@@ -167,9 +183,13 @@ class GroupLearner:
         self.rollout.clear()
         self.rollout.noise.normal_(generator=generator)
         self.std = self.log_std.exp()
+        if self.memory is not None:
+            self.memory.start()
 
     def mean_action(self, actor_input: Tensor) -> Tensor:
-        """The policy's mean action [N, A, D] for inputs [N, A, K]; valid until the next call."""
+        """The policy's mean action [N, A, D] for inputs [N, A, K]; valid until the next call. A memory makes a step."""
+        if self.memory is not None:
+            return self.memory.mean_action(self.actor, actor_input)
         return self.actor.forward_agents(actor_input)
 
     def actor_input(self, obs: Tensor, targets: Tensor | None, reveal_future_mask: Tensor | None) -> Tensor:
@@ -232,6 +252,8 @@ class GroupLearner:
         roll.reward[t].copy_(reward)
         roll.terminated[t].copy_(terminated)
         roll.truncated[t].copy_(truncated)
+        if self.memory is not None:
+            self.memory.end_episodes(roll.terminated[t] | roll.truncated[t], self.spec.count)
         if "final_observation" in info:
             ids = (truncated & ~terminated).nonzero().squeeze(1)
             obs = self.observations.normalize(info["final_observation"][self.name][ids])
@@ -250,17 +272,20 @@ class GroupLearner:
             return x.reshape(1, -1, x.shape[-1])
         return x.movedim(-2, 0).reshape(self.sets, -1, x.shape[-1])
 
-    def values(self, obs: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The critic's input and output as rows [G, R, C] and [G, R] for normalised [..., A, O] and [..., S]."""
+    def critic_input(self, obs: Tensor, state: Tensor | None) -> Tensor:
+        """Rows [G, R, C] for normalised [..., A, O] and [..., S]."""
         if state is not None:
             state = state.unsqueeze(-2).expand(*obs.shape[:-1], state.shape[-1])
             obs = torch.cat((state, obs), -1)
-        x = self.rows(obs)
+        return self.rows(obs)
+
+    def values(self, x: Tensor) -> Tensor:
+        """Outputs [G, R] of a critic without memory for its inputs [G, R, C]."""
         out = torch.empty(x.shape[:2], device=self.device)
         for start in range(0, x.shape[1], self.chunk):
             piece = x[:, start : start + self.chunk]
             out[:, start : start + self.chunk] = self.critic.forward(piece).squeeze(2)
-        return x, out
+        return out
 
     def samples(self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
@@ -270,8 +295,13 @@ class GroupLearner:
             last_state = self.states.normalize(last_state)
         else:
             last_state = None
-        critic_input, value = self.values(roll.observation, roll.state)
-        last = self.values(self.observations.normalize(last_obs), last_state)[1]
+        critic_input = self.critic_input(roll.observation, roll.state)
+        last_input = self.critic_input(self.observations.normalize(last_obs), last_state)
+        memory = self.memory
+        if memory is None:
+            value, last = self.values(critic_input), self.values(last_input)
+        else:
+            value, last = memory.values(self.critic, critic_input, last_input, roll)
         denormalize = self.returns.denormalize if self.returns is not None else (lambda x: x)
         grid = self._grid(denormalize(value), c.rollout_steps)
         last_grid = self._grid(denormalize(last), 1)[0]
@@ -300,14 +330,16 @@ class GroupLearner:
         privileged_targets = None if roll.privileged_targets is None else self.rows(roll.privileged_targets)
         log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
         action = self.rows(roll.action)
+        states = () if memory is None else (memory.first(roll), memory.actor_start, memory.critic_start)
         return Samples(
-            actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets
+            actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets, *states
         )
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
-        order = torch.randperm(samples.advantage.shape[1], generator=generator, device=self.device)
-        self._shuffled = samples.shuffled(order, self._shuffled)
+        order = torch.randperm(self.bounds[-1] // self.sequence, generator=generator, device=self.device)
+        rows = order if self.memory is None else self.memory.order(order, self.bounds, len(self.workers), self.chunk)
+        self._shuffled = samples.shuffled(rows, self._shuffled, order)
         for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
             yield self._shuffled, slice(start, stop)
 
@@ -334,62 +366,32 @@ class GroupLearner:
         if not finals:
             return out
         state = None if self.states is None else torch.cat([f[3] for f in finals if f[3] is not None])
-        value = denormalize(self.values(torch.cat([f[2] for f in finals]), state)[1])
+        x = self.critic_input(torch.cat([f[2] for f in finals]), state)
         t = torch.cat([torch.full_like(f[1], f[0]) for f in finals])
-        out[t, torch.cat([f[1] for f in finals])] = self._grid(value, 1)[0]
+        worlds = torch.cat([f[1] for f in finals])
+        value = self.values(x) if self.memory is None else self.memory.final_values(self.critic, x, t, worlds)
+        out[t, worlds] = self._grid(denormalize(value), 1)[0]
         return out
 
     # Keeping
 
-    def policies(self) -> dict[str, Policy]:
-        """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
-        out = {}
-        for g in range(self.sets):
-            c = self.config
-            estimator = self.estimator
-            policy = Policy(
-                self.spec.observation_size,
-                self.spec.action.size,
-                () if c.network else c.hidden,
-                c.activation,
-                c.obs_clip,
-                self.actor_inputs,
-                c.estimator_hidden,
-                0 if estimator is None else estimator.size,
-                module=c.network,
-            )
-            policy.mean.copy_(self.observations.mean)
-            policy.std.copy_(self.observations.std)
-            self.actor.write_to(policy.body if c.network else policy.layers, g)
-            if estimator is not None:
-                policy.target_mean.copy_(estimator.scale.mean)
-                policy.target_std.copy_(estimator.scale.std)
-                estimator.network.write_to(policy.estimator, g)
-            out[self.name if self.sets == 1 else f"{self.name}_{g}"] = policy
-        return out
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own, by the prefix of its names."""
+        parts = {"adam": self.adam, "observations": self.observations, "states": self.states, "returns": self.returns}
+        parts |= {"estimator": self.estimator, "memory": self.memory}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimiser, normalisers, learning rate and number of threads, by name (not copied)."""
+        """Weights, optimiser, normalisers, memories, learning rate and number of threads, by name (not copied)."""
         state = {"parameters": self.parameters, "learning_rate": self.learning_rate}
-        state |= prefixed("adam", self.adam.state_dict()) | prefixed("observations", self.observations.state_dict())
-        if self.states is not None:
-            state |= prefixed("states", self.states.state_dict())
-        if self.returns is not None:
-            state |= prefixed("returns", self.returns.state_dict())
-        if self.estimator is not None:
-            state |= prefixed("estimator", self.estimator.state_dict())
+        for name, part in self._parts().items():
+            state |= prefixed(name, part.state_dict())
         return state | {"threads": torch.tensor(len(self.workers))}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put a saved state back, in place."""
         self.parameters.copy_(state["parameters"])
         self.learning_rate.copy_(state["learning_rate"])
-        self.adam.load_state_dict(under("adam", state))
-        self.observations.load_state_dict(under("observations", state))
-        if self.states is not None:
-            self.states.load_state_dict(under("states", state))
-        if self.returns is not None:
-            self.returns.load_state_dict(under("returns", state))
-        if self.estimator is not None:
-            self.estimator.load_state_dict(under("estimator", state))
+        for name, part in self._parts().items():
+            part.load_state_dict(under(name, state))
         self.divide(int(state["threads"]))

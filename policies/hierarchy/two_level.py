@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.sim.actions import check_actions
 from rookery.sim.buffers import check_tensors
-from rookery.sim.env import Act, Deployment, Env, EnvWrapper, StepResult, check_actions
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Act, Env, EnvWrapper, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -62,10 +64,12 @@ class TwoLevelEnv(EnvWrapper):
         self._clip = torch.tensor([t.clip for t in skill.observation for _ in range(t.size)], device=env.device)
         self.groups = {self.name: replace(group, action=_command(commanded, shifts))}
         self._obs = torch.zeros(env.num_envs, group.count, group.observation_size, device=env.device)
+        self._memory = policy.initial_state(env.num_envs, group.count)  # of the skill
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         obs, info = self.env.reset(seed)
         self._obs.copy_(obs[self.name])
+        self._memory.zero_()
         return obs, info
 
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
@@ -76,10 +80,14 @@ class TwoLevelEnv(EnvWrapper):
 
     @torch.no_grad()
     def act(self, obs: Tensor, command: Tensor) -> Tensor:
-        """The skill's action [N, A, D] for observations [N, A, O] of the environment and commands [N, A, C] in [-1, 1]."""
+        """The skill's action [N, A, D] for the observations [N, A, O] of the environment now, and commands [N, A, C] in
+        [-1, 1]. A skill with memory takes a step of it."""
         x = obs[..., self._columns]
         x[..., self._targets] += command * self._widths
-        action: Tensor = self.policy(torch.clamp(x, -self._clip, self._clip))
+        if self.policy.memory_size:
+            self._memory.masked_fill_(self.env.episode_start[:, None, None], 0.0)
+        action, memory = self.policy.step(torch.clamp(x, -self._clip, self._clip), self._memory)
+        self._memory.copy_(memory)
         return action
 
     def controller(self) -> Act | None:
@@ -91,16 +99,26 @@ class TwoLevelEnv(EnvWrapper):
         return replace(self.env.deployment(), actuation={})
 
     def state_dict(self) -> dict[str, Tensor]:
-        return self.env.state_dict() | {"two_level.observation": self._obs.cpu().clone()}
+        return self.env.state_dict() | {name: x.cpu().clone() for name, x in self._own_state().items()}
+
+    def _own_state(self) -> dict[str, Tensor]:
+        own = {"two_level.observation": self._obs}
+        return own | ({"two_level.memory": self._memory} if self.policy.memory_size else {})
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
-        check_tensors({"two_level.observation": self._obs}, state)
-        self.env.check_state_dict({k: v for k, v in state.items() if k != "two_level.observation"})
+        check_tensors(self._own_state(), state)
+        self.env.check_state_dict(_without_own(state))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.check_state_dict(state)
-        self.env.load_state_dict({k: v for k, v in state.items() if k != "two_level.observation"})
-        self._obs.copy_(state["two_level.observation"])
+        self.env.load_state_dict(_without_own(state))
+        for name, own in self._own_state().items():
+            own.copy_(state[name])
+
+
+def _without_own(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The wrapped environment's part of a state."""
+    return {k: v for k, v in state.items() if not k.startswith("two_level.")}
 
 
 def two_level(

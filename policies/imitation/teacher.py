@@ -85,6 +85,7 @@ class PolicyTeacher(Teacher):
 
     Attributes:
         frames: by group, [N, A, H, F].
+        memory: by group, the state of a teacher with memory, [N, A, M].
 
     Raises:
         RookeryError: the environment's set lacks a term, or has it in another size or within narrower limits.
@@ -94,6 +95,7 @@ class PolicyTeacher(Teacher):
         self.env = env
         self.groups = dict(groups)
         self.frames: dict[str, Tensor] = {}
+        self.memory: dict[str, Tensor] = {}
         self._new = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         for group, teacher in self.groups.items():
             declared = env.groups[group]
@@ -104,6 +106,7 @@ class PolicyTeacher(Teacher):
             observation = teacher.observation
             shape = (env.num_envs, declared.count, observation.history, observation.frame_size)
             self.frames[group] = torch.zeros(shape, device=env.device)
+            self.memory[group] = teacher.policy.initial_state(env.num_envs, declared.count)
 
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         values = self.env.observation_set(TEACHER_SET)
@@ -114,7 +117,8 @@ class PolicyTeacher(Teacher):
             shifted = torch.cat((self.frames[group][:, :, 1:], frame), dim=2)
             self.frames[group] = torch.where(self._new[:, None, None, None], frame, shifted)
             truth = _join(terms, teacher.targets) if teacher.targets else None
-            out[group] = teacher.policy(self.frames[group].flatten(2), truth)
+            memory = self.memory[group].masked_fill(self._new[:, None, None], 0.0)
+            out[group], self.memory[group] = teacher.policy.step(self.frames[group].flatten(2), memory, truth)
         self._new.zero_()
         return out
 
@@ -132,13 +136,13 @@ class PolicyTeacher(Teacher):
         return out
 
     def state_dict(self) -> dict[str, Tensor]:
-        return {"new": self._new} | {f"frames/{group}": frames for group, frames in self.frames.items()}
+        own = {"new": self._new} | {f"frames/{group}": frames for group, frames in self.frames.items()}
+        return own | {f"memory/{group}": memory for group, memory in self.memory.items() if memory.shape[-1]}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         check_state(self.state_dict(), state)
-        self._new.copy_(state["new"])
-        for group, frames in self.frames.items():
-            frames.copy_(state[f"frames/{group}"])
+        for name, own in self.state_dict().items():
+            own.copy_(state[name])
 
 
 def _join(values: dict[str, tuple[Tensor, float]], terms: tuple[Term, ...]) -> Tensor:

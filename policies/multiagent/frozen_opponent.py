@@ -11,8 +11,10 @@ from torch import Tensor
 
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
+from rookery.sim.actions import check_actions
 from rookery.sim.buffers import check_tensors
-from rookery.sim.env import Act, Deployment, Env, EnvWrapper, StepResult, check_actions
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Act, Env, EnvWrapper, StepResult
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group
 
@@ -29,18 +31,21 @@ class FrozenOpponentEnv(EnvWrapper):
         env: with `teams`.
         opponent: from observations {group: [N, A, O]} of all agents to actions of all agents; those of other teams are used.
         team: the learner's.
+        memory: tensors [N, ...] that the opponent carries from step to step and changes in place, by name: they are saved
+            with the environment, and zero from `reset` on.
 
     Raises:
         RookeryError: the environment has no such team, or a vector reward.
     """
 
-    def __init__(self, env: Env, opponent: Act, team: str) -> None:
+    def __init__(self, env: Env, opponent: Act, team: str, memory: Rows | None = None) -> None:
         super().__init__(env)
         if team not in env.teams:
             raise unknown(f"team of {env.task_id}", team, env.teams)
         if env.objectives:
             raise RookeryError(f"{env.task_id} has a vector reward: give weights of its objectives.")
         self.opponent = opponent
+        self._memory = memory or {}
         self.team = team
         agents = {g: list(env.teams[team].get(g, ())) for g in env.groups}
         self._own = {g: torch.tensor(a, dtype=torch.int64, device=env.device) for g, a in agents.items() if a}
@@ -57,8 +62,8 @@ class FrozenOpponentEnv(EnvWrapper):
 
     def reset(self, seed: int | None = None) -> tuple[Rows, dict[str, Any]]:
         self._obs, info = self.env.reset(seed)
-        for total in self._returns.values():
-            total.zero_()
+        for carried in (*self._returns.values(), *self._memory.values()):
+            carried.zero_()
         return self._mine(self._obs), info
 
     def step(self, actions: Rows | Tensor) -> StepResult:
@@ -113,6 +118,7 @@ class FrozenOpponentEnv(EnvWrapper):
 
     def _own_state(self) -> Rows:
         own = {f"opponent.observation.{g}": x.cpu().clone() for g, x in self._obs.items()}
+        own |= {f"opponent.memory.{g}": x.cpu().clone() for g, x in self._memory.items()}
         return own | {f"opponent.return.{g}": x.cpu().clone() for g, x in self._returns.items()}
 
     def check_state_dict(self, state: Rows) -> None:
@@ -124,6 +130,8 @@ class FrozenOpponentEnv(EnvWrapper):
         for prefix, into in (("opponent.observation.", self._obs), ("opponent.return.", self._returns)):
             for g in into:
                 into[g] = state[prefix + g].to(self.device).clone()
+        for g, carried in self._memory.items():
+            carried.copy_(state[f"opponent.memory.{g}"])
         self.env.load_state_dict(_without_opponent(state))
 
 
@@ -137,7 +145,8 @@ def frozen_opponent(
 ) -> FrozenOpponentEnv:
     """`FrozenOpponentEnv` from a stored policy, or from the classical controller, see rookery.making."""
     if policies is not None:
-        return FrozenOpponentEnv(env, act_with(policies, env), team)
+        opponent = act_with(policies, env)
+        return FrozenOpponentEnv(env, opponent, team, opponent.memory)
     controller = env.controller()
     if controller is None:
         raise RookeryError(

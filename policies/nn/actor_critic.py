@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.policies.nn.recurrent import Recurrent
 from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import EstimatorWorker
+from rookery.policies.storage.rollout import Samples
 
 
 class Worker:
@@ -30,6 +32,18 @@ class Worker:
         self.critic = critic.build(parameters[:, actor_end:critic_end], self.gradients[:, actor_end:critic_end])
         self.log_std_grad = self.gradients[:, critic_end:].unsqueeze(1)
         self.estimator: EstimatorWorker | None = None
+
+    def mean_action(self, samples: Samples) -> Tensor:
+        """The policy's mean action [G, R, D], for one `actor.backward`."""
+        if isinstance(self.actor, Recurrent):
+            return self.actor.forward(samples.actor_input, samples.first, samples.actor_state)
+        return self.actor.forward(samples.actor_input)
+
+    def value(self, samples: Samples) -> Tensor:
+        """The critic's value [G, R], for one `critic.backward`."""
+        if isinstance(self.critic, Recurrent):
+            return self.critic.forward(samples.critic_input, samples.first, samples.critic_state).squeeze(2)
+        return self.critic.forward(samples.critic_input).squeeze(2)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""

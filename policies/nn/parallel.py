@@ -13,10 +13,10 @@ T = TypeVar("T")
 MAX_THREADS = 64
 
 
-def split(rows: slice, parts: int) -> list[slice]:
-    """Consecutive slices that together make `rows`, of lengths that differ by at most one."""
-    size = rows.stop - rows.start
-    bounds = [rows.start + size * i // parts for i in range(parts + 1)]
+def split(rows: slice, parts: int, unit: int = 1) -> list[slice]:
+    """Consecutive slices that together make `rows`, of lengths that are multiples of `unit` and differ by at most one of it."""
+    size = (rows.stop - rows.start) // unit
+    bounds = [rows.start + size * i // parts * unit for i in range(parts + 1)]
     return [slice(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
 
 

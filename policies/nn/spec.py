@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from rookery.policies.nn import gru
 from rookery.policies.nn.autograd import AutogradNetwork
 from rookery.policies.nn.mlp import MLP, parameter_count
 from rookery.policies.nn.network import Network
+from rookery.policies.nn.recurrent import Recurrent
 from rookery.sim.errors import RookeryError
 
 
@@ -64,13 +66,14 @@ def refuse_untrusted(path: str, file: object) -> None:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """A multilayer perceptron, or a module from a factory.
+    """A multilayer perceptron, or a module from a factory; perhaps with a memory before it.
 
     Args:
         inputs, outputs: sizes of a row.
         hidden: widths of the perceptron's hidden layers.
         activation: "tanh", "elu" or "relu", after every hidden layer.
         module: "package.module:function" of a factory instead (see `make_module`); "" for a perceptron.
+        memory_size: H, size of the state of a GRU between input and network; 0 for none.
     """
 
     inputs: int
@@ -78,22 +81,33 @@ class NetworkSpec:
     hidden: tuple[int, ...] = ()
     activation: str = "tanh"
     module: str = ""
+    memory_size: int = 0
 
     @property
     def parameter_count(self) -> int:
         """P, number of weights of one network."""
+        memory = gru.parameter_count(self.inputs, self.memory_size) if self.memory_size else 0
         if self.module:
-            return sum(p.numel() for p in make_module(self.module, self.inputs, self.outputs).parameters())
-        return parameter_count((self.inputs, *self.hidden, self.outputs))
+            return memory + sum(p.numel() for p in make_module(self.module, self._width, self.outputs).parameters())
+        return memory + parameter_count((self._width, *self.hidden, self.outputs))
+
+    @property
+    def _width(self) -> int:
+        """Inputs of the perceptron or module."""
+        return self.memory_size or self.inputs
 
     def build(self, parameters: Tensor, gradients: Tensor) -> Network:
-        """Networks over views into flat vectors [G, P] of weights and gradients."""
+        """Networks over views into flat vectors [G, P] of weights and gradients; the memory's weights come first."""
+        if not self.memory_size:
+            return self._build_head(parameters, gradients)
+        at = gru.parameter_count(self.inputs, self.memory_size)
+        memory = gru.GRU(parameters[:, :at], gradients[:, :at], self.inputs, self.memory_size)
+        return Recurrent(memory, self._build_head(parameters[:, at:], gradients[:, at:]))
+
+    def _build_head(self, parameters: Tensor, gradients: Tensor) -> Network:
+        width, outputs = self._width, self.outputs
         if self.module:
             return AutogradNetwork(
-                lambda: make_module(self.module, self.inputs, self.outputs),
-                self.inputs,
-                self.outputs,
-                parameters,
-                gradients,
+                lambda: make_module(self.module, width, outputs), width, outputs, parameters, gradients
             )
-        return MLP(parameters, gradients, (self.inputs, *self.hidden, self.outputs), self.activation)
+        return MLP(parameters, gradients, (width, *self.hidden, outputs), self.activation)

@@ -13,7 +13,7 @@ row t+1 is already the first of the next episode; the last one of the old episod
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -113,6 +113,10 @@ class Rollout:
         self._active.fill_(True)
 
 
+SEQUENCE_FIELDS = ("actor_state", "critic_state")
+"""Fields of `Samples` with one row for each sequence."""
+
+
 @dataclass
 class Samples:
     """The samples of one update, as rows [G, R, ...] of all steps, worlds and agents.
@@ -128,6 +132,11 @@ class Samples:
         value: of the critic before the update, in the same units [G, R].
         active: [G, R] bool, or None when every row counts.
         privileged_targets: the state estimator's regression targets [G, R, M], or None.
+        first: [G, R] bool, rows that are the first of an episode, for networks with memory; None without.
+        actor_state, critic_state: states of their memories before the first row of each sequence [G, S, H], or None.
+
+    Of networks with memory, every minibatch and every chunk of it holds whole sequences, step by step: of S sequences of T
+    steps, rows 0 to S - 1 are the first steps.
     """
 
     actor_input: Tensor
@@ -139,23 +148,30 @@ class Samples:
     value: Tensor
     active: Tensor | None
     privileged_targets: Tensor | None = None
+    first: Tensor | None = None
+    actor_state: Tensor | None = None
+    critic_state: Tensor | None = None
 
-    def shuffled(self, order: Tensor, out: Samples | None) -> Samples:
-        """A copy with rows in that order [R], in `out`'s memory if given."""
+    def shuffled(self, order: Tensor, out: Samples | None, sequences: Tensor | None = None) -> Samples:
+        """A copy with rows in that order [R], and states in the order `sequences` [S], in `out`'s memory if given."""
 
         def pick(name: str) -> Any:
             rows = getattr(self, name)
             memory = getattr(out, name) if out is not None else None
-            return None if rows is None else torch.index_select(rows, 1, order, out=memory)
+            index = sequences if name in SEQUENCE_FIELDS else order
+            return None if rows is None or index is None else torch.index_select(rows, 1, index, out=memory)
 
         actor_input = pick("actor_input")
         critic_input = actor_input if self.critic_input is self.actor_input else pick("critic_input")
-        names = ("action", "log_prob", "advantage", "value_target", "value", "active", "privileged_targets")
+        names = [field.name for field in fields(self)][2:]
         return Samples(actor_input, critic_input, *(pick(name) for name in names))
 
     def chunks(self, rows: slice, size: int) -> Iterator[Samples]:
         """Views of consecutive pieces of `rows`, each at most `size` long."""
         for start in range(rows.start, rows.stop, size):
-            piece = slice(start, min(start + size, rows.stop))
-            views: list[Any] = [None if v is None else v[:, piece] for v in vars(self).values()]
+            stop = min(start + size, rows.stop)
+            steps = 1 if self.actor_state is None else self.action.shape[1] // self.actor_state.shape[1]
+            sequences = slice(start // steps, stop // steps)
+            pieces = {name: sequences if name in SEQUENCE_FIELDS else slice(start, stop) for name in vars(self)}
+            views: list[Any] = [None if v is None else v[:, pieces[name]] for name, v in vars(self).items()]
             yield Samples(*views)

@@ -15,13 +15,51 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
 
-def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) -> Act:
+class PolicyAct:
+    """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of policies; see `act_with`.
+
+    Attributes:
+        memory: by group whose policies have memory, the state that the next action is taken with, [N, A, H]. Where an episode
+            begins (`Env.episode_start`), it is set to zero first, see `Policy.initial_state`.
+    """
+
+    def __init__(self, teams: dict[str, list[Policy]], env: Env, privileged: bool) -> None:
+        self._teams = teams
+        self._env = env
+        self._privileged = privileged
+        self._states = {
+            name: team[0].initial_state(env.num_envs, env.groups[name].count) for name, team in teams.items()
+        }
+        self.memory = {name: state for name, state in self._states.items() if state.shape[-1]}
+
+    @torch.no_grad()
+    def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.memory:
+            start = self._env.episode_start
+            for state in self.memory.values():
+                state.masked_fill_(start[:, None, None], 0.0)
+        out = {}
+        for name, team in self._teams.items():
+            known = known_targets(self._env, name, self._privileged) if team[0].targets else None
+            state = self._states[name]
+            if len(team) == 1:
+                out[name], after = team[0].step(obs[name], state, known)
+            else:
+                each = [None] * len(team) if known is None else known.unbind(1)
+                pairs = [p.step(obs[name][:, i], state[:, i], each[i]) for i, p in enumerate(team)]
+                out[name], after = (torch.stack(parts, 1) for parts in zip(*pairs, strict=True))
+            state.copy_(after)
+        return out
+
+
+def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) -> PolicyAct:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
         policies: by group, or by "<group>_<i>" where each agent has its own.
         env: where they will act; they are moved to its device. A policy with a state estimator gets the targets that the
-            environment reveals now, so that the observations must be those of this environment now.
+            environment reveals now, and the memory of a recurrent one begins anew where an episode has begun now, so that the
+            observations must be those of this environment now, each of them once.
         privileged: give a policy with a state estimator the true targets instead of its predictions.
 
     Raises:
@@ -45,20 +83,7 @@ def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) ->
                     f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
                 )
         teams[name] = [p.to(env.device) for p in team]
-
-    @torch.no_grad()
-    def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-        out = {}
-        for name, team in teams.items():
-            known = known_targets(env, name, privileged) if team[0].targets else None
-            if len(team) == 1:
-                out[name] = team[0](obs[name], known)
-            else:
-                each = [None] * len(team) if known is None else known.unbind(1)
-                out[name] = torch.stack([p(obs[name][:, i], each[i]) for i, p in enumerate(team)], 1)
-        return out
-
-    return act
+    return PolicyAct(teams, env, privileged)
 
 
 @one_thread_each
@@ -80,7 +105,7 @@ def evaluate(
         episodes: how many.
         seed: of the episodes; None continues the environment's own streams.
         progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
-        record: called with each ``info["episode"]``, also of episodes that do not count.
+        record: called with "ids" and "parameters" of ``info["episode"]``, of the episodes that count.
 
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
@@ -106,11 +131,12 @@ def evaluate(
             progress(episodes - left, max((episodes - left) / episodes, step / most))
         if "episode" not in info:
             continue
-        if record is not None:
-            record(info["episode"])
         ids = info["episode"]["ids"].cpu()
         keep = quota[ids] > 0
         quota[ids] -= 1
+        if record is not None:
+            drawn = {name: values.cpu()[keep] for name, values in info["episode"]["parameters"].items()}
+            record({"ids": ids[keep], "parameters": drawn})
         for name, values in _columns(info["episode"]).items():
             columns.setdefault(name, []).append(values.cpu()[keep])
         left -= int(keep.sum())

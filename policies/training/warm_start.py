@@ -56,6 +56,11 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
             "a policy with a history of observations or a state estimator cannot be taken over from another task: "
             "resume its own run, or start afresh."
         )
+    if policy.memory_size or config.memory != "none":
+        raise RookeryError(
+            "a policy with memory cannot be taken over, nor one without into one with memory: resume its own run, or leave "
+            "--init or --memory out."
+        )
     if policy.module or config.network or policy.squash != "clip":
         raise RookeryError(
             "PPO starts only from a perceptron whose actions are clipped: leave --init out, or take a policy of PPO, imitation "

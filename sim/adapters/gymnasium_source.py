@@ -10,7 +10,8 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from rookery.sim.env import Env, StepResult, check_actions
+from rookery.sim.actions import check_actions
+from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -106,6 +107,10 @@ class GymnasiumSource(Env):
         self._return[ids] = 0.0
         self._length[ids] = 0
         return out
+
+    @property
+    def episode_start(self) -> Tensor:
+        return torch.from_numpy(self._length == 0)
 
     @property
     def state(self) -> Tensor:

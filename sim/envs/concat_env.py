@@ -23,8 +23,10 @@ import numba
 import torch
 from torch import Tensor
 
+from rookery.sim.actions import check_actions
 from rookery.sim.buffers import under
-from rookery.sim.env import LINK, Act, Deployment, Env, StepResult, check_actions
+from rookery.sim.deployment import LINK, Deployment
+from rookery.sim.env import Act, Env, StepResult
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
@@ -206,6 +208,10 @@ class ConcatEnv(Env):
         return self._task_index
 
     @property
+    def episode_start(self) -> Tensor:
+        return torch.cat([e.episode_start for e in self.parts.values()])
+
+    @property
     def state(self) -> Tensor:
         """[N, S] input of a central critic now: the part's state, zeros up to the longest one, and the task's one-hot (also
         where the observation has no term "task")."""
@@ -271,7 +277,9 @@ class ConcatEnv(Env):
         for name in LINK:
             ranges = [p.randomized.get(name, (0.0, 0.0)) for p in parts.values()]
             randomized[name] = min(low for low, _ in ranges), max(high for _, high in ranges)
-        return replace(first, config={n: p.config for n, p in parts.items()}, randomized=randomized)
+        shares = [p.randomization_share for p in parts.values() if p.randomization_share is not None]
+        config, share = {n: p.config for n, p in parts.items()}, min(shares, default=None)
+        return replace(first, config=config, randomized=randomized, randomization_share=share)
 
     def event_log(self, i: int) -> list[str]:
         env, at = self.locate(i)

@@ -80,6 +80,9 @@ class ShardServer:
     def stagger(self) -> None:
         self.env.stagger()
 
+    def episode_start(self) -> Tensor:
+        return self.env.episode_start
+
     def state(self) -> Tensor:
         return self.env.state
 

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rookery.sim.env import Act, Deployment, Env, StepResult, TermRecorder, check_actions
+from rookery.sim.actions import check_actions
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs.shard_messages import SharedStep, receive, send, shared_file
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
@@ -216,6 +218,10 @@ class ShardedEnv(Env):
         self._call("stagger")
 
     # What trainers read beside the loop
+
+    @property
+    def episode_start(self) -> Tensor:
+        return torch.cat(self._call("episode_start"))
 
     @property
     def state(self) -> Tensor:

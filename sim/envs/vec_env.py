@@ -1,8 +1,7 @@
 """The vectorised environment: N worlds of a task, always batched, always by agent group.
 
-A step is: check and delay the actions, let the task turn them into controls, K physics steps in the engine, rewards,
-ends of episodes, observations. Worlds whose episode ended begin a new one in the same step: the returned observation is
-the first of the new episode and the last of the old one is in ``info["final_observation"]``.
+A step is: check and delay the actions, let the task turn them into controls, K physics steps in the engine, rewards, ends of
+episodes, observations. Where an episode ended, a new one begins in the same step; see Env.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.actions import check_shapes, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.config import to_dict
-from rookery.sim.env import LINK, Act, Deployment, Env, StepResult, TermRecorder, check_shapes, not_finite
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
-from rookery.sim.envs.parameters import env_parameters
+from rookery.sim.envs.parameters import drawn_now, env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
@@ -279,6 +280,10 @@ class VecEnv(Buffers, Env):
             r[ids] = 0.0
 
     @property
+    def episode_start(self) -> Tensor:
+        return self.steps == 0
+
+    @property
     def state(self) -> Tensor:
         """[N, S] input of a central critic now: the task's own state, or all noise-free observations side by side."""
         return self._state(None)
@@ -323,10 +328,8 @@ class VecEnv(Buffers, Env):
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
         groups = {g: s for g, s in self.groups.items() if s.targets}
-        if not groups:
-            return None
-        values = self.task.observe_privileged()
-        return {g: target_values(values[g], s.targets) for g, s in groups.items()}
+        values = self.task.observe_privileged() if groups else {}
+        return {g: target_values(values[g], s.targets) for g, s in groups.items()} or None
 
     @property
     def reveal_future_mask(self) -> Tensor | None:
@@ -341,14 +344,11 @@ class VecEnv(Buffers, Env):
         return self.task.controller()
 
     def deployment(self) -> Deployment:
+        task = self.task
         return Deployment(
-            config=to_dict(self.task.cfg),
-            physics_dt=float(self.task.cfg.dt),
-            actuation=dict(self.task.actuation),
-            safety=self.task.safety_limits,
-            metrics=dict(self.task.metric_definitions),
-            randomized={name: (r.low, r.high) for name, r in self.randomization.ranges.items() if name in LINK},
-        )
+            config=to_dict(task.cfg), physics_dt=float(task.cfg.dt), actuation=dict(task.actuation),
+            safety=task.safety_limits, metrics=dict(task.metric_definitions), **drawn_now(self.randomization),
+        )  # fmt: skip
 
     def event_log(self, i: int) -> list[str]:
         return self.task.event_log(i)

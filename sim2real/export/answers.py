@@ -32,11 +32,14 @@ MODEL, LIBRARY, HEADER, QUESTIONS, ANSWERS = "policy.onnx", "policy.so", "header
 NO_SESSION = 11
 NO_LIBRARY = 12
 INPUTS = ("obs", "known_targets")
+STATE = "h_in"
 OUTPUT = "action"
+STATE_OUTPUT = "h_out"
 
 
-def ask_onnx(model: bytes, questions: Mapping[str, Array], source: Path, build: Path, again: str) -> Array:
-    """Actions [n, D] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M].
+def ask_onnx(model: bytes, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str) -> Array:
+    """Actions [n, D] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M]; of a policy
+    with memory one after the other, anew at each `start` [n].
 
     Args:
         model: bytes of an ONNX file.
@@ -52,12 +55,14 @@ def ask_onnx(model: bytes, questions: Mapping[str, Array], source: Path, build: 
     return _ask(questions, build, source, again)["action"]
 
 
-def ask_c(header: Header, questions: Mapping[str, Array], source: Path, build: Path, again: str) -> dict[str, Array]:
+def ask_c(
+    header: Header, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str
+) -> dict[str, Array]:
     """What the functions of `build`/policy.so answer: by function's name, `known` being that of policy_known.
 
     Args:
         header: of the library.
-        questions: `obs` [n, O], perhaps `known_targets` [n, M], `raw` [k, F] and `action` [k, D].
+        questions: `obs` [n, O], perhaps `known_targets` [n, M] and `start` [n], `raw` [k, F] and `action` [k, D].
         source: the C file, for errors.
         build: temporary folder with the library.
         again: the way out of an error.
@@ -69,7 +74,7 @@ def ask_c(header: Header, questions: Mapping[str, Array], source: Path, build: P
     return _ask(questions, build, source, again)
 
 
-def _ask(questions: Mapping[str, Array], build: Path, source: Path, again: str) -> dict[str, Any]:
+def _ask(questions: Mapping[str, NDArray[Any]], build: Path, source: Path, again: str) -> dict[str, Any]:
     np.savez(build / QUESTIONS, **questions)  # type: ignore[arg-type]  # its stubs take the names for options
     done = run_limited([sys.executable, "-P", "-m", MODULE, str(build)], build, RUN_S)
     if done.status == NO_SESSION:
@@ -85,7 +90,7 @@ def _ask(questions: Mapping[str, Array], build: Path, source: Path, again: str) 
     raise RookeryError(f"{source} gave no answers ({reason}): {again}.")
 
 
-def _onnx(build: Path, questions: Mapping[str, Array]) -> dict[str, Array]:
+def _onnx(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     import onnxruntime as ort  # type: ignore[import-untyped]
 
     options = ort.SessionOptions()
@@ -96,25 +101,37 @@ def _onnx(build: Path, questions: Mapping[str, Array]) -> dict[str, Array]:
     except Exception:  # its exceptions share no base class
         sys.exit(NO_SESSION)
     names = [n for n in INPUTS if n in questions]
-    rows = zip(*(questions[n] for n in names), strict=True)
-    answers = [session.run([OUTPUT], {n: x[None] for n, x in zip(names, row, strict=True)})[0] for row in rows]
+    answers = []
+    state: Array | None = None
+    for i in range(len(questions["obs"])):
+        row = {n: questions[n][i : i + 1] for n in names}
+        if "start" not in questions:
+            answers.append(session.run([OUTPUT], row)[0])
+            continue
+        if questions["start"][i]:
+            size = next(end.shape for end in session.get_inputs() if end.name == STATE)
+            state = np.zeros(size, np.float32)
+        action, state = session.run([OUTPUT, STATE_OUTPUT], row | {STATE: state})
+        answers.append(action)
     return {"action": np.concatenate(answers)}
 
 
-def _native(build: Path, questions: Mapping[str, Array]) -> dict[str, Array]:
+def _native(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     header = Header(**parse_json((build / HEADER).read_bytes()))
     try:
         native = NativePolicy(build / LIBRARY, header)
     except RookeryError:
         sys.exit(NO_LIBRARY)
     obs = questions["obs"]
+    known = questions.get("known_targets")
+    start = questions.get("start")
     answers = {
-        "policy": native.policy(obs),
+        "policy": native.policy(obs) if start is None else native.follow(obs, start),
         "observe": native.observe(questions["raw"]),
         "command": native.command(questions["action"]),
     }
-    if "known_targets" in questions:
-        answers["known"] = native.policy_known(obs, questions["known_targets"])
+    if known is not None:
+        answers["known"] = native.policy_known(obs, known) if start is None else native.follow(obs, start, known)
     if header.frame < header.observations:
         answers["remember"] = native.remember(questions["raw"])
     return answers

@@ -28,7 +28,8 @@ LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 
 def policy_arrays(policy: Any) -> dict[str, Array]:
     """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
-    state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias.
+    state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias; with a memory cell.weight_ih
+    [3H, in], cell.weight_hh [3H, H], cell.bias_ih and cell.bias_hh [3H].
 
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
@@ -52,7 +53,8 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         group: agent group.
         arrays: from `policy_arrays`.
         prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
-            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_known``.
+            history also ``<prefix>_remember``, with a state estimator ``<prefix>_predict`` and ``<prefix>_policy_known``, with
+            a memory ``<prefix>_reset``.
         header: file name of the header.
 
     Raises:
@@ -83,7 +85,7 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
 {_observe_lines(stages, prefix)}
- *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]
+{_policy_lines(stages, prefix)}
  *     {prefix}_command(action, command); actions -> physical commands in the units below
  *
  * {_observation_title(stages)}[i] = clip(raw[i] * scale, -clip, clip):
@@ -104,9 +106,9 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
 #ifdef __cplusplus
 extern "C" {{
 #endif
-
+{_memory_type(stages, prefix, upper)}
 /* The network. */
-void {prefix}_policy(const float obs[{network.observation_size}], float action[{network.action_size}]);
+void {prefix}_policy(const float obs[{stages.inputs}], {stages.parameter(prefix)}float action[{stages.outputs}]);
 
 /* Raw measurements, in the units and frames above, to the network's input. Both may be the same array. */
 void {prefix}_observe(const float raw[{stages.frame}], float {_frame(stages)}[{stages.frame}]);
@@ -143,6 +145,26 @@ def _observe_lines(stages: Stages, prefix: str) -> str:
     return text
 
 
+def _policy_lines(stages: Stages, prefix: str) -> str:
+    if not stages.memory:
+        return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
+    return (
+        f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each robot\n"
+        f" *     {prefix}_policy(obs, &memory, action);  the network; actions in [-1, 1]"
+    )
+
+
+def _memory_type(stages: Stages, prefix: str, upper: str) -> str:
+    if not stages.memory:
+        return ""
+    return f"""
+/* What the policy remembers from step to step. */
+typedef struct {{
+    float h[{upper}_POLICY_MEMORY];
+}} {prefix}_memory;
+"""
+
+
 def _observation_title(stages: Stages) -> str:
     return "Observation, obs" if stages.history == 1 else f"One of the {stages.history} frames of an observation, frame"
 
@@ -158,7 +180,8 @@ def _target_lines(spec: Group, stages: Stages) -> str:
 
 def _more_sizes(stages: Stages, upper: str) -> str:
     frame = f"#define {upper}_POLICY_FRAME {stages.frame}\n" if stages.history > 1 else ""
-    return frame + (f"#define {upper}_POLICY_TARGETS {stages.targets}\n" if stages.targets else "")
+    memory = f"#define {upper}_POLICY_MEMORY {stages.memory}\n" if stages.memory else ""
+    return frame + memory + (f"#define {upper}_POLICY_TARGETS {stages.targets}\n" if stages.targets else "")
 
 
 def _observation_table(terms: Sequence[Term]) -> str:
@@ -204,6 +227,8 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
     tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]
     tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
     tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
+    gru = [f"{kind}_{which}" for kind in ("weight", "bias") for which in ("ih", "hh")] if stages.memory else []
+    tables += [(f"gru_{name}", arrays[f"cell.{name}"]) for name in gru]
     for stage, c_name in (("layers", ""), ("estimator", "estimator_")):
         for i in range(sum(name.startswith(stage) for name in arrays) // 2):
             tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]

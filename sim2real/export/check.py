@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
 from rookery.sim2real.export.answers import LIBRARY, ask_c, ask_onnx
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.native import Header, compile_library, read_header
-from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, KNOWN, OUTPUT
+from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, KNOWN, OUTPUT, STATE, STATE_OUTPUT
 from rookery.sim2real.export.trust import write_source
 
 if TYPE_CHECKING:
@@ -40,11 +40,18 @@ GOLDEN_BYTES = 64 << 20
 @dataclass(frozen=True)
 class Golden:
     """Observations [n, O] and the torch policy's actions [n, D], float32; with a state estimator the known targets
-    [n, M], as `known`."""
+    [n, M], as `known`; with a memory where it begins anew, `start` [n] bool."""
 
     observations: Array
     actions: Array
     known: Array | None = None
+    start: NDArray[np.bool_] | None = None
+
+    @property
+    def questions(self) -> dict[str, NDArray[Any]]:
+        """What goes into the network, by name."""
+        given = {INPUT: self.observations, KNOWN: self.known, "start": self.start}
+        return {name: array for name, array in given.items() if array is not None}
 
 
 def check_bundle(folder: Path | str, tolerance: float = 1e-5, run_c: bool = False) -> dict[str, float]:
@@ -103,7 +110,8 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     """
     try:
         stored = read_npz(path, GOLDEN_BYTES)
-        golden = Golden(stored["observations"], stored["actions"])
+        start = stored["start"] if contract.groups[group].memory_size else None
+        golden = Golden(stored["observations"], stored["actions"], start=start)
         mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
@@ -119,6 +127,10 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
         raise RookeryError(f"{path} must hold at least {LEAST} float32 observations and actions: {AGAIN}.")
     if not (np.isfinite(golden.observations).all() and np.isfinite(golden.actions).all()):
         raise RookeryError(f"{path} holds numbers that are not finite: {AGAIN}.")
+    if start is not None and not (start.dtype == np.bool_ and start.shape == (n,) and start[0] and start[1:].any()):
+        raise RookeryError(
+            f"{path} must say at which of its {n} observations, the first among them, episodes start: {AGAIN}."
+        )
     if mark != contract.fingerprint:
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return golden
@@ -135,7 +147,7 @@ def read_known(path: Path, contract: Contract, group: str, golden: Golden) -> li
         return []
     try:
         stored = read_npz(path, GOLDEN_BYTES)
-        known = Golden(golden.observations, stored["known_actions"], stored["known_targets"])
+        known = Golden(golden.observations, stored["known_actions"], stored["known_targets"], golden.start)
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
     assert known.known is not None
@@ -189,7 +201,9 @@ def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
         line, ours, theirs = found[0] if found else ("(some line)", "one thing", "another")
         raise RookeryError(f"contract line {line} is {ours!r} in contract.json and {theirs!r} in {path}: {AGAIN}.")
     network = contract.groups[group].trained
-    wanted = [(INPUT, [1, network.observation_size]), (OUTPUT, [1, network.action_size])]
+    memory = [1, network.memory_size]
+    wanted = [(INPUT, [1, network.observation_size]), *[(STATE, memory)] * (memory[1] is not None)]
+    wanted += [(OUTPUT, [1, network.action_size]), *[(STATE_OUTPUT, memory)] * (memory[1] is not None)]
     defaults = {tensor.name for tensor in model.graph.initializer}
     ends = [*(i for i in model.graph.input if i.name not in defaults), *model.graph.output]
     given = [(t.name, [d.dim_value for d in t.type.tensor_type.shape.dim]) for t in ends]
@@ -212,9 +226,8 @@ def read_weights(model: onnx.ModelProto, path: Path) -> dict[str, Array]:
 
 def _check_onnx(model: onnx.ModelProto, golden: Golden, tolerance: float, path: Path) -> float:
     """The largest difference of ONNX Runtime's answers."""
-    questions = {INPUT: golden.observations} | ({} if golden.known is None else {KNOWN: golden.known})
     with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
-        answer = ask_onnx(model.SerializeToString(), questions, path, Path(build), AGAIN)
+        answer = ask_onnx(model.SerializeToString(), golden.questions, path, Path(build), AGAIN)
     return compare(answer, golden, tolerance, path)
 
 
@@ -226,13 +239,14 @@ def check_header(path: Path, contract: Contract, group: str) -> Header:
     """
     header = read_header(path)
     network = contract.groups[group].trained
-    given = (header.observations, header.actions, header.frame, header.targets)
+    given = (header.observations, header.actions, header.frame, header.targets, header.memory)
     frame = contract.groups[group].spec.frame_size
-    wanted = (network.observation_size, network.action_size, frame, network.targets or 0)
+    memory = contract.groups[group].memory_size
+    wanted = (network.observation_size, network.action_size, frame, network.targets or 0, memory)
     if given != wanted:
         raise RookeryError(
-            f"{path} is for {given} observations, actions, components of a frame and targets, and the contract for "
-            f"{wanted}: {AGAIN}."
+            f"{path} is for {given} observations, actions, components of a frame, targets and numbers of memory, and the "
+            f"contract for {wanted}: {AGAIN}."
         )
     if header.fingerprint != contract.fingerprint:
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
@@ -254,13 +268,10 @@ def _check_c(
     """
     compile_library(source, source.parent, shown).replace(source.parent / LIBRARY)
     rng = np.random.default_rng(0)
-    questions = {
-        "obs": golden[0].observations,
+    questions = golden[-1].questions | {
         "raw": (rng.standard_normal((100, group.spec.frame_size)) * 10.0).astype(np.float32),
         "action": rng.uniform(-1.5, 1.5, (100, header.actions)).astype(np.float32),
     }
-    if len(golden) > 1 and golden[1].known is not None:
-        questions["known_targets"] = golden[1].known
     answers = ask_c(header, questions, shown, source.parent, AGAIN)
     names = ("policy", "known")[: len(golden)]
     missing = {*names, "observe", "command", *["remember"] * (group.spec.history > 1)} - answers.keys()

@@ -110,6 +110,12 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     policy = build / "policy.o"
     program = build / "program.elf"
     names = {"@HEADER@": f"{source.stem}.h", "@PREFIX@": header.prefix, "@UPPER@": header.prefix.upper()}
+    remembers = header.memory > 0
+    names |= {
+        "@MEMORY@": f"static {header.prefix}_memory memory;" if remembers else "",
+        "@GIVEN@": "&memory, " * remembers,
+    }
+    names |= {"@RESET@": f"{header.prefix}_reset(&memory);" if remembers else ""}
     places = {"@FLASH_AT@": board.flash_at, "@FLASH@": board.flash, "@RAM@": board.ram}
     (build / "main.c").write_text(_fill(MAIN_C, names))
     (build / "board.ld").write_text(_fill(BOARD_LD, places))
@@ -118,7 +124,9 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     link = ["-T", str(build / "board.ld"), "--specs=rdimon.specs", "-Wl,--gc-sections", "-o", str(program), "-lm"]
     fit = f"it must fit into the {board.flash >> 10} KiB flash of {board.machine}, so take another board or network"
     compile_c([COMPILER, *CPU, "-O2", *parts, *link], shown, build, fit)
-    golden.observations.tofile(build / "obs.bin")
+    # before each observation a number that is not zero where an episode starts
+    starts = np.zeros(len(golden.observations)) if golden.start is None else golden.start
+    np.column_stack((starts, golden.observations)).astype(np.float32).tofile(build / "obs.bin")
     _emulate(program, board.machine, build)
     answer = build / "action.bin"
     raw = _bytes(answer, golden.actions.nbytes + 4)
@@ -189,8 +197,9 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
 
 int main(void)
 {
-    static float obs[@UPPER@_POLICY_OBSERVATIONS];
+    static float row[1 + @UPPER@_POLICY_OBSERVATIONS];
     static float action[@UPPER@_POLICY_ACTIONS];
+    @MEMORY@
     volatile uint32_t *systick = (volatile uint32_t *)0xE000E010u; /* counts down, 24 bits */
     FILE *in = fopen("obs.bin", "rb");
     FILE *out = fopen("action.bin", "wb");
@@ -199,11 +208,15 @@ int main(void)
     systick[1] = 0xFFFFFFu;
     systick[2] = 0u;
     systick[0] = 5u;
-    while (in != NULL && out != NULL && fread(obs, sizeof obs, 1, in) == 1) {
-        uint32_t before = systick[2];
+    while (in != NULL && out != NULL && fread(row, sizeof row, 1, in) == 1) {
+        uint32_t before;
         uint32_t ticks;
 
-        @PREFIX@_policy(obs, action);
+        if (row[0] != 0.0f) {
+            @RESET@
+        }
+        before = systick[2];
+        @PREFIX@_policy(&row[1], @GIVEN@action);
         ticks = (before - systick[2]) & 0xFFFFFFu;
         worst = (ticks > worst) ? ticks : worst;
         fwrite(action, sizeof action, 1, out);

@@ -33,6 +33,7 @@ class Header:
     fingerprint: str
     frame: int
     targets: int
+    memory: int
 
 
 def read_header(path: Path) -> Header:
@@ -46,14 +47,17 @@ def read_header(path: Path) -> Header:
     except (OSError, ValueError) as e:
         raise RookeryError(f"cannot read {path} ({e}): export the bundle again.") from e
     name = re.search(r"^void (\w+)_policy\(", text, re.M)
-    found = dict(re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT|FRAME|TARGETS) "?(\w+)"?', text, re.M))
+    found = dict(
+        re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT|FRAME|TARGETS|MEMORY) "?(\w+)"?', text, re.M)
+    )
     sizes = all(re.fullmatch("[0-9]{1,9}", number) for key, number in found.items() if key != "CONTRACT")
     if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found) or not sizes:
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     inputs = int(found["OBSERVATIONS"])
     frame = int(found.get("FRAME", inputs))
     targets = int(found.get("TARGETS", 0))
-    return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], frame, targets)
+    memory = int(found.get("MEMORY", 0))
+    return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], frame, targets, memory)
 
 
 def find_compiler() -> list[str]:
@@ -121,24 +125,46 @@ class NativePolicy:
         self.actions = header.actions
         self.frame = header.frame
         self.targets = header.targets
+        self.memory = header.memory
         names = ["policy", "observe", "command"]
         names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_known"] * (self.targets > 0)
+        names += ["reset"] * (self.memory > 0)
         try:
             loaded = ctypes.CDLL(str(library))
             self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load {library} ({e}): export the bundle again.") from e
+        remembers = self.memory > 0
+        counts = {"policy": 2 + remembers, "policy_known": 3 + remembers, "reset": 1}
         for name, call in self._calls.items():
-            call.argtypes = [ctypes.c_void_p] * (3 if name == "policy_known" else 2)
+            call.argtypes = [ctypes.c_void_p] * counts.get(name, 2)
             call.restype = None
 
-    def policy(self, obs: Array) -> Array:
-        """Actions [n, D] for observations [n, O]."""
-        return self._rows("policy", obs, self.actions)
+    def policy(self, obs: Array, memory: Array | None = None) -> Array:
+        """Actions [n, D] for observations [n, O]; a policy with memory steps `memory` [n, H], a state for each row."""
+        return self._rows("policy", obs, self.actions, *self._checked(memory, len(obs)))
 
-    def policy_known(self, obs: Array, known: Array) -> Array:
-        """Actions [n, D] for observations [n, O] and targets [n, M], NaN where they must be predicted."""
-        return self._rows("policy_known", obs, self.actions, known)
+    def policy_known(self, obs: Array, known: Array, memory: Array | None = None) -> Array:
+        """`policy` with targets [n, M], NaN where they must be predicted."""
+        return self._rows("policy_known", obs, self.actions, known, *self._checked(memory, len(obs)))
+
+    def reset(self, memory: Array) -> None:
+        """Begin episodes in states [n, H]."""
+        (memory,) = self._checked(memory, len(memory))
+        for i in range(len(memory)):
+            self._calls["reset"](memory.ctypes.data + i * memory.strides[0])
+
+    def follow(self, obs: Array, start: NDArray[np.bool_], known: Array | None = None) -> Array:
+        """Actions [n, D] of a policy with memory for observations [n, O] one after the other, anew at each `start` [n]."""
+        memory = np.full((1, self.memory), np.nan, np.float32)
+        out = np.empty((len(obs), self.actions), np.float32)
+        for i in range(len(obs)):
+            row = slice(i, i + 1)
+            if start[i]:
+                self.reset(memory)
+            act = self.policy(obs[row], memory) if known is None else self.policy_known(obs[row], known[row], memory)
+            out[row] = act
+        return out
 
     def predict(self, obs: Array) -> Array:
         """Predicted targets [n, M] for observations [n, O]."""
@@ -159,6 +185,15 @@ class NativePolicy:
     def command(self, action: Array) -> Array:
         """Physical commands [n, D] for actions [n, D]."""
         return self._rows("command", action, self.actions)
+
+    def _checked(self, memory: Array | None, rows: int) -> list[Array]:
+        """The states that the C changes in place."""
+        if not self.memory:
+            return []
+        fits = memory is not None and memory.shape == (rows, self.memory) and memory.dtype == np.float32
+        if memory is None or not (fits and memory.flags.c_contiguous):
+            raise ValueError(f"memory must be a float32 array {(rows, self.memory)}, row by row")
+        return [memory]
 
     def _rows(self, name: str, inputs: Array, width: int, *more: Array) -> Array:
         arrays = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]

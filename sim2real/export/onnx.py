@@ -2,6 +2,9 @@
 
 A policy with a state estimator has a second, optional input, "known_targets" [1, M]. Its default is NaN for every target:
 all are predicted. A number replaces the prediction.
+
+A policy with memory has a second input "h_in" [1, H] and a second output "h_out" [1, H]: zeros at an episode's start, then
+"h_out" of the step before.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
 INPUT = "obs"
+STATE = "h_in"
 OUTPUT = "action"
+STATE_OUTPUT = "h_out"
 KNOWN = "known_targets"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
@@ -39,6 +44,11 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
 
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     inputs = {INPUT: torch.zeros(1, plain.observation_size)}
+    outputs = [OUTPUT]
+    if plain.memory_size:
+        plain = _stepping(plain)
+        inputs[STATE] = plain.initial_state(1)
+        outputs.append(STATE_OUTPUT)
     if plain.targets:
         inputs[KNOWN] = torch.full((1, plain.targets), torch.nan)
     # The exporter reports its own progress and the optional operators it did not find; neither is the user's business.
@@ -52,7 +62,7 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
                 plain,
                 tuple(inputs.values()),
                 input_names=list(inputs),
-                output_names=[OUTPUT],
+                output_names=outputs,
                 dynamo=True,
                 external_data=False,
                 verbose=False,
@@ -69,6 +79,19 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     model.doc_string = f"{contract.task_id}, group {group}, exported by Rookery {contract.rookery_version}"
     onnx.checker.check_model(model, full_check=True)
     onnx.save_model(model, str(path), save_as_external_data=False)
+
+
+def _stepping(policy: Policy) -> Policy:
+    """The same policy, with `step` in place of `forward`, which is what the exporter writes down."""
+    from rookery.policies.policy import Policy
+
+    class Stepping(Policy):
+        def forward(self, obs, state, known_targets=None):  # type: ignore[no-untyped-def, override]
+            return self.step(obs, state, known_targets)
+
+    made = Stepping(**policy.network())  # type: ignore[arg-type]
+    made.load_state_dict(policy.state_dict())
+    return made.eval()
 
 
 def _strip_traces(model: Any) -> None:

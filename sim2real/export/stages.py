@@ -3,6 +3,8 @@
 obs --normalize--> z --------------------------------------> act --> action         plain
 obs --normalize--> z --predict--> targets, or known values ----+
                    +--> the newest frames of z ----------------+--> act --> action  with a state estimator
+
+With a memory, what goes to act goes to the GRU first, and its new state to act.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ class Stages:
         inputs, outputs: O and D.
         actor_inputs: components at the end of the observation that the perceptron itself gets.
         targets: M, 0 without a state estimator.
+        memory: numbers in the state of the GRU, 0 without one.
+        memory_inputs: its inputs.
         squash: C expression of the last stage.
         layers, estimator: widths from input to output of the perceptron and the estimator.
     """
@@ -44,7 +48,9 @@ class Stages:
         self.outputs = network.action_size
         self.actor_inputs = network.actor_inputs or self.inputs
         self.targets = network.targets or 0
-        self.layers = [self.actor_inputs + self.targets, *network.hidden, self.outputs]
+        self.memory = group.memory_size
+        self.memory_inputs = self.actor_inputs + self.targets
+        self.layers = [self.memory or self.memory_inputs, *network.hidden, self.outputs]
         self.squash = "tanhf(action[i])" if network.squash == "tanh" else "clamp(action[i], 1.0f)"
         self.estimator = [self.inputs, *(network.estimator or ()), self.targets]
 
@@ -52,6 +58,8 @@ class Stages:
     def shape(self) -> str:
         """The networks in words."""
         out = "multilayer perceptron " + " -> ".join(map(str, self.layers))
+        if self.memory:
+            out = f"GRU {self.memory_inputs} -> {self.memory} and {out}"
         if self.targets:
             out = f"state estimator {' -> '.join(map(str, self.estimator))} and {out}"
         return out[0].upper() + out[1:]
@@ -59,12 +67,17 @@ class Stages:
     @property
     def stack(self) -> int:
         """Bytes of the caller's stack, about."""
-        scratch = max(sum(_memory(sizes)) for sizes in (self.layers, self.estimator))
-        return 4 * (self.inputs + scratch + (self.layers[0] if self.targets else 0)) + 160
+        scratch = max(6 * self.memory, *(sum(_memory(sizes)) for sizes in (self.layers, self.estimator)))
+        return 4 * (self.inputs + scratch + (self.memory_inputs if self.targets else 0)) + 160
 
     def declarations(self, prefix: str) -> str:
         """What the header declares beyond a plain policy's functions."""
         out = ""
+        if self.memory:
+            out += f"""
+/* Forget everything. Call it at an episode's start, and when an observation was NaN, which the memory would keep. */
+void {prefix}_reset({prefix}_memory *memory);
+"""
         if self.history > 1:
             out += f"""
 /* Drop the oldest of the {self.history} frames in obs and append a new one. Call it at every step; at an episode's start
@@ -78,24 +91,44 @@ void {prefix}_predict(const float obs[{self.inputs}], float targets[{self.target
 
 /* The network where some targets are known: known[i] replaces a prediction unless it is NaN. */
 void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{self.targets}], \
-float action[{self.outputs}]);
+{self.parameter(prefix)}float action[{self.outputs}]);
 """
         return out
 
     def functions(self, prefix: str, clip: str) -> str:
         """C of ``<prefix>_policy`` and whatever `declarations` announces; `clip` is the literal of obs_clip."""
         parts = [_NORMALIZE.format(n=self.inputs, clip=clip), _network("act", "", self.layers)]
+        parameter = self.parameter(prefix)
+        if self.memory:
+            parts.append(
+                _GRU.format(prefix=prefix, n=self.memory_inputs, h=self.memory, h2=2 * self.memory, h3=3 * self.memory)
+            )
         if self.targets:
             parts.append(_network("predict", "estimator_", self.estimator))
-            parts.append(_ESTIMATOR.format(prefix=prefix, clip=clip, first=self.inputs - self.actor_inputs, x=self.layers[0],
+            parts.append(_ESTIMATOR.format(prefix=prefix, clip=clip, first=self.inputs - self.actor_inputs,
                                            n=self.inputs, k=self.actor_inputs, t=self.targets, m=self.outputs,
-                                           nothing=", ".join(["NAN"] * self.targets), squash=self.squash))  # fmt: skip
+                                           nothing=", ".join(["NAN"] * self.targets), squash=self.squash,
+                                           parameter=parameter, argument="memory, " * (self.memory > 0),
+                                           act=self._act("input"), inputs=self.memory_inputs))  # fmt: skip
         else:
             z = f"&z[{self.inputs - self.actor_inputs}]" if self.actor_inputs < self.inputs else "z"
-            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, z=z, squash=self.squash))
+            act = self._act(z)
+            parts.append(
+                _POLICY.format(
+                    prefix=prefix, n=self.inputs, m=self.outputs, act=act, squash=self.squash, parameter=parameter
+                )
+            )
         if self.history > 1:
             parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
         return "\n".join(parts)
+
+    def parameter(self, prefix: str) -> str:
+        """The memory among the parameters of the policy's functions."""
+        return f"{prefix}_memory *memory, " if self.memory else ""
+
+    def _act(self, source: str) -> str:
+        """C statements from the normalised input to the perceptron's output."""
+        return f"gru({source}, memory->h);\n    act(memory->h, action);" if self.memory else f"act({source}, action);"
 
 
 def _memory(sizes: Sequence[int]) -> tuple[int, int]:
@@ -134,23 +167,23 @@ static void normalize(const float obs[{n}], float z[{n}])
 }}"""
 
 _POLICY = """
-void {prefix}_policy(const float obs[{n}], float action[{m}])
+void {prefix}_policy(const float obs[{n}], {parameter}float action[{m}])
 {{
     float z[{n}];
     int i;
 
     normalize(obs, z);
-    act({z}, action);
+    {act}
     for (i = 0; i < {m}; i++) {{
         action[i] = {squash};
     }}
 }}"""
 
 _ESTIMATOR = """
-void {prefix}_policy_known(const float obs[{n}], const float known[{t}], float action[{m}])
+void {prefix}_policy_known(const float obs[{n}], const float known[{t}], {parameter}float action[{m}])
 {{
     float z[{n}];
-    float input[{x}];
+    float input[{inputs}];
     int i;
 
     normalize(obs, z);
@@ -163,17 +196,17 @@ void {prefix}_policy_known(const float obs[{n}], const float known[{t}], float a
             input[{k} + i] = clamp((known[i] - target_mean[i]) / target_std[i], {clip});
         }}
     }}
-    act(input, action);
+    {act}
     for (i = 0; i < {m}; i++) {{
         action[i] = {squash};
     }}
 }}
 
-void {prefix}_policy(const float obs[{n}], float action[{m}])
+void {prefix}_policy(const float obs[{n}], {parameter}float action[{m}])
 {{
     static const float nothing[{t}] = {{{nothing}}};
 
-    {prefix}_policy_known(obs, nothing, action);
+    {prefix}_policy_known(obs, nothing, {argument}action);
 }}
 
 void {prefix}_predict(const float obs[{n}], float targets[{t}])
@@ -185,6 +218,38 @@ void {prefix}_predict(const float obs[{n}], float targets[{t}])
     predict(z, targets);
     for (i = 0; i < {t}; i++) {{
         targets[i] = target_mean[i] + (target_std[i] * targets[i]);
+    }}
+}}"""
+
+_GRU = """
+static float sigmoid(float x)
+{{
+    return 1.0f / (1.0f + expf(-x));
+}}
+
+static void gru(const float in[{n}], float h[{h}])
+{{
+    float x[{h3}];
+    float u[{h3}];
+    int i;
+
+    dense(gru_weight_ih, gru_bias_ih, in, x, {n}, {h3});
+    dense(gru_weight_hh, gru_bias_hh, h, u, {h}, {h3});
+    for (i = 0; i < {h}; i++) {{
+        const float r = sigmoid(x[i] + u[i]);
+        const float z = sigmoid(x[{h} + i] + u[{h} + i]);
+        const float n = tanhf(x[{h2} + i] + (r * u[{h2} + i]));
+
+        h[i] = n + (z * (h[i] - n));
+    }}
+}}
+
+void {prefix}_reset({prefix}_memory *memory)
+{{
+    int i;
+
+    for (i = 0; i < {h}; i++) {{
+        memory->h[i] = 0.0f;
     }}
 }}"""
 

@@ -21,11 +21,15 @@ GENERATED = "it is not what Rookery generates from its contract.json and policy.
 def weight_shapes(network: NetworkSpec) -> dict[str, tuple[int, ...]]:
     """Shapes of the weights of a policy by name, as `rookery.sim2real.export.c.policy_arrays` gives them."""
     inputs = (network.actor_inputs or network.observation_size) + (network.targets or 0)
-    chains = {"layers": (inputs, *network.hidden, network.action_size)}
+    size = network.memory_size or 0
+    chains = {"layers": (size or inputs, *network.hidden, network.action_size)}
     shapes: dict[str, tuple[int, ...]] = {"mean": (network.observation_size,), "std": (network.observation_size,)}
     if network.targets:
         chains["estimator"] = (network.observation_size, *(network.estimator or ()), network.targets)
         shapes |= {"target_mean": (network.targets,), "target_std": (network.targets,)}
+    if size:
+        shapes |= {"cell.weight_ih": (3 * size, inputs), "cell.weight_hh": (3 * size, size)}
+        shapes |= {"cell.bias_ih": (3 * size,), "cell.bias_hh": (3 * size,)}
     for name, sizes in chains.items():
         for i in range(len(sizes) - 1):
             shapes[f"{name}.{i}.weight"] = (sizes[i + 1], sizes[i])

@@ -13,7 +13,8 @@ import torch
 from rookery.policies.policy import Policy
 from rookery.sim.actuation import Actuation, Gripper, Joint
 from rookery.sim.config import to_dict
-from rookery.sim.env import Deployment, Env
+from rookery.sim.deployment import Deployment
+from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Clock, Group, Term, Weights
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract

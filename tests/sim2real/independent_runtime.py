@@ -39,7 +39,7 @@ def rotation(quat: Vector) -> Vector:
 
 
 class Network:
-    """The policy's C function."""
+    """The policy's C functions; one with memory keeps its state, from an episode's start on."""
 
     def __init__(self, folder: Path) -> None:
         library = folder.with_suffix(".so")
@@ -50,14 +50,28 @@ class Network:
         header = (folder / "policy.h").read_text()
         name = re.search(r"^void (\w+_policy)\(", header, re.M)[1]
         self.size = int(re.search(r"_POLICY_ACTIONS (\d+)", header)[1])
-        self._call = getattr(ctypes.CDLL(str(library)), name)
-        self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        memory = re.search(r"_POLICY_MEMORY (\d+)", header)
+        self.memory = None if memory is None else np.full(int(memory[1]), np.nan, np.float32)
+        functions = ctypes.CDLL(str(library))
+        self._call = getattr(functions, name)
+        self._call.argtypes = [ctypes.c_void_p] * (2 if memory is None else 3)
         self._call.restype = None
+        if memory is not None:
+            self._reset = getattr(functions, name.removesuffix("policy") + "reset")
+            self._reset.argtypes = [ctypes.c_void_p]
+            self._reset.restype = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        if self.memory is not None:
+            self._reset(self.memory.ctypes.data)
 
     def __call__(self, obs: Vector) -> Vector:
         x = np.ascontiguousarray(obs, np.float32)
         out = np.empty(self.size, np.float32)
-        self._call(x.ctypes.data, out.ctypes.data)
+        memory = [] if self.memory is None else [self.memory.ctypes.data]
+        self._call(x.ctypes.data, *memory, out.ctypes.data)
         return out.astype(float)
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import rookery.policies
-from rookery.sim.env import Deployment
+from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
-from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors, NetworkSpec, plain
+from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors, NetworkSpec
+from rookery.sim2real.group_json import plain
 from rookery.sim2real.provenance import gather_provenance
 from tests.sim2real.conftest import Config, make_actuation, make_env, make_group, make_policy
 

@@ -350,7 +350,8 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
         info = result[4]
         if truncated.any():  # the normalisers are at their start: they change nothing within their limits
             state = info["final_state"] if critic == "central" else None
-            values = learner.values(info["final_observation"]["point"], state)[1].view(10, 2)
+            inputs = learner.critic_input(info["final_observation"]["point"], state)
+            values = learner.values(inputs).view(10, 2)
             wanted[ppo._step] = torch.where(truncated[:, None], values, 0.0)
         return result
 

@@ -1,0 +1,34 @@
+"""What the contract of a policy says of the environment in which it was trained, beside the agent groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rookery.sim.actuation import Actuation
+
+LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias", "observation_drift")
+"""Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise, bias and drift."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What a contract says of an environment beside its groups.
+
+    Args:
+        config: the task's config as JSON values; of a ConcatEnv, by task.
+        physics_dt: s.
+        actuation: by group, what lies between actions and motors.
+        safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
+        metrics: what each metric means, by name.
+        randomized: least and greatest value drawn now of those parameters of `LINK` that are randomized.
+        randomization_share: of the distributions' width that the curriculum draws now, 0 to 1; None without one.
+    """
+
+    config: dict[str, Any] = field(default_factory=dict)
+    physics_dt: float = 0.0
+    actuation: dict[str, Actuation] = field(default_factory=dict)
+    safety: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    metrics: dict[str, str] = field(default_factory=dict)
+    randomized: dict[str, tuple[float, float]] = field(default_factory=dict)
+    randomization_share: float | None = None
