@@ -11,6 +11,7 @@ from typing import Any
 
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.training.settings import RunnerConfig
 from rookery.settings import RunSettings
 from rookery.tasks.registry import TASKS, find
@@ -189,6 +190,29 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 """Settings of the run in place of those for PPO: SAC makes many updates from few worlds, and cloning steps no world."""
 
+# SAC at 100 Hz: one step says little about an action (n_step), a second ahead is enough (gamma), and an entropy of -8 leaves
+# deviations of 0.06 to four actions, so that noise does not hide what a centimetre is worth (benchmarks/time_to_success.py).
+SAC_DRONE = RunSettings(
+    algorithm="sac",
+    num_envs=1,
+    randomize="default",
+    runner=RunnerConfig(total_steps=100_000),
+    algorithm_config=SACConfig(
+        n_step=8,
+        gamma=0.97,
+        target_entropy=-8.0,
+        batch=64,
+        hidden=(64, 64),
+        learning_rate=1e-3,
+        schedule="linear",
+        normalize_observations=False,
+    ),
+)
+SAC_HOVER = replace(SAC_DRONE, train_overrides={"episode_s": 5.0, "start_box_m": 0.8, "bounds_m": 2.0})
+
+OF_ALGORITHMS: dict[str, dict[str, RunSettings]] = {"sac": {"drone-hover": SAC_HOVER}}
+"""Presets of tasks with another algorithm than that of PRESETS."""
+
 
 def preset(task: str, algorithm: str | None = None) -> RunSettings:
     """The settings with which a task is trained.
@@ -205,6 +229,8 @@ def preset(task: str, algorithm: str | None = None) -> RunSettings:
     settings = replace(PRESETS.get(task, own or RunSettings()), task=task, engine=entry.engines[0])
     if algorithm is None or algorithm == settings.algorithm:
         return settings
+    if task in OF_ALGORITHMS.get(algorithm, {}):
+        return replace(OF_ALGORITHMS[algorithm][task], task=task, engine=settings.engine)
     config = find_algorithm(algorithm).load_config()()
     shared = {name: getattr(settings.algorithm_config, name) for name in SHARED.get(algorithm, ())}
     changes = dict(OTHERS.get(algorithm, {}))

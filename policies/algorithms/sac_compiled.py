@@ -48,11 +48,11 @@ class CompiledSteps:
         activation = ACTIVATIONS[config.activation]
         self._networks = kernels.Networks(actor, critics, targets, activation)
         self._arena = arena.allocate()
-        floats = np.zeros((3, rows), np.float32)
-        self._batch = kernels.Batch(np.zeros((3, rows), np.int64), *floats)
+        floats = np.zeros((4, rows), np.float32)
+        self._batch = kernels.Batch(np.zeros((4, rows), np.int64), *floats)
         norm = learner.norm
         self._settings = kernels.Settings(
-            config.gamma, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
+            config.gamma, config.n_step, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
             config.obs_clip, norm.mean.numpy(), norm.std.numpy(),
         )  # fmt: skip
         worlds, agents = learner.replay.reward.shape[1:]
@@ -86,7 +86,7 @@ class CompiledSteps:
         r = self._replay
         return kernels.Memory(
             r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
-            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(),
+            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
         )  # fmt: skip
 
 

@@ -24,6 +24,9 @@ class SACConfig:
     """Control steps over all worlds that the replay memory holds."""
     gamma: float = 0.99
     """Discount per control step."""
+    n_step: int = 1
+    """Control steps in a row whose rewards are summed before the critics' estimate of the rest. More of them carry rewards back
+    sooner, and depend more on the older policies that acted."""
     tau: float = 0.005
     """Share of the critics that their targets take over at each gradient step."""
     learning_rate: float = 3e-4
@@ -50,7 +53,7 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_bounds(self, ("rollout_steps", "batch", "buffer_size", "hidden"), 1)
+        check_bounds(self, ("rollout_steps", "batch", "buffer_size", "hidden", "n_step"), 1)
         check_bounds(self, ("learning_starts",), 0)
         positive = ("updates_per_step", "tau", "learning_rate", "initial_std", "initial_temperature", "obs_clip")
         check_bounds(self, positive, 0.0, exclude_low=True)

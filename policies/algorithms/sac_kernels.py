@@ -65,14 +65,16 @@ class Memory(NamedTuple):
     truncated: np.ndarray
     final_index: np.ndarray
     finals: np.ndarray
+    head: int
 
 
 class Batch(NamedTuple):
     """Working memory for the rows of a batch."""
 
-    places: np.ndarray  # [3, B] int64: slot, world, agent
+    places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
     weight: np.ndarray  # [B] float32, share of the row in the loss
     target: np.ndarray  # [B] float32
+    discount: np.ndarray  # [B] float32, of what follows; 0 where nothing does
     log_prob: np.ndarray  # [B] float32
 
 
@@ -80,6 +82,7 @@ class Settings(NamedTuple):
     """Hyperparameters and the observations' statistics."""
 
     gamma: float
+    n_step: int
     tau: float
     learning_rate: float
     target_entropy: float
@@ -224,6 +227,32 @@ def _sample(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, at
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _follow(memory: Any, settings: Any, batch: Any, b: int) -> None:
+    """Rewards, discount and last slot of row b's steps, as Replay.take."""
+    slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
+    slots = memory.reward.shape[0]
+    gamma = np.float32(settings.gamma)
+    total = _ZERO
+    discount = _ONE
+    for _ in range(settings.n_step):
+        total += discount * memory.reward[slot, world, agent]
+        discount *= gamma
+        following = (slot + 1) % slots
+        truncated = memory.truncated[slot, world]
+        dropped_out = not memory.active[following, world, agent] and not truncated
+        if memory.terminated[slot, world] or dropped_out:
+            discount = _ZERO
+        if truncated or discount == _ZERO or following == memory.head:
+            break
+        slot = following
+    else:
+        slot = (slot - 1) % slots  # the loop has gone one beyond
+    batch.places[3, b] = slot
+    batch.target[b] = total
+    batch.discount[b] = discount
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
     """See sac_learner.Learner.target_values."""
     rows = noise.shape[0]
@@ -232,28 +261,25 @@ def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena:
     policy = networks.actor[0]
     critic = networks.critics[0, 0]
     for b in range(rows):
-        slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
-        number = memory.final_index[slot, world]
+        _follow(memory, settings, batch, b)
+        world, agent, last = batch.places[1, b], batch.places[2, b], batch.places[3, b]
+        number = memory.final_index[last, world]
         to_policy = policy[INPUT] + b * policy[IN_PAD]
         to_critic = critic[INPUT] + b * critic[IN_PAD]
         if number >= 0:
             _put_observation(memory.finals[number % capacity, agent], settings, arena, to_policy, to_critic)
         else:
-            following = memory.observation[(slot + 1) % slots, world, agent]
+            following = memory.observation[(last + 1) % slots, world, agent]
             _put_observation(following, settings, arena, to_policy, to_critic)
     forward(networks.actor, arena, rows, networks.activation)
     _sample(networks, settings, batch, arena, noise, memory.observation.shape[3])
     for g in range(2):
         forward(networks.targets[g], arena, rows, networks.activation)
-    gamma = np.float32(settings.gamma)
     one, two = networks.targets[0, -1], networks.targets[1, -1]
     for b in range(rows):
-        slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
         q = min(arena[one[OUTPUT] + b * one[OUT_PAD]], arena[two[OUTPUT] + b * two[OUT_PAD]])
-        dropped_out = not memory.active[(slot + 1) % slots, world, agent] and not memory.truncated[slot, world]
-        batch.target[b] = memory.reward[slot, world, agent]
-        if not (memory.terminated[slot, world] or dropped_out):
-            batch.target[b] += gamma * (q - alpha * batch.log_prob[b])
+        if batch.discount[b] > _ZERO:
+            batch.target[b] += batch.discount[b] * (q - alpha * batch.log_prob[b])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -105,15 +105,16 @@ class Learner:
 
     @torch.no_grad()
     def target_values(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """Value targets [B]: reward + gamma (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the paper.
+        """Value targets [B]: reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the paper.
 
-        A terminated episode has no next value; a truncated one has that of its last observation.
+        A terminated episode has no next value; a truncated one has that of its last observation. Over several steps the
+        entropies on the way are left out.
         """
         next_obs = self.norm.normalize(batch.next_observation)
         next_action, next_log_prob = self.sample(next_obs, noise)
         next_q = self.q_values(self.targets, next_obs, next_action).amin(0)
         soft_value = next_q - self.log_temperature.exp() * next_log_prob
-        return batch.reward + self.config.gamma * torch.where(batch.terminated, 0.0, soft_value)
+        return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, soft_value)
 
     def set_learning_rate(self, rate: float) -> None:
         """The learning rate of the next gradient steps."""
@@ -133,7 +134,7 @@ class Learner:
             return self.compiled.learn(index, noise)
         sums = torch.zeros(len(FIGURES), device=index.device)
         for i, n in zip(index, noise, strict=True):
-            sums += self.descend(self.replay.take(i), n)
+            sums += self.descend(self.replay.take(i, self.config.gamma, self.config.n_step), n)
         return sums
 
     @torch.enable_grad()

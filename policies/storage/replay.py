@@ -25,20 +25,23 @@ __all__ = ["Replay", "Transitions"]
 
 @dataclass(frozen=True)
 class Transitions:
-    """B transitions of single agents.
+    """B transitions of single agents, of one control step or of several in a row.
 
     Args:
-        observation, next_observation: [B, O]; the latter means nothing where `terminated`.
-        action: [B, D].
-        reward: [B].
+        observation, next_observation: [B, O], before the first and after the last step; the latter means nothing where
+            `terminated`.
+        action: [B, D], of the first step.
+        reward: [B], discounted sum over the steps.
+        discount: [B], by which what follows counts: gamma to the number of steps.
         terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
-        active: [B] bool, the agent took part in this step; the others are not to be learnt from.
+        active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
     """
 
     observation: Tensor
     action: Tensor
     reward: Tensor
     next_observation: Tensor
+    discount: Tensor
     terminated: Tensor
     active: Tensor
 
@@ -53,6 +56,7 @@ class Replay:
 
     Attributes:
         size: control steps stored, at most T.
+        head: slot of the next transition; the newest one is before it.
         observation: [T + 1, N, A, O].
         action: [T + 1, N, A, D].
         reward: [T + 1, N, A].
@@ -78,7 +82,7 @@ class Replay:
         self.finals = torch.zeros(worlds, agents, observation_size, device=device)
         self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
         self._slots = slots
-        self._head = 0  # the slot of the next transition
+        self.head = 0
         self._first_final = 0  # number of the oldest last observation that is still needed
         self._next_final = 0
         self._finals_of_slot = [0] * slots
@@ -113,7 +117,7 @@ class Replay:
             final_observation: [N, A, O], read where an episode was truncated; None where none was.
             active, next_active: [N, A] bool, who takes part before and after; None for everyone.
         """
-        head = self._head
+        head = self.head
         following = (head + 1) % self._slots
         if self.size == self.steps:  # `following` holds the oldest transition
             self._first_final += self._finals_of_slot[following]
@@ -133,45 +137,61 @@ class Replay:
         self._finals_of_slot[head] = 0
         if final_observation is not None:
             self._add_finals(head, cut.nonzero().squeeze(1), final_observation)
-        self._head = following
+        self.head = following
 
     def latest(self, steps: int) -> tuple[Tensor, Tensor]:
         """Observations [K, N, A, O] and `active` [K, N, A] of the latest `steps` control steps, or of all where there are
         fewer."""
-        slots = torch.arange(self._head - min(steps, self.size), self._head, device=self.reward.device) % self._slots
+        slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
         return self.observation[slots], self.active[slots]
 
-    def sample(self, count: int, generator: torch.Generator) -> Transitions:
-        """`count` transitions, each drawn uniformly from the latest T steps of all worlds and agents."""
-        return self.take(self.draw(count, generator))
+    def sample(self, count: int, generator: torch.Generator, gamma: float, steps: int = 1) -> Transitions:
+        """`count` transitions, each drawn uniformly from the latest T steps of all worlds and agents; see `take`."""
+        return self.take(self.draw(count, generator), gamma, steps)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
         """Numbers [count] of transitions, each drawn uniformly; number ``(slot N + world) A + agent``."""
         worlds, agents = self.reward.shape[1:]
         device = self.reward.device
         number = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
-        oldest = (self._head - self.size) % self._slots
+        oldest = (self.head - self.size) % self._slots
         return (number + oldest * worlds * agents) % (self._slots * worlds * agents)
 
-    def take(self, number: Tensor) -> Transitions:
-        """The transitions with these numbers of `draw`, [B]."""
-        worlds, agents = self.reward.shape[1:]
-        return self._take(number // (worlds * agents), number // agents % worlds, number % agents)
+    def take(self, number: Tensor, gamma: float, steps: int = 1) -> Transitions:
+        """The transitions with these numbers of `draw`, [B].
 
-    def _take(self, slot: Tensor, world: Tensor, agent: Tensor) -> Transitions:
+        Args:
+            gamma: discount per control step.
+            steps: how many control steps in a row make one; fewer at the end of an episode and of what is stored.
+        """
+        worlds, agents = self.reward.shape[1:]
+        return self._take(number // (worlds * agents), number // agents % worlds, number % agents, gamma, steps)
+
+    def _take(self, slot: Tensor, world: Tensor, agent: Tensor, gamma: float, steps: int = 1) -> Transitions:
         """The transitions at these places, [B] each."""
-        following = (slot + 1) % self._slots
-        number = self.final_index[slot, world]
+        last = slot
+        reward = torch.zeros_like(self.reward[slot, world, agent])
+        discount = torch.ones_like(reward)
+        goes_on = torch.ones_like(self.truncated[slot, world])
+        for k in range(steps):
+            last = torch.where(goes_on, (slot + k) % self._slots, last)
+            reward += torch.where(goes_on, discount * self.reward[last, world, agent], 0.0)
+            discount *= torch.where(goes_on, gamma, 1.0)
+            following = (last + 1) % self._slots
+            over = self.terminated[last, world] | self.truncated[last, world] | ~self.active[following, world, agent]
+            goes_on = goes_on & ~over & (following != self.head)
+        following = (last + 1) % self._slots
+        number = self.final_index[last, world]
         final = self.finals[number.clamp(min=0) % len(self.finals), agent]
         next_observation = torch.where((number >= 0)[:, None], final, self.observation[following, world, agent])
-        truncated = self.truncated[slot, world]
-        dropped_out = ~self.active[following, world, agent] & ~truncated
+        dropped_out = ~self.active[following, world, agent] & ~self.truncated[last, world]
         return Transitions(
             self.observation[slot, world, agent],
             self.action[slot, world, agent],
-            self.reward[slot, world, agent],
+            reward,
             next_observation,
-            self.terminated[slot, world] | dropped_out,
+            discount,
+            self.terminated[last, world] | dropped_out,
             self.active[slot, world, agent],
         )
 
@@ -198,7 +218,7 @@ class Replay:
         """The slots in use (the whole ring once it is full), the last observations still needed, and the counters."""
         used = self._slots if self.size == self.steps else self.size + 1
         numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
-        counters = [self.steps, self._head, self.size, self._first_final, self._next_final]
+        counters = [self.steps, self.head, self.size, self._first_final, self._next_final]
         return {name: getattr(self, name)[:used] for name in _RINGS} | {
             "finals": self.finals[numbers % len(self.finals)],
             "counters": torch.tensor(counters),
@@ -242,7 +262,7 @@ class Replay:
             RookeryError: as `check_state`; nothing is changed then.
         """
         self.check_state(state)
-        _, self._head, self.size, self._first_final, self._next_final = state["counters"].tolist()
+        _, self.head, self.size, self._first_final, self._next_final = state["counters"].tolist()
         self.final_index.fill_(-1)
         for name in _RINGS:
             getattr(self, name)[: len(state[name])] = state[name]

@@ -77,7 +77,7 @@ def test_targets_at_truncation_and_termination() -> None:
     assert bool(rows[0][2][1])
     slots = torch.tensor([0, 0, 1, 1, 2, 2])
     worlds = torch.tensor([0, 1, 0, 1, 0, 1])
-    batch = learner.replay._take(slots, worlds, torch.zeros(6, dtype=torch.int64))
+    batch = learner.replay._take(slots, worlds, torch.zeros(6, dtype=torch.int64), 0.9)
     noise = torch.randn(6, 1, generator=torch.Generator().manual_seed(3))
     log_prob = learner.sample(batch.next_observation, noise)[1]
     wanted = []
@@ -96,7 +96,7 @@ def test_an_agent_that_drops_out_has_had_its_last_reward() -> None:
     sac = SAC(env, SACConfig(rollout_steps=8, buffer_size=100, hidden=(2,)))
     train(sac, env, env.reset()[0], 1)
     replay = sac.learners["point"].replay
-    batch = replay._take(*torch.cartesian_prod(torch.arange(8), torch.tensor([0]), torch.arange(2)).unbind(1))
+    batch = replay._take(*torch.cartesian_prod(torch.arange(8), torch.tensor([0]), torch.arange(2)).unbind(1), 0.9)
     active = batch.active.view(8, 2)
     assert active[:, 0].all() and active[:, 1].tolist() == [True] * 4 + [False] * 4
     assert batch.terminated.view(8, 2)[:, 0].any().item() is False
@@ -111,7 +111,7 @@ def test_inactive_agents_teach_nothing() -> None:
         learner = sac.learners["point"]
         g = torch.Generator().manual_seed(1)
         train(sac, sac.env, sac.env.reset()[0], 2)
-        batch = learner.replay.sample(8, g)
+        batch = learner.replay.sample(8, g, SMALL.gamma)
         batch.active[:4] = False
         batch.reward[:4] += garbage
         learner.descend(batch, torch.randn(2, 8, 1, generator=g))
@@ -126,7 +126,7 @@ def test_targets_follow_slowly_and_the_temperature_aims_at_the_entropy() -> None
     train(sac, sac.env, sac.env.reset()[0], 6)
     before = [p.clone() for p in learner.targets.parameters()]
     cold = learner.log_temperature.item()
-    batch = learner.replay.sample(64, sac._generator)
+    batch = learner.replay.sample(64, sac._generator, SMALL.gamma)
     entropy = learner.descend(batch, torch.randn(2, 64, 1))[2].item()
     for old, slow, fast in zip(before, learner.targets.parameters(), learner.critics.parameters(), strict=True):
         torch.testing.assert_close(slow, old + SMALL.tau * (fast - old))
@@ -284,7 +284,7 @@ def test_the_policy_climbs_the_lower_critic(lower: int) -> None:
         learner.critics.biases[1][lower] = -3.0
         learner.critics.biases[1][1 - lower] = 5.0
     train(sac, sac.env, sac.env.reset()[0], 2)
-    batch = learner.replay.sample(32, sac._generator)
+    batch = learner.replay.sample(32, sac._generator, SMALL.gamma)
     assert learner.descend(batch, torch.randn(2, 32, 1))[3].item() == pytest.approx(-3.0, abs=1e-3)
 
 

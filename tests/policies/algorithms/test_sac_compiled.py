@@ -56,6 +56,8 @@ CASES = {
     "tanh, odd sizes": replace(BASE, batch=37, hidden=(19, 33), activation="tanh"),
     "elu, three layers": replace(BASE, batch=5, hidden=(24, 8, 40), activation="elu"),
     "widest": replace(BASE, batch=256, hidden=(128, 128, 128), learning_rate=3e-4),
+    "three steps": replace(BASE, n_step=3, gamma=0.9),
+    "more steps than are stored": replace(BASE, n_step=50, gamma=0.6),
     "one transition": replace(BASE, batch=1),
     "raw observations": replace(BASE, normalize_observations=False, obs_clip=0.7),
     "other settings": replace(
@@ -91,7 +93,7 @@ def test_the_gradients_are_those_of_autograd() -> None:
     noise = torch.randn(1, 2, BASE.batch, ACT, generator=g)
     assert kernel.compiled is not None
     kernel.compiled.learn(index, noise)
-    reference.descend(reference.replay.take(index[0]), noise[0])
+    reference.descend(reference.replay.take(index[0], BASE.gamma), noise[0])
     for part, optimizer in reference.optimizers.items():
         mine = kernel.optimizers[part]
         for p, q in zip(optimizer.param_groups[0]["params"], mine.param_groups[0]["params"], strict=True):

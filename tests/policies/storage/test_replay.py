@@ -43,6 +43,7 @@ def fill(replay: Replay, worlds: int, agents: int, seed: int, steps: int) -> lis
                         "reward": reward[n, a],
                         "next_observation": after[n, a],
                         "terminated": torch.tensor(over),
+                        "over": over or cut,
                         "active": active[n, a],
                     }
                 )
@@ -51,12 +52,16 @@ def fill(replay: Replay, worlds: int, agents: int, seed: int, steps: int) -> lis
     return rows
 
 
+def places(replay: Replay) -> tuple[torch.Tensor, ...]:
+    """Slots, worlds and agents of all stored transitions, oldest first."""
+    worlds, agents = replay.reward.shape[1:]
+    slots = (replay.head - replay.size + torch.arange(replay.size)) % replay._slots
+    return torch.cartesian_prod(slots, torch.arange(worlds), torch.arange(agents)).unbind(1)
+
+
 def everything(replay: Replay) -> Transitions:
     """All stored transitions, oldest first."""
-    worlds, agents = replay.reward.shape[1:]
-    slots = (replay._head - replay.size + torch.arange(replay.size)) % replay._slots
-    places = torch.cartesian_prod(slots, torch.arange(worlds), torch.arange(agents))
-    return replay._take(*places.unbind(1))
+    return replay._take(*places(replay), 1.0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,6 +79,36 @@ def test_it_holds_the_latest_transitions(capacity: int, worlds: int, agents: int
     assert torch.equal(got.next_observation[lives], following[lives])
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 30), st.integers(1, 6), st.integers(0, 10**6))
+def test_several_steps_end_with_the_episode_and_with_what_is_stored(
+    capacity: int, agents: int, steps: int, n: int, seed: int
+) -> None:
+    """Against the rows themselves, walked one by one."""
+    worlds = 2
+    gamma = 0.5  # powers of a half are exact
+    replay = Replay(capacity, worlds, agents, OBS, ACT, "cpu")
+    rows = fill(replay, worlds, agents, seed, steps)
+    kept = rows[-min(capacity, steps) * worlds * agents :]
+    got = replay._take(*places(replay), gamma, n)
+    each = worlds * agents
+    for i, row in enumerate(kept):
+        reward = torch.zeros(())
+        k = 0
+        while True:
+            now = kept[i + k * each]
+            reward = reward + gamma**k * now["reward"]
+            k += 1
+            if k == n or now["terminated"] or now["over"] or i + k * each >= len(kept):
+                break
+        torch.testing.assert_close(got.reward[i], reward)
+        assert got.discount[i] == gamma**k
+        assert got.terminated[i] == now["terminated"]
+        assert torch.equal(got.observation[i], row["observation"]) and torch.equal(got.action[i], row["action"])
+        if not now["terminated"]:
+            assert torch.equal(got.next_observation[i], now["next_observation"])
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 10**6))
 def test_a_saved_memory_continues_as_if_not_saved(
@@ -87,7 +122,7 @@ def test_a_saved_memory_continues_as_if_not_saved(
     other.load_state_dict(saved)
     for r in (replay, other):
         fill(r, worlds, 2, seed + 2, after)
-    samples = [r.sample(50, torch.Generator().manual_seed(1)) for r in (replay, other)]
+    samples = [r.sample(50, torch.Generator().manual_seed(1), 0.99) for r in (replay, other)]
     for name in ("observation", "action", "reward", "terminated", "active"):
         assert torch.equal(getattr(samples[0], name), getattr(samples[1], name)), name
     lives = ~samples[0].terminated
@@ -97,7 +132,7 @@ def test_a_saved_memory_continues_as_if_not_saved(
 def test_samples_are_uniform() -> None:
     replay = Replay(4, 3, 2, OBS, ACT, "cpu")
     fill(replay, 3, 2, 0, 11)
-    drawn = replay.sample(24_000, torch.Generator().manual_seed(0)).reward
+    drawn = replay.sample(24_000, torch.Generator().manual_seed(0), 0.99).reward
     rewards, counts = drawn.unique(return_counts=True)
     assert len(rewards) == 24
     # Each count is binomial with mean 1000 and standard deviation 31.
