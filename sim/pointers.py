@@ -75,6 +75,22 @@ def flags(address, count):
     return carray(_pointer(address), (count,), np.bool_)
 
 
+@inlined
+def copy(target, t, source, s, count):
+    """`count` numbers from source[s] on to target[t] on; quick for the few of a world, for which vector code has no time to
+    begin."""
+    j = 0
+    while j + 4 <= count:
+        target[t + j] = source[s + j]
+        target[t + j + 1] = source[s + j + 1]
+        target[t + j + 2] = source[s + j + 2]
+        target[t + j + 3] = source[s + j + 3]
+        j += 4
+    while j < count:
+        target[t + j] = source[s + j]
+        j += 1
+
+
 class TensorTable:
     """A row for each of some named tensors that are given anew at every step.
 

@@ -44,6 +44,7 @@ class Term:
         noise: standard deviation of measurement noise, in `unit`.
         bias: half-width of the constant offset of an episode, in `unit`.
         drift: standard deviation of what a random walk adds within a second, in `unit`: of odometry and of gyroscopes' offsets.
+        drift_of: the term of the same size whose random walk is added to this one, both being of one estimate; "" for its own.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
         formula: what the raw value is, in plain words that leave no sign and no frame open: "target - position, body axes".
@@ -68,6 +69,7 @@ class Term:
     estimated: str = ""
     clock: Clock | None = None
     drift: float = 0.0
+    drift_of: str = ""
 
     @property
     def effective_scale(self) -> float:

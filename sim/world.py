@@ -61,9 +61,9 @@ class Bodies(abc.ABC):
         RookeryError for others, and for a view of both kinds."""
 
     @abc.abstractmethod
-    def set_wrench(self, wrench: Tensor) -> None:
-        """Hold an external wrench [N, B, 6]: force N then torque N m, both world frame, at the centre of mass, in all
-        following physics steps until the next call."""
+    def set_wrench(self, wrench: Tensor, ids: Ids = None) -> None:
+        """Hold an external wrench [n, B, 6] in the worlds `ids`: force N then torque N m, both world frame, at the centre of
+        mass, in all following physics steps until the next call."""
 
 
 class Joints(abc.ABC):

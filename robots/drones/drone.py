@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.robots.drones import kernels
@@ -18,6 +19,7 @@ from rookery.sim.engines.rotor.layout import type_row
 from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.parameters import Parameter, Write
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -113,8 +115,7 @@ class Drones(Buffers):
         self._scale = self._mid.numpy(), self._half.numpy()
         self._hover = torch.full((1, len(names), 4), drone.hover_speed)
         self.native = multirotors_of(world, names)
-        self.buffer("charge", world.num_envs).fill_(1.0)
-        self._tired = False
+        self._charge = self.buffer("charge", world.num_envs).fill_(1.0).numpy()
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)
             return
@@ -195,9 +196,7 @@ class Drones(Buffers):
         """Put drones at `state` [n, A, 13] (see Bodies.state) with rotors at hover speed and an empty controller."""
         self.bodies.set_state(ids, state)
         if self.native is not None:
-            self.native.start(ids, self._hover)
-            if self._tired:
-                self.native.set_charge(ids, self.charge[ids])
+            self.native.start(ids, self._hover, self._charge)
             return
         self.speeds[ids] = self.drone.hover_speed
         self.memory[ids] = 0.0
@@ -207,14 +206,9 @@ class Drones(Buffers):
         """Physical quantities that can differ between worlds, most of them as factors on the nominal value."""
         return drone_parameters(self)
 
-    def set_charge(self, ids: Tensor, charge: Tensor) -> None:
-        """What batteries hold, [n] of 0 to 1, at the start of the next episodes of the worlds `ids`."""
-        self.charge[ids] = charge
-        self._tired = True
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self._tired = bool((self.charge != 1.0).any())
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
+        """See randomization's BatchWriter: "charge", what batteries hold, 0 to 1, at the start of the next episodes."""
+        self._charge[ids] = values["charge"]
 
     def vary_rotors(self, *columns: int) -> Write:
         """The write of a factor on columns of `rotor_params`, for all rotors or for each, on engines without rotors inside."""

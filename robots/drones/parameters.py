@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
 from rookery.sim.engines.rotor.extension import Aeronautics
@@ -90,12 +85,11 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
     assert drones.native is not None
     fx = world.scene.extension(Aeronautics).effects
     drag, ground = (BatchWrite(drones.native, name) for name in ("drag", "ground"))
-    wind = _Wind(world, fx.wind_speed, fx.wind_direction)
     out = {"drag": Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, drag, (), (0.7, 1.3))}
     if fx.ground_effect:
         out["ground_effect"] = Parameter("ground effect of the rotors", "1", 1.0, 0.0, 5.0, ground, (), (0.7, 1.3))
     if fx.body_drag or fx.rotor_drag:
-        speed, direction = (BatchWrite(wind, name) for name in ("speed", "direction"))
+        speed, direction = (BatchWrite(world.wind, name) for name in ("speed", "direction"))
         out["wind_speed"] = Parameter(
             "mean wind at 6 m, with turbulence of that strength",
             "m/s",
@@ -112,20 +106,13 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
         )  # fmt: skip
     if fx.battery and drones.drone.battery.reference > 0.0:
         out["battery_charge"] = Parameter(
-            "what the battery holds at the start", "1", 1.0, 0.05, 1.0, drones.set_charge, (), (0.3, 1.0)
+            "what the battery holds at the start",
+            "1",
+            1.0,
+            0.05,
+            1.0,
+            BatchWrite(drones, "charge"),
+            (),
+            (0.3, 1.0),
         )
     return out
-
-
-class _Wind:
-    """Writes speed and direction of the mean wind; a BatchWriter. One that is not written with the other keeps its value."""
-
-    def __init__(self, world: RotorWorld, speed: float, direction: float) -> None:
-        self._world = world
-        self._now = torch.tensor([speed, direction], dtype=torch.float64).repeat(world.num_envs, 1).numpy()
-
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        for column, name in enumerate(("speed", "direction")):
-            if name in values:
-                self._now[ids, column] = values[name]
-        self._world.set_wind(ids, self._now[ids, 0], self._now[ids, 1])

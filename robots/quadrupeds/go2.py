@@ -16,7 +16,9 @@ from rookery.robots.quadrupeds.kernels import feet
 from rookery.robots.quadrupeds.parameters import go2_parameters
 from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
+from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.patches import FrictionPatches
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec
 from rookery.sim.world import World
@@ -44,6 +46,9 @@ SERVO_STEPS = (
 """What becomes of an action, for contracts."""
 HAND = "link6"
 """Body of an arm that carries the gripper."""
+
+TYPICAL_FRICTION = (0.3, 1.6)
+"""Least and greatest sliding friction of rubber feet on floors."""
 
 FOOT_STIFFNESS = 0.175
 """Of the feet's contact in MuJoCo's direct form, times the square of the physics step. With FOOT_DAMPING's first value feet do
@@ -93,6 +98,7 @@ class Go2(Buffers):
     Args:
         world: the engine's copies of the scene.
         arm: the arm on its back, if there is one.
+        rng: the worlds' random streams, for the floor's friction; None for streams of its own.
 
     Attributes:
         base: view of the trunk.
@@ -102,7 +108,7 @@ class Go2(Buffers):
         legs, arm_spec, whole: declarations of the actions: 12 leg joints, the arm's, both.
     """
 
-    def __init__(self, world: World, arm: ArmModel | None = None) -> None:
+    def __init__(self, world: World, arm: ArmModel | None = None, rng: Streams | None = None) -> None:
         super().__init__()
         self.world = world
         self.arm = arm
@@ -143,6 +149,10 @@ class Go2(Buffers):
         self.foot_pos = torch.zeros(n, 4, 3)
         self.foot_vel = torch.zeros(n, 4, 3)
         self.target.copy_(self.home)
+        feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
+        streams = Streams(n, 0, "floor") if rng is None else rng
+        self.patches = FrictionPatches(world.params, feet_geoms, LEGS, streams, TYPICAL_FRICTION)
+        self.child("patches", self.patches)
 
     target: Tensor
     """[N, J] rad, targets of the servos."""
@@ -209,6 +219,7 @@ class Go2(Buffers):
         """Put robots at trunk states [n, 13] and joint angles [n, J] rad, at rest, servos holding them there."""
         self.base.set_state(ids, state[:, None])
         self.joints.set_state(ids, joints, torch.zeros_like(joints))
+        self.patches.begin(ids)
         self.target[ids] = joints
         self.force[ids] = 0.0
         self.actuators.set_control(self.target)

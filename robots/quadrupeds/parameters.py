@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.assets.go2 import LEGS, PARTS, TRUNK_TOP
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.bodies import BodyMass
 from rookery.sim.randomization.joints import joint_parameters, servo_parameters
-from rookery.sim.randomization.parameters import BatchWrite, Parameter, scaled, sliding
+from rookery.sim.randomization.parameters import BatchWrite, Parameter, scaled
 from rookery.sim.world import Params
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def go2_parameters(robot: Go2, foot_contact: Callable[[float], tuple[float, floa
             "mass and inertia of the links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, link_bodies, "mass", "inertia"), links,
             (0.9, 1.1),
         ),
-        "friction": Parameter("sliding friction of the feet", "1", 0.8, 0.05, 3.0, sliding(p, feet), LEGS, (0.3, 1.6)),
-    }  # fmt: skip
+    } | robot.patches.parameters()  # fmt: skip
     for axis, (toward, most) in {"x": ("forward", 0.2), "y": ("left", 0.1), "z": ("up", 0.1)}.items():
         write = BatchWrite(trunk, f"com_{axis}")
         what = f"shift of the trunk's centre of mass, {toward}"
@@ -117,7 +117,7 @@ class _Motors:
         worlds = len(params.get("gain", names))
         self._now = {name: torch.ones(worlds, len(names)) for name in ("strength", "speed")}
 
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
         where = torch.from_numpy(ids)
         for name, v in values.items():
             given = torch.from_numpy(v)

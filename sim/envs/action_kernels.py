@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from rookery.sim.pointers import floats, integers
+from rookery.sim.pointers import copy, floats, integers
 from rookery.sim.random_kernels import kernel, uniform01
 
 
@@ -19,10 +19,15 @@ class Layout(IntEnum):
     SIZE = 1  # A D
     PHYSICS_STEPS = 2  # K
     ROWS = 3  # of the history
+    MOST = 4  # physics steps, the longest delay
     # addresses
-    HISTORY = 4  # [N, ROWS, A D], a ring
-    DELAY = 5  # [N] int64, physics steps
-    PUSHED = 6  # [1] int64 number of pushes, from which the ring goes on
+    HISTORY = 5  # [ROWS, N, A D], a ring
+    LATE = 6  # [ROWS, N] int64, physics steps from an action to its effect
+    DELAY = 7  # [N] int64, physics steps
+    JITTER = 8  # [N] int64, physics steps
+    PUSHED = 9  # [1] int64 number of pushes, from which the ring goes on
+    KEYS = 10  # [N] int64 of the random streams
+    COUNTERS = 11
 
 
 L = Layout
@@ -50,45 +55,57 @@ def clip(at, source, target):
 
 
 @kernel
-def forget(at, ids, neutral):
-    """The worlds `ids` have been given nothing but `neutral` [A D]."""
+def forget(at, ids, neutral, losing, arrived):
+    """The worlds `ids` have been given nothing but `neutral` [A D], and lose nothing now (see `lose`)."""
     size, rows = at[L.SIZE], at[L.ROWS]
     history = floats(at[L.HISTORY], at[L.WORLDS] * rows * size)
+    late = integers(at[L.LATE], at[L.WORLDS] * rows)
     delays = integers(at[L.DELAY], at[L.WORLDS])
+    jitter = integers(at[L.JITTER], at[L.WORLDS])
+    n = at[L.WORLDS]
     for i in ids:
-        if delays[i] > 0:
+        losing[i] = 0
+        copy(arrived[i], 0, neutral, 0, size)
+        if delays[i] > 0 or jitter[i] > 0:
             for r in range(rows):
-                for j in range(size):
-                    history[(i * rows + r) * size + j] = neutral[j]
+                late[r * n + i] = 0
+                copy(history, (r * n + i) * size, neutral, 0, size)
 
 
 @kernel
 def delay(at, source, target):
-    """Take actions [N, A D] at `source`; write those in force in each physics step, [N, K, A D], to `target`."""
+    """Take actions [N, A D] at `source`; write those in force in each physics step, [N, K, A D], to `target`: of those that
+    have arrived, the one that was given last."""
     n, size, steps, rows = at[L.WORLDS], at[L.SIZE], at[L.PHYSICS_STEPS], at[L.ROWS]
     x = floats(source, n * size)
     out = floats(target, n * steps * size)
     history = floats(at[L.HISTORY], n * rows * size)
+    late = integers(at[L.LATE], n * rows)
     delays = integers(at[L.DELAY], n)
+    jitter = integers(at[L.JITTER], n)
+    keys = integers(at[L.KEYS], n)
+    counters = integers(at[L.COUNTERS], n)
     pushed = integers(at[L.PUSHED], 1)
     pushed[0] += 1
     head = pushed[0] % rows
+    newest = head * n
+    for j in range(n * size):
+        history[newest * size + j] = x[j]
     for i in range(n):
-        if delays[i] > 0:
-            for j in range(size):
-                history[(i * rows + head) * size + j] = x[i * size + j]
-        whole = np.int64(np.uint32(delays[i]) // np.uint32(steps))  # 64 bits take three times as long to divide
-        late = delays[i] - whole * steps  # physics steps in which the action before that is still in force
-        row = head - whole if head >= whole else head - whole + rows
-        newer = (i * rows + row) * size
-        older = newer - size if row > 0 else newer + (rows - 1) * size
         first = i * steps * size
-        for k in range(late):
-            for j in range(size):
-                out[first + k * size + j] = history[older + j]
-        for k in range(late, steps):
-            for j in range(size):
-                out[first + k * size + j] = history[newer + j] if delays[i] > 0 else x[i * size + j]
+        now = delays[i]
+        if jitter[i] > 0:
+            counters[i] += 1
+            now = min(now + np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1)), at[L.MOST])
+        late[newest + i] = now
+        row, before, end = newest + i, 0, steps  # each action is in force from its arrival to that of newer ones
+        while end > 0:
+            begin = min(max(late[row] - before, 0), end)
+            for k in range(begin, end):
+                copy(out, first + k * size, history, row * size, size)
+            end = begin
+            row = row - n if row >= n else row + (rows - 1) * n
+            before += steps
 
 
 @kernel

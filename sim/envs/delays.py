@@ -5,6 +5,8 @@ An action delay of 7 physics steps, with control steps of K = 5, begins a contro
 
     physics step i          0      1      2      3      4
     age of action in force  2      2      1      1      1        (7 = 1 * K + 2: the first 2 take one step more)
+
+With jitter each action has a delay of its own; one that arrives after a newer one is ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import action_kernels as kernels
 from rookery.sim.envs.action_kernels import Layout
-from rookery.sim.envs.parameter_kernels import delay_actions
+from rookery.sim.envs.parameter_kernels import acting
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 
 MAX_DELAY = 0.1  # s; longer ones are refused, so that histories stay small
+PARAMETERS = tuple((f"action_{what}", 0) for what in ("delay", "jitter", "dropout", "hold"))
+"""What `ActionDelay.configure` sets."""
 
 
 class ActionDelay(Buffers):
@@ -31,10 +36,11 @@ class ActionDelay(Buffers):
         physics_steps: K.
         dt: physics step in s.
         neutral: [D] the action in force before the first one of an episode arrives.
-        rng: the worlds' random streams, of which a world that loses nothing draws nothing; None for streams of its own.
+        rng: the worlds' random streams, of which a world without jitter and losses draws nothing; None for streams of its own.
 
     Attributes:
         delay: [N] int64, physics steps.
+        jitter: [N] int64, physics steps, the most by which an action is delayed besides.
         loss: [N] how likely it is in a control step that actions begin to get lost.
         hold: [N] int64 control steps for which they are lost then; the last action that arrived stays.
         losing: [N] int64 control steps for which they still are.
@@ -42,7 +48,9 @@ class ActionDelay(Buffers):
     """
 
     history: Tensor
+    late: Tensor
     delay: Tensor
+    jitter: Tensor
     pushed: Tensor
     loss: Tensor
     hold: Tensor
@@ -74,35 +82,32 @@ class ActionDelay(Buffers):
         self._shape = (num_envs, count, size)
         self._in_force = (num_envs, physics_steps, count, size)
         self._neutral = np.tile(neutral.float().numpy(), count)
-        self.buffer("history", num_envs, rows, count, size)
+        self.buffer("history", rows, num_envs, count, size)
+        self.buffer("late", rows, num_envs, dtype=torch.int64)
         self.buffer("delay", num_envs, dtype=torch.int64)
+        self.buffer("jitter", num_envs, dtype=torch.int64)
         self.buffer("pushed", 1, dtype=torch.int64)
-        self._delays = self.delay.numpy()
+        self._delays = self.delay.numpy(), self.jitter.numpy()
         self._at = np.zeros(len(Layout), np.int64)
-        self._at[: Layout.ROWS + 1] = num_envs, count * size, physics_steps, rows
-        self._at[Layout.HISTORY] = self.history.data_ptr()
-        self._at[Layout.DELAY] = self.delay.data_ptr()
-        self._at[Layout.PUSHED] = self.pushed.data_ptr()
+        self._at[: Layout.MOST + 1] = num_envs, count * size, physics_steps, rows, round(MAX_DELAY / dt)
+        places = {
+            Layout.HISTORY: self.history, Layout.LATE: self.late, Layout.DELAY: self.delay, Layout.JITTER: self.jitter,
+            Layout.PUSHED: self.pushed, Layout.KEYS: self._streams.key, Layout.COUNTERS: self._streams.counter,
+        }  # fmt: skip
+        for place, buffer in places.items():
+            self._at[place] = buffer.data_ptr()
 
-    def set(self, ids: NDArray[np.int64], seconds: NDArray[np.float32]) -> None:
-        """Set the delay [n] s of worlds that begin an episode, rounded to physics steps."""
-        self.on = delay_actions(ids, seconds, self.dt, self._delays)
-
-    def lose(self, ids: NDArray[np.int64], loss: NDArray[np.float32] | None, hold: NDArray[np.float32] | None) -> None:
-        """Set how likely actions get lost [n], and for how long [n] s, at least for a control step; None leaves it."""
-        if loss is not None:
-            self._loss[0][ids] = loss
-            self.lossy = bool(self._loss[0].any())
-        if hold is not None:
-            self._loss[1][ids] = np.rint(hold / np.float32(self._control_dt))
+    def configure(self, ids: NDArray[np.int64], values: Batch) -> None:
+        """Set what `values` has of "action_delay" and "action_jitter", s rounded to physics steps, of "action_dropout", how
+        likely actions get lost, and of "action_hold", for how many s then, at least a control step, for the worlds `ids` that
+        begin an episode."""
+        rows = values.places.rows(PARAMETERS)
+        self.on, self.lossy = acting(values.table, rows, ids, self.dt, self._control_dt, *self._delays, *self._loss[:2])
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Forget the actions of the last episode."""
-        if self.lossy:
-            self._loss[2][ids] = 0
-            self._loss[3][ids] = self._neutral
-        if self.on:
-            kernels.forget(self._at, ids, self._neutral)
+        if self.on or self.lossy:
+            kernels.forget(self._at, ids, self._neutral, *self._loss[2:])
 
     def clip(self, action: Tensor) -> tuple[Tensor, int]:
         """A new tensor with float32 actions [N, A, D] limited to [-1, 1], and the first world that has NaN or infinity, -1 for
@@ -126,5 +131,5 @@ class ActionDelay(Buffers):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.on = bool(self._delays.any())
+        self.on = any(bool(steps.any()) for steps in self._delays)
         self.lossy = bool(self.loss.any())

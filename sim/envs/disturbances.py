@@ -7,7 +7,7 @@ and torques are in proportion to the body's weight with all that hangs on it, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import disturbance_kernels as kernels
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.parameters import BatchWrite, Parameter
 from rookery.sim.world import World
 
@@ -31,7 +32,7 @@ SETTINGS = {
     "wrench_time": ("how long a wrench lasts", "s", 5.0, 0.5),
 }
 """By name: what it is, its unit, the greatest value, and the greatest typical one. All are 0 if nothing is drawn."""
-_AT = {name: i for i, name in enumerate(SETTINGS)}
+_PARTS = tuple((name, 0) for name in SETTINGS)
 
 
 class Disturbances(Buffers):
@@ -44,14 +45,16 @@ class Disturbances(Buffers):
         rng: the worlds' random streams for this alone.
 
     Attributes:
-        settings: [N, len(SETTINGS)] in force.
+        settings: [N, len(SETTINGS)] in force; rates count from the next episode on.
         wrench: [N, B, 6] N, N m, world.
-        left: [N, B] int64 control steps for which the wrench stays.
+        wait: [2, N, B] int64 control steps to the next push, and to the beginning or the end of a wrench.
+        pulling: [N, B] bool, whether a wrench is in force.
     """
 
     settings: Tensor
     wrench: Tensor
-    left: Tensor
+    wait: Tensor
+    pulling: Tensor
 
     def __init__(self, world: World, bodies: Sequence[str], control_dt: float, rng: Streams) -> None:
         super().__init__()
@@ -67,9 +70,12 @@ class Disturbances(Buffers):
         self._dt = control_dt
         self.buffer("settings", n, len(SETTINGS))
         self.buffer("wrench", n, b, 6)
-        self.buffer("left", n, b, dtype=torch.int64)
-        self._arrays = self.settings.numpy(), self.wrench.numpy(), self.left.numpy()
+        self.buffer("wait", 2, n, b, dtype=torch.int64).fill_(int(kernels.NEVER))
+        self.buffer("pulling", n, b, dtype=torch.bool)
+        self._settings, self._wrench = self.settings.numpy(), self.wrench.numpy()
+        self._events = self.wait.numpy(), self.pulling.numpy()
         self._pushed = np.zeros(n, np.int64)
+        self._pulled = np.zeros(n, np.int64)
         self._change = np.zeros((n, b, 6), np.float32)
 
     def parameters(self) -> dict[str, Parameter]:
@@ -83,36 +89,28 @@ class Disturbances(Buffers):
             for name, what, unit, most, typical in rows
         }
 
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
         """See BatchWriter; the parameters are SETTINGS."""
-        for name, v in values.items():
-            self._arrays[0][ids, _AT[name]] = v
+        kernels.set_rows(values.table, values.places.rows(_PARTS), ids, self._settings)
         self.on = True
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`, without a wrench: the engine has forgotten it."""
         if self.on:
-            self.rng.begin_episode(torch.from_numpy(ids))
-            _, wrench, left = self._arrays
-            wrench[ids] = 0.0
-            left[ids] = 0
+            numbers = self.rng.keys, self.rng.counters
+            kernels.begin(*numbers, ids, self._settings, self._dt, *self._events, self._wrench)
 
     def act(self) -> None:
         """Push and pull in the coming control step."""
         if not self.on or self._bodies is None:
             return
-        pushes, changed = kernels.act(
-            self.rng.keys,
-            self.rng.counters,
-            *self._arrays,
-            self._weight,
-            self._dt,
-            self.free,
-            self._pushed,
-            self._change,
-        )
-        if changed:
-            self._bodies.set_wrench(self.wrench)
+        pushes, pulls = kernels.act(
+            self.rng.keys, self.rng.counters, self._settings, self._wrench, *self._events, self._weight, self._dt,
+            self._pushed, self._change, self._pulled,
+        )  # fmt: skip
+        if pulls:
+            where = self._pulled[:pulls].copy()
+            self._bodies.set_wrench(torch.from_numpy(self._wrench[where]), torch.from_numpy(where))
         if pushes:
             ids = torch.from_numpy(self._pushed[:pushes].copy())
             state = self._bodies.state[ids]

@@ -24,13 +24,15 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation_kernels import Layout
-from rookery.sim.envs.parameter_kernels import configure
+from rookery.sim.envs.parameter_kernels import observing
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.specs import Group, ObservationSet, Term
 
-_NONE = np.zeros(0, np.float32)
+PARAMETERS = tuple((f"observation_{what}", 0) for what in ("noise", "bias", "drift", "dropout", "delay", "jitter"))
+"""What `ObservationPipeline.configure` sets."""
 
 
 class _Pipeline(Buffers):
@@ -147,8 +149,10 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.BIAS, self.buffer("bias", num_envs))
         self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
         self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
-        self._point(Layout.PAST, self.buffer("past", num_envs, rows, *frame))
+        self._point(Layout.PAST, self.buffer("past", rows, num_envs, *frame))
+        self._at[Layout.DRIFTS] = any(t.drift > 0.0 for t in self.terms)
         self._constant(Layout.DRIFT, self._column([t.drift * math.sqrt(control_dt) for t in self.terms]))
+        self._constant(Layout.WALKS_WITH, self._walks())
         self._point(Layout.DRIFTING, self.buffer("drift", num_envs))
         self._point(Layout.WALK, self.buffer("walk", num_envs, *frame))
         self._point(Layout.JITTER, self.buffer("jitter", num_envs, dtype=torch.int64))
@@ -156,26 +160,40 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.DROPOUT, self.buffer("dropout", num_envs))
         self._point(Layout.HELD, self.buffer("held", num_envs, *frame))
         self._most_late = math.ceil(MAX_DELAY / control_dt)
-        self._link = self.drift.numpy(), self.jitter.numpy(), self.dropout.numpy()
-        self._configured = tuple(b.numpy() for b in (self.noise, self.bias, self.extra))
+        self._configured = tuple(
+            b.numpy() for b in (self.noise, self.bias, self.drift, self.dropout, self.extra, self.jitter)
+        )
         self._point(Layout.KEYS, rng.key)
         self._point(Layout.COUNTERS, rng.counter)
 
-    def configure(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        """Set what `values` has of "observation_noise", "observation_bias" and "observation_drift", factors [n],
-        "observation_delay" and "observation_jitter", [n] s rounded to control steps, and "observation_dropout", [n] of 0 to 1,
-        for worlds that begin an episode."""
-        noise, bias, delay = (values.get(f"observation_{what}", _NONE) for what in ("noise", "bias", "delay"))
-        configure(ids, noise, bias, delay, self.control_dt, *self._configured)
-        drift, jitter, dropout = self._link
-        if "observation_drift" in values:
-            drift[ids] = values["observation_drift"]
-        if "observation_dropout" in values:
-            dropout[ids] = values["observation_dropout"]
-        if "observation_jitter" in values:
-            jitter[ids] = np.rint(values["observation_jitter"] / np.float32(self.control_dt))
-        if "observation_jitter" in values or jitter.any():
-            jitter[ids] = np.minimum(jitter[ids], self._most_late - self._configured[2][ids])
+    def _walks(self) -> NDArray[np.int64]:
+        """[A F] the component of a world whose random walk each component has.
+
+        Raises:
+            RookeryError: a term names another one for its walk that cannot give it one.
+        """
+        starts = np.cumsum([0, *(t.size for t in self.terms)])
+        first = {t.name: int(start) for t, start in zip(self.terms, starts[:-1], strict=True)}
+        sizes = {t.name: t.size for t in self.terms}
+        frame = np.arange(self.frame_size)
+        for t in self.terms:
+            if not t.drift_of:
+                continue
+            if t.drift > 0.0 or sizes.get(t.drift_of) != t.size:
+                raise RookeryError(
+                    f"the term {t.name!r} has the random walk of {t.drift_of!r}: that must be another term of size {t.size}, "
+                    f"and {t.name!r} must have no drift of its own."
+                )
+            frame[first[t.name] :][: t.size] = first[t.drift_of] + np.arange(t.size)
+        return np.concatenate([frame + a * self.frame_size for a in range(self.count)])
+
+    def configure(self, ids: NDArray[np.int64], values: Batch) -> None:
+        """Set what `values` has of "observation_noise", "observation_bias" and "observation_drift", factors,
+        "observation_dropout", 0 to 1, "observation_delay" and "observation_jitter", s rounded to control steps, for the worlds
+        `ids` that begin an episode."""
+        observing(
+            values.table, values.places.rows(PARAMETERS), ids, self.control_dt, self._most_late, *self._configured
+        )
 
     def push(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] as the agents get it after a control step. A new tensor."""
@@ -210,7 +228,7 @@ class CleanPipeline(_Pipeline):
         super().__init__(declared.terms, declared.history, num_envs, count)
         nothing = np.zeros(num_envs, np.int64)  # also as float32
         self._at[Layout.ROWS] = 1
-        for where in (Layout.NOISE, Layout.BIAS, Layout.EXTRA):
+        for where in (Layout.NOISE, Layout.EXTRA):
             self._constant(where, nothing)
         if self.history > 1:
             self.buffer("newest", num_envs, count, declared.size)

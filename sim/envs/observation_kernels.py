@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from rookery.sim.pointers import ADDRESS, STRIDES, floats, integers, load, matrix
+from rookery.sim.pointers import ADDRESS, STRIDES, copy, floats, integers, load, matrix
 from rookery.sim.random_kernels import compiled, inlined, kernel, normal_pair, normals_of, uniform01, word
 
 PAIRS_AT_ONCE = 512
@@ -33,9 +33,9 @@ class Layout(IntEnum):
     # addresses of state
     NOISE = 7  # [N] factors on noise
     BIAS = 8  # [N] factors on bias
-    OFFSET = 9  # [N, A F] bias of the episode
+    OFFSET = 9  # [N, A F] bias of the episode, 0 where its factor is
     EXTRA = 10  # [N] int64 delay beside the terms' own, control steps
-    PAST = 11  # [N, ROWS, A F] the delay line, a ring
+    PAST = 11  # [ROWS, N, A F] the delay line, a ring
     FRAMES = 12  # [N, H, A F] the history, a ring
     PUSHED = 13  # [1] int64 number of pushes, from which the rings go on
     KEYS = 14  # [N] int64 of the random streams
@@ -57,6 +57,9 @@ class Layout(IntEnum):
     AGE = 28  # [N] int64 of the newest frame that has arrived, control steps
     DROPOUT = 29  # [N] how likely it is that nothing arrives
     HELD = 30  # [N, A F] what arrived last
+    # constants of these
+    DRIFTS = 31  # whether a term drifts
+    WALKS_WITH = 32  # [A F] int64 the component whose walk is added to this one
 
 
 L = Layout
@@ -140,7 +143,12 @@ def _add_noise(at, ids, x):
     normals_of(words, cosines, sines, n * m)
     for r in range(n):
         factor = noise[ids[r]]
-        if factor > _ZERO:
+        if factor > _ZERO and m == pairs:  # the same, for vector code
+            for k in range(pairs):
+                x[r, k] += cosines[r * m + k] * (factor * sigma[k])
+            for k in range(size - pairs):
+                x[r, pairs + k] += sines[r * m + k] * (factor * sigma[pairs + k])
+        elif factor > _ZERO:
             for k in range(m):
                 j = noisy[k]
                 x[r, j] += cosines[r * m + k] * (factor * sigma[j])
@@ -157,17 +165,29 @@ def _add_bias(at, ids, begins, x):
     keys = integers(at[L.KEYS], at[L.WORLDS])
     counters = integers(at[L.COUNTERS], at[L.WORLDS])
     width = floats(at[L.HALF_WIDTH], size)
+    biased = 0
     for r in range(n):
         i = ids[r]
         factor = factors[i]
-        if factor > _ZERO:
-            if begins:
-                for j in range(size):
-                    u = uniform01(keys[i], counters[i] + j + 1) * np.float32(2.0) - np.float32(1.0)
-                    offset[i * size + j] = u * factor * width[j]
-                counters[i] += size
+        biased += factor > _ZERO
+        if begins and factor > _ZERO:
             for j in range(size):
-                x[r, j] += offset[i * size + j]
+                u = uniform01(keys[i], counters[i] + j + 1) * np.float32(2.0) - np.float32(1.0)
+                offset[i * size + j] = u * factor * width[j]
+            counters[i] += size
+        elif begins:
+            offset[i * size : (i + 1) * size] = _ZERO
+    if biased == 0:
+        return
+    if begins:
+        for r in range(n):
+            for j in range(size):
+                x[r, j] += offset[ids[r] * size + j]
+        return
+    flat = x.reshape(n * size)  # worlds side by side
+    first = ids[0] * size
+    for k in range(n * size):
+        flat[k] += offset[first + k]
 
 
 @compiled
@@ -179,19 +199,21 @@ def _add_drift(at, ids, begins, x):
     keys = integers(at[L.KEYS], at[L.WORLDS])
     counters = integers(at[L.COUNTERS], at[L.WORLDS])
     drift = floats(at[L.DRIFT], size)
+    walks_with = integers(at[L.WALKS_WITH], size)
     for r in range(n):
         i = ids[r]
         factor = factors[i]
         if factor > _ZERO:
+            own = walk[i * size : (i + 1) * size]
             for j in range(size):
-                at_j = i * size + j
                 if begins:
-                    walk[at_j] = _ZERO
+                    own[j] = _ZERO
                 elif drift[j] > _ZERO:
                     counters[i] += 1
                     c, _ = normal_pair(word(keys[i], counters[i]))
-                    walk[at_j] += factor * drift[j] * c
-                x[r, j] += walk[at_j]
+                    own[j] += factor * drift[j] * c
+            for j in range(size):
+                x[r, j] += own[walks_with[j]]
 
 
 @compiled
@@ -229,41 +251,65 @@ def _drop(at, ids, begins, x):
             if not begins:
                 counters[i] += 1
                 gone = uniform01(keys[i], counters[i]) < lost[i]
-            for j in range(size):
-                if gone:
-                    x[r, j] = held[i * size + j]
-                else:
-                    held[i * size + j] = x[r, j]
+            if gone:
+                copy(x[r], 0, held, i * size, size)
+            else:
+                copy(held, i * size, x[r], 0, size)
 
 
 @compiled
 def _delay(at, ids, begins, x):
     """Put x [n, A F] into the delay lines of the worlds `ids` and take out what arrives now."""
     n, size = x.shape
-    rows, delayed = at[L.ROWS], at[L.DELAYED]
-    extra = np.empty(n, np.int64)
-    _late_now(at, ids, begins, extra)
-    jitter = integers(at[L.JITTER], at[L.WORLDS])
-    past = floats(at[L.PAST], at[L.WORLDS] * rows * size)
+    worlds, rows, delayed = at[L.WORLDS], at[L.ROWS], at[L.DELAYED]
+    late = np.empty(n, np.int64)
+    _late_now(at, ids, begins, late)
+    jitter = integers(at[L.JITTER], worlds)
+    # a world has a delay line or not, whatever the others beside it have: the state is the same in any division into shards
+    needs = np.empty(n, np.bool_)
+    needing = 0
+    for r in range(n):
+        needs[r] = delayed | late[r] | jitter[ids[r]] != 0
+        needing += needs[r]
+    if needing == 0:
+        return
+    past = floats(at[L.PAST], rows * worlds * size)
+    head = integers(at[L.PUSHED], 1)[0] % rows
+    if begins:  # nothing older exists
+        for r in range(n):
+            for k in range(rows if needs[r] else 0):
+                copy(past, (k * worlds + ids[r]) * size, x[r], 0, size)
+        return
+    if needing == n:
+        flat = x.reshape(n * size)  # worlds side by side
+        first = (head * worlds + ids[0]) * size
+        for k in range(n * size):
+            past[first + k] = flat[k]
+    else:
+        for r in range(n):
+            if needs[r]:
+                copy(past, (head * worlds + ids[r]) * size, x[r], 0, size)
+    if delayed:
+        _delay_each(at, ids, late, x)
+        return
+    for r in range(n):
+        if late[r] > 0:
+            row = head - late[r] if head >= late[r] else head - late[r] + rows
+            copy(x[r], 0, past, (row * worlds + ids[r]) * size, size)
+
+
+@compiled
+def _delay_each(at, ids, late, x):
+    """Take from the delay lines of the worlds `ids` what arrives now, where terms have delays of their own."""
+    n, size = x.shape
+    worlds, rows = at[L.WORLDS], at[L.ROWS]
+    past = floats(at[L.PAST], rows * worlds * size)
     own = integers(at[L.OWN], size)
     head = integers(at[L.PUSHED], 1)[0] % rows
     for r in range(n):
-        late = extra[r]
-        if late == 0 and delayed == 0 and jitter[ids[r]] == 0:
-            continue
-        line = ids[r] * rows * size
-        for k in range(rows if begins else 1):  # nothing older exists at the beginning
-            row = line + (k if begins else head) * size
-            for j in range(size):
-                past[row + j] = x[r, j]
-        if not begins:
-            for j in range(size if delayed else 0):
-                row = head - late - own[j]
-                x[r, j] = past[line + (row if row >= 0 else row + rows) * size + j]
-            row = head - late
-            from_here = line + (row if row >= 0 else row + rows) * size
-            for j in range(0 if delayed else size):
-                x[r, j] = past[from_here + j]
+        for j in range(size):
+            row = head - late[r] - own[j]
+            x[r, j] = past[((row if row >= 0 else row + rows) * worlds + ids[r]) * size + j]
 
 
 @compiled
@@ -295,7 +341,7 @@ def observe(at, rows, ids, begins, address):
     Args:
         at: the group's description, see Layout.
         rows: see TensorTable, one for each term.
-        ids: worlds, int64; all of them unless `begins`.
+        ids: worlds, int64; all of them, in order, unless `begins`.
         begins: whether these are the first observations of episodes.
     """
     size = at[L.AGENTS] * at[L.FRAME]
@@ -310,8 +356,9 @@ def observe(at, rows, ids, begins, address):
         in_place = at[L.HISTORY] == 1 and not begins
         x = rows_out[some[0] : some[0] + len(some)] if in_place else block[: len(some)]
         _gather(at, rows, some, x)
-        _add_bias(at, some, begins, x)
-        if at[L.DRIFTING] != 0:
+        if at[L.OFFSET] != 0:  # sets that are free of it have no memory for it
+            _add_bias(at, some, begins, x)
+        if at[L.DRIFTS] != 0:
             _add_drift(at, some, begins, x)
         _add_noise(at, some, x)
         _scale(at, x)

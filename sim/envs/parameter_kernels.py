@@ -34,30 +34,60 @@ def _steps(seconds, dt):
 
 
 @kernel
-def configure(ids, noise, bias, delay, control_dt, to_noise, to_bias, to_delay):
-    """How agents of the worlds `ids` [n] observe.
+def observing(table, rows, ids, control_dt, most, noise, bias, drift, dropout, delay, jitter):
+    """How agents of the worlds `ids` [n] observe, from rows of a table [W, n]; row -1 leaves what is there.
 
     Args:
-        noise, bias: [n] factors, or [0] for those that stay.
-        delay: [n] s, or [0].
+        rows: [6] of the parameters, in the order of the arrays.
         control_dt: s.
-        to_noise, to_bias: [N], written.
-        to_delay: [N] int64 control steps, written.
+        most: control steps, the most that delay and jitter are together.
+        noise, bias, drift, dropout: [N] float32, written.
+        delay, jitter: [N] int64 control steps, written.
     """
-    for r in range(len(noise)):
-        to_noise[ids[r]] = noise[r]
-    for r in range(len(bias)):
-        to_bias[ids[r]] = bias[r]
-    for r in range(len(delay)):
-        to_delay[ids[r]] = _steps(delay[r], control_dt)
+    for r in range(len(ids)):
+        i = ids[r]
+        if rows[0] >= 0:
+            noise[i] = table[rows[0], r]
+        if rows[1] >= 0:
+            bias[i] = table[rows[1], r]
+        if rows[2] >= 0:
+            drift[i] = table[rows[2], r]
+        if rows[3] >= 0:
+            dropout[i] = table[rows[3], r]
+        if rows[4] >= 0:
+            delay[i] = _steps(table[rows[4], r], control_dt)
+        if rows[5] >= 0:
+            jitter[i] = _steps(table[rows[5], r], control_dt)
+        jitter[i] = min(jitter[i], most - delay[i])
 
 
 @kernel
-def delay_actions(ids, seconds, dt, delay):
-    """Delays [n] s of the worlds `ids` into delay [N] int64 physics steps of dt s; whether there is any in all worlds."""
+def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold):
+    """How actions reach the robots of the worlds `ids` [n], as in `observing`.
+
+    Args:
+        rows: [4] of the parameters, in the order of the arrays.
+        dt, control_dt: s, physics step and control step.
+        delay, jitter: [N] int64 physics steps, written.
+        loss: [N] float32, written.
+        hold: [N] int64 control steps, written.
+
+    Returns:
+        whether any world has delays, and whether any loses actions.
+    """
     for r in range(len(ids)):
-        delay[ids[r]] = _steps(seconds[r], dt)
-    most = 0
+        i = ids[r]
+        if rows[0] >= 0:
+            delay[i] = _steps(table[rows[0], r], dt)
+        if rows[1] >= 0:
+            jitter[i] = _steps(table[rows[1], r], dt)
+        if rows[2] >= 0:
+            loss[i] = table[rows[2], r]
+        if rows[3] >= 0:
+            hold[i] = _steps(table[rows[3], r], control_dt)
+    late = 0
+    lossy = 0
     for i in range(len(delay)):
-        most = max(most, delay[i])
-    return most > 0
+        late += delay[i] + jitter[i] > 0
+        lossy += loss[i] > np.float32(0.0)
+    return late > 0, lossy > 0

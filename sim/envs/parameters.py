@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rookery.sim.deployment import LINK
 from rookery.sim.envs import parameter_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
+from rookery.sim.randomization.batch import Batch
+from rookery.sim.randomization.distributions import Choice, Range
 from rookery.sim.randomization.parameters import BatchWrite, Parameter
+from rookery.sim.randomization.ranges import Randomization
 from rookery.sim.world import World
 
 GOLDEN_ANGLE = 2.399963  # rad; its multiples spread evenly around the circle
@@ -21,7 +26,7 @@ _PARAMETERS = {
     "gravity_tilt": ("angle of gravity from -z, in a direction of each world's own", "rad", 0.5, (0.0, 0.02)),
     "observation_noise": ("factor on the declared noise of every term", "1", 100.0, (1.0, 1.0)),
     "observation_bias": ("factor on the declared bias of every term", "1", 100.0, (1.0, 1.0)),
-    "observation_drift": ("factor on the declared drift of every term", "1", 100.0, (1.0, 1.0)),
+    "observation_drift": ("factor on the declared drift of every term", "1", 100.0, (0.0, 1.0)),
     "observation_delay": ("age of observations", "s", MAX_DELAY, (0.0, 0.02)),
     "observation_jitter": ("most that a step's observation is older besides", "s", MAX_DELAY, (0.0, 0.01)),
     "observation_dropout": (
@@ -31,6 +36,7 @@ _PARAMETERS = {
         (0.0, 0.05),
     ),
     "action_delay": ("time from action to effect", "s", MAX_DELAY, (0.0, 0.02)),
+    "action_jitter": ("most by which a step's action takes longer besides", "s", MAX_DELAY, (0.0, 0.01)),
     "action_dropout": (
         "share of the steps in which commands begin to get lost: the last one stays",
         "1",
@@ -56,7 +62,7 @@ class _Common:
         heading = torch.from_numpy(numbers).float() * GOLDEN_ANGLE
         self._heading = heading.cos().numpy(), heading.sin().numpy()
 
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
         if "gravity_tilt" in values:
             gravity = np.empty((len(ids), 3), np.float32)
             kernels.tilt(ids, values["gravity_tilt"], *self._heading, self._strength, gravity)
@@ -64,9 +70,7 @@ class _Common:
         for pipeline in self._pipelines:
             pipeline.configure(ids, values)
         for delay in self._delays:
-            if "action_delay" in values:
-                delay.set(ids, values["action_delay"])
-            delay.lose(ids, values.get("action_dropout"), values.get("action_hold"))
+            delay.configure(ids, values)
 
 
 def env_parameters(
@@ -84,3 +88,23 @@ def env_parameters(
         name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical)
         for name, (what, unit, most, typical) in _PARAMETERS.items()
     }
+
+
+def drawn_now(randomization: Randomization) -> dict[str, Any]:
+    """Of `Deployment`: what is drawn now, by the present share of a curriculum."""
+    curriculum = randomization.curriculum
+    share = curriculum.share.item()
+    ranges = {name: r for name, r in randomization.ranges.items() if name in LINK}
+    return {
+        "randomized": {name: _narrowed(r, randomization.parameters[name].nominal, share) for name, r in ranges.items()},
+        "randomization_share": share if curriculum.on else None,
+    }
+
+
+def _narrowed(r: Range, nominal: float, share: float) -> tuple[float, float]:
+    """Least and greatest value where a share of a distribution's width is drawn."""
+    if share >= 1.0 or r.on == "startup":
+        return r.low, r.high
+    if isinstance(r, Choice):  # the values themselves, but seldom
+        return (min(r.low, nominal), max(r.high, nominal)) if share > 0.0 else (nominal, nominal)
+    return nominal + share * (r.low - nominal), nominal + share * (r.high - nominal)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.world import World
 
 FACTORS = ("mass", "inertia")
@@ -53,7 +54,7 @@ class BodyMass:
         n = world.num_envs
         self._now = {name: np.full(n, float(name in FACTORS)) for name in (*FACTORS, "load", *SHIFTS)}
 
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
         for name, v in values.items():
             self._now[name][ids] = v
         now = {name: v[ids] for name, v in self._now.items()}

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.distributions import Range
-from rookery.sim.untrusted import read_json, read_npz
+from rookery.sim.untrusted import parse_json, read_json, read_npz
 
 SUFFIXES = (".npz", ".json")
+MOST_WORLDS = 2**24
+"""Beyond any environment; memory for a row of each world stays small."""
 
 
 @dataclass
@@ -106,16 +108,18 @@ class DrawLog:
                 stored: dict[str, Any] = read_json(path)
             else:
                 arrays = read_npz(path)
-                stored = {**json.loads(arrays.pop("about").tobytes()), **arrays}
-            log = cls(
-                str(stored["task"]), int(stored["seed"]), int(stored["num_envs"]), tuple(map(str, stored["names"])),
-                np.array(stored["world"], np.int64), np.array(stored["episode"], np.int64),
-                np.array(stored["values"], np.float32).reshape(len(stored["world"]), len(stored["names"])),
-            )  # fmt: skip
+                stored = {**parse_json(arrays.pop("about").tobytes()), **arrays}
+            world, episode = (_whole(stored[name]) for name in ("world", "episode"))
+            names = tuple(map(str, stored["names"]))
+            values = np.array(stored["values"], np.float32).reshape(len(world), len(names))
+            seed, num_envs = (int(_whole(stored[name])) for name in ("seed", "num_envs"))
+            log = cls(str(stored["task"]), seed, num_envs, names, world, episode, values)
         except OSError as e:
             raise RookeryError(f"cannot read the log of draws {path}: {e.strerror}.") from e
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise RookeryError(f"{path} is no log of draws as `rookery eval --log-draws` writes it ({e}).") from e
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as e:
+            raise RookeryError(
+                f"{path} is no log of draws as `rookery eval --log-draws` writes it ({e!s:.120})."
+            ) from e
         log.check(path)
         return log
 
@@ -126,7 +130,12 @@ class DrawLog:
             RookeryError: it has no episodes, numbers that are not finite, or episodes that are not those of its worlds.
         """
         count = len(self.world)
-        good = count > 0 and self.num_envs > 0 and self.episode.shape == self.world.shape == (count,)
+        good = (
+            count > 0
+            and 0 < self.num_envs <= MOST_WORLDS
+            and self.seed >= 0
+            and self.episode.shape == self.world.shape == (count,)
+        )
         good = good and bool(np.isfinite(self.values).all() and (self.world >= 0).all())
         if good and (self.world < self.num_envs).all():
             order = np.lexsort((self.episode, self.world))
@@ -139,6 +148,14 @@ class DrawLog:
             f"{path} is no log of draws that can be played again: it must hold the first episodes of each of its worlds, with "
             "finite values."
         )
+
+
+def _whole(values: Any) -> NDArray[np.int64]:
+    """Whole numbers as they stand in a file; ValueError where there are others."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{array.dtype} where whole numbers of 64 bits should be")
+    return array.astype(np.int64)
 
 
 def check_suffix(path: Path) -> None:

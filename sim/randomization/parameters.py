@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.world import Params
 
 Write = Callable[[Tensor, Tensor], None]
@@ -20,9 +21,8 @@ with S components, [n, S]."""
 class BatchWriter(Protocol):
     """Puts several parameters of a set of worlds into the simulation in one call."""
 
-    def write_batch(self, ids: NDArray[np.int64], values: Mapping[str, NDArray[np.float32]]) -> None:
-        """Write the values of parameters, by name, in the worlds `ids` [n]: [n], or [S, n] of one with S components. Arrays are
-        contiguous, and not to be kept."""
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
+        """Write the values of parameters in the worlds `ids` [n]."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BatchWrite:
     name: str
 
     def __call__(self, ids: Tensor, values: Tensor) -> None:
-        self.writer.write_batch(ids.numpy(), {self.name: values.float().t().contiguous().numpy()})
+        self.writer.write_batch(ids.numpy(), Batch.of({self.name: values.float().t().numpy()}))
 
 
 @dataclass(frozen=True)

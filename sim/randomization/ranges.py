@@ -27,6 +27,7 @@ from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
+from rookery.sim.randomization.batch import Batch, Places
 from rookery.sim.randomization.curriculum import Curriculum
 from rookery.sim.randomization.distributions import Normal, Range, from_table
 from rookery.sim.randomization.draw_log import DrawLog
@@ -183,20 +184,28 @@ class _Plan:
     """
 
     def __init__(self, parameters: Mapping[str, Parameter], rows: Mapping[str, NDArray[np.int64]]) -> None:
-        calls: dict[int, tuple[Write, dict[str, slice | int]]] = {}
+        together: dict[int, list[str]] = {}
+        for k, name in enumerate(rows):
+            write = parameters[name].write
+            together.setdefault(id(write.writer) if isinstance(write, BatchWrite) else -1 - k, []).append(name)
+        self._calls: list[tuple[Write, slice, Places]] = []
+        sources, nominal = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         first = 0
-        for name, row in rows.items():
-            p = parameters[name]
-            place = slice(first, first + len(row)) if p.components else first
-            if isinstance(p.write, BatchWrite):
-                calls.setdefault(id(p.write.writer), (p.write, {}))[1][p.write.name] = place
-            else:
-                calls[-1 - first] = p.write, {name: place}
-            first += len(row)
-        self._calls = list(calls.values())
-        self._sources = np.concatenate([*rows.values(), np.zeros(0, np.int64)])
-        nominal = [np.full(len(row), parameters[name].nominal, np.float32) for name, row in rows.items()]
-        self._nominal = np.concatenate([*nominal, np.zeros(0, np.float32)])
+        for names in together.values():
+            places: dict[str, slice | int] = {}
+            last = first
+            for name in names:
+                p = parameters[name]
+                key = p.write.name if isinstance(p.write, BatchWrite) else name
+                at = last - first
+                places[key] = slice(at, at + len(rows[name])) if p.components else at
+                last += len(rows[name])
+                sources.append(rows[name])
+                nominal.append(np.full(len(rows[name]), p.nominal, np.float32))
+            self._calls.append((parameters[names[0]].write, slice(first, last), Places(places)))
+            first = last
+        self._sources = np.concatenate(sources)
+        self._nominal = np.concatenate(nominal)
 
     def write(self, values: NDArray[np.float32], ids: NDArray[np.int64], batches_alone: bool = False) -> None:
         """Put what was drawn, values [N, P], into the worlds `ids` [n].
@@ -206,10 +215,10 @@ class _Plan:
         """
         if not self._calls:
             return
-        rows = np.empty((len(self._sources), len(ids)), np.float32)
-        kernels.collect(values, ids, self._sources, self._nominal, rows)
-        for write, places in self._calls:
-            given = {name: rows[place] for name, place in places.items()}
+        table = np.empty((len(self._sources), len(ids)), np.float32)
+        kernels.collect(values, ids, self._sources, self._nominal, table)
+        for write, rows, places in self._calls:
+            given = Batch(places, table[rows])
             if isinstance(write, BatchWrite):
                 write.writer.write_batch(ids, given)
             elif not batches_alone:

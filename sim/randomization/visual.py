@@ -61,7 +61,7 @@ SPREAD: dict[str, Range] = {
     "visual_camera_tilt": Range(0.0, 0.03),
     "visual_fov": Range(0.97, 1.03),
 }
-"""Ranges for policies that see, to be added to a task's `default_randomization`."""
+"""Ranges for policies that see, to be added to a task's `default_randomization`; ``--randomize all`` draws them."""
 
 PERIODS = (0.1, 1.0)
 """Repetitions of a pattern against the size of what they are on (its bounding radius), or in m on planes."""
@@ -129,9 +129,11 @@ class VisualRandomization(Buffers):
             ("camera_tilt", "angle of each camera from its attitude", "rad", (0.0, 0.0, 0.5 * math.pi), self._camera_tilt),
             ("fov", "factor on the cameras' angles of view", "1", (1.0, 0.5, 1.5), self._fov),
         ]  # fmt: skip
-        return {
-            f"visual_{name}": Parameter(summary, unit, *limits, write) for name, summary, unit, limits, write in rows
-        }
+        out = {}
+        for name, summary, unit, limits, write in rows:
+            r = SPREAD[f"visual_{name}"]
+            out[f"visual_{name}"] = Parameter(summary, unit, *limits, write, (), (r.low, r.high))
+        return out
 
     def _colour(self, ids: Tensor, values: Tensor) -> None:
         new = self.rng(ids).uniform(shape=(len(self._sizes), 3)).cpu()

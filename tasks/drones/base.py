@@ -126,7 +126,9 @@ class DroneTask(Task):
         self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
-        self.vision = Vision(self.world, self.names, cfg)
+        self.vision = Vision(self.world, self.names, cfg, self.randomization_rng)
+        if self.vision.visual is not None:
+            self.child("visual", self.vision.visual)
         self.buffer("target", n, a, 3)
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
@@ -157,7 +159,7 @@ class DroneTask(Task):
         return tuple(f"{name}/base" for name in self.drones.names)
 
     def parameters(self) -> dict[str, Parameter]:
-        return self.drones.parameters()
+        return self.drones.parameters() | self.vision.parameters()
 
     def place(self, ids: Tensor) -> None:
         """Random starts around the targets: box, speed, tilt, heading and spin of the config."""

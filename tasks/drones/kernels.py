@@ -260,9 +260,9 @@ def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, cr
         close = True
         hit = False
         for a in range(drones):
-            e = error_sum[w, a] / count
+            e = error_sum[w, a] / count if error_count[w] > 0.0 else distance[w, a]
             close = close and e < most
-            total += e if error_count[w] > 0.0 else distance[w, a]
+            total += e
             hit = hit or crashed[w, a]
         success[w] = close and not hit and steps[w] >= max_steps
         error[w] = total / drones

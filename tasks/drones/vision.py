@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.sensors.cameras import CLASSES, KINDS, Cameras
+from rookery.sim.random import Streams
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.randomization.visual import VisualRandomization
+from rookery.sim.sensors.cameras import KINDS, Cameras
+from rookery.sim.sensors.image_terms import depth_term, rgb_term, segmentation_term
 from rookery.sim.specs import Term
 from rookery.sim.world import World
 
@@ -55,33 +59,11 @@ def image_terms(cfg: VisionConfig) -> tuple[Term, ...]:
     pixels = cfg.image_width * cfg.image_height
     frame = "onboard camera, rows from the top left"
     if cfg.obs == "depth":
-        return (
-            Term(
-                "depth",
-                pixels,
-                "m",
-                frame,
-                scale=1.0 / cfg.image_range_m,
-                formula="distance along the view to the first surface of each pixel, the range where there is none",
-            ),
-        )
+        return (depth_term(pixels, frame, cfg.image_range_m),)
     if cfg.obs == "rgb":
-        return (
-            Term(
-                "rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0, formula="red, green, blue of each pixel, 0 to 255"
-            ),
-        )
+        return (rgb_term(pixels, frame),)
     if cfg.obs == "segmentation":
-        return (
-            Term(
-                "segmentation",
-                pixels,
-                "class",
-                frame,
-                scale=1.0 / (len(CLASSES) - 1),
-                formula="class of the first surface of each pixel, 0 for nothing",
-            ),
-        )
+        return (segmentation_term(pixels, frame),)
     return ()
 
 
@@ -92,22 +74,30 @@ class Vision:
         world: engine with the task's scene.
         names: prefixes of the drones that see, such as "drone_0"; each has a camera ``onboard``.
         cfg: size and kind of the pictures.
+        rng: the worlds' streams, for how things look.
 
     Attributes:
         on: whether there are pictures at all.
         cameras: the cameras, None with ``obs="state"``.
+        visual: the switches of how things look, a child for the task to save; None with ``obs="state"``.
     """
 
     cameras: Cameras | None = None
+    visual: VisualRandomization | None = None
 
-    def __init__(self, world: World, names: Sequence[str], cfg: VisionConfig) -> None:
+    def __init__(self, world: World, names: Sequence[str], cfg: VisionConfig, rng: Streams) -> None:
         self._terms = image_terms(cfg)
         self.on = cfg.obs != "state"
         if self.on:
             lenses = [f"{name}/onboard" for name in names]
             self.cameras = Cameras(world, lenses, cfg.image_width, cfg.image_height, cfg.obs, cfg.image_range_m)
+            self.visual = VisualRandomization([self.cameras], rng)
             size = self._terms[0].size
             self._values = torch.zeros(world.num_envs, len(names), size)
+
+    def parameters(self) -> dict[str, Parameter]:
+        """See VisualRandomization."""
+        return {} if self.visual is None else self.visual.parameters()
 
     def observe(self, marks: Tensor | None = None, radius: float = MARK_RADIUS, own: bool = True) -> dict[str, Tensor]:
         """The values of `image_terms` now. Worlds in which nothing has moved since the last call cost next to nothing.

@@ -173,7 +173,7 @@ class LeggedTask(Task):
 
     def setup(self) -> None:
         n = self.world.num_envs
-        self.robot = Go2(self.world, find_arm(self.cfg.arm))
+        self.robot = Go2(self.world, find_arm(self.cfg.arm), self.rng)
         self.child("robot", self.robot)
         actions = len(self.robot.joint_names)
         self.buffer("command", n, 3)
@@ -284,6 +284,7 @@ class LeggedTask(Task):
     def advance(self) -> None:
         c, r = self.cfg, self.robot
         self.refresh()
+        r.patches.update(r.foot_pos)
         r.read_forces()
         contact = self.clearance < 0.004  # the foot's contact gives way by some mm
         torch.logical_and(contact, ~self.contact, out=self.touchdown)

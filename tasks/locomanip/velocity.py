@@ -65,8 +65,9 @@ class Velocity(LeggedTask):
     Metrics: `velocity_error` (m/s) and `turn_error` (rad/s) are rms errors of the trunk's horizontal velocity and yaw rate
     behind a low-pass of 0.2 s, since the trunk sways with every step and commands do not, over the settled time, which leaves
     out `settle_s` after the start, every new command and every push. `velocity_error_all` and `turn_error_all` are those of
-    the velocity itself over all time but `settle_s` at the start. `action_change` is the mean change of an action between
-    control steps, `torque_peak` (N m) the largest torque of any joint at the end of any control step.
+    the velocity itself over all time but `settle_s` at the start. Where an episode ended before any time counted, the errors
+    are those at its end. `action_change` is the mean change of an action between control steps, `torque_peak` (N m) the largest
+    torque of any joint at the end of any control step.
     """
 
     metric_definitions = MappingProxyType(
@@ -74,10 +75,14 @@ class Velocity(LeggedTask):
             "success": "1 where the robot did not fall and velocity_error is below success_error",
             "velocity_error": (
                 "m/s, rms error of the trunk's horizontal velocity behind a low-pass of 0.2 s, over the settled time,"
-                " which leaves out settle_s after the start, every new command and every push"
+                " which leaves out settle_s after the start, every new command and every push; the error at the end where"
+                " no time was settled"
             ),
             "turn_error": "rad/s, the same of the yaw rate",
-            "velocity_error_all": ("m/s, rms error of the velocity itself, over all time but settle_s at the start"),
+            "velocity_error_all": (
+                "m/s, rms error of the velocity itself, over all time but settle_s at the start; the error at the end where"
+                " the episode was shorter"
+            ),
             "turn_error_all": "rad/s, the same of the yaw rate",
             "fell": "1 where the robot fell",
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
@@ -200,17 +205,17 @@ class Velocity(LeggedTask):
         return {"robot": {**terms, "alive": 1.0 - terms["termination"]}}
 
     def metrics(self) -> dict[str, Tensor]:
-        count = self.counted.clamp_min(1.0)
         steps = self.steps.clamp_min(1)
-        error = (self.squared / count).sqrt()
-        all_counted = self.counted_all.clamp_min(1.0)
+        slow = self.smooth - self.command
+        velocity = torch.cat((self.level_velocity(), self.robot.base.ang_vel[:, 0, 2:3]), dim=1) - self.command
+        error = _rms(self.squared, self.counted, slow[:, :2])
         whole = ~self.fallen
         return {
             "success": (whole & (error < self.cfg.success_error)).float(),
             "velocity_error": error,
-            "turn_error": (self.rate_squared / count).sqrt(),
-            "velocity_error_all": (self.squared_all / all_counted).sqrt(),
-            "turn_error_all": (self.rate_squared_all / all_counted).sqrt(),
+            "turn_error": _rms(self.rate_squared, self.counted, slow[:, 2:]),
+            "velocity_error_all": _rms(self.squared_all, self.counted_all, velocity[:, :2]),
+            "turn_error_all": _rms(self.rate_squared_all, self.counted_all, velocity[:, 2:]),
             "fell": self.fallen.float(),
             "action_change": self.change_sum / steps,
             "torque_peak": self.torque_peak,
@@ -223,3 +228,9 @@ class Velocity(LeggedTask):
         return lambda obs: {
             "robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]
         }
+
+
+def _rms(squares: Tensor, counted: Tensor, present: Tensor) -> Tensor:
+    """[N] root of the mean of sums of squares [N] over steps counted [N]; the length of the present error [N, d] where none
+    has counted, since 0 would call an early fall perfect."""
+    return torch.where(counted > 0, (squares / counted.clamp_min(1.0)).sqrt(), present.norm(dim=1))

@@ -16,7 +16,8 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.visual import VisualRandomization
-from rookery.sim.sensors.cameras import CLASSES, KINDS, Cameras
+from rookery.sim.sensors.cameras import KINDS, Cameras
+from rookery.sim.sensors.image_terms import depth_term, rgb_term, segmentation_term
 from rookery.sim.sensors.point_cloud import PointCloud
 from rookery.sim.specs import Term
 from rookery.sim.world import World
@@ -58,31 +59,9 @@ def picture_terms(cfg: PictureConfig) -> tuple[Term, ...]:
     frame = "cameras front and wrist, rows from the top left"
     return {
         "state": (),
-        "depth": (
-            Term(
-                "depth",
-                pixels,
-                "m",
-                frame,
-                scale=1.0 / cfg.image_range_m,
-                formula="distance along the view to the first surface of each pixel, the range where there is none",
-            ),
-        ),
-        "rgb": (
-            Term(
-                "rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0, formula="red, green, blue of each pixel, 0 to 255"
-            ),
-        ),
-        "segmentation": (
-            Term(
-                "segmentation",
-                pixels,
-                "class",
-                frame,
-                scale=1.0 / (len(CLASSES) - 1),
-                formula="class of the first surface of each pixel, 0 for nothing",
-            ),
-        ),
+        "depth": (depth_term(pixels, frame, cfg.image_range_m),),
+        "rgb": (rgb_term(pixels, frame),),
+        "segmentation": (segmentation_term(pixels, frame),),
         "points": (
             Term(
                 "points",

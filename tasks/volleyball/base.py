@@ -254,7 +254,7 @@ class VolleyTask(Task):
         out = self.drones.parameters()
         if self.has_ball:
             set_ball_mass = scaled(self.world.params, ["ball/base"], "mass")
-            out["ball_mass"] = Parameter("mass of the ball", "1", 1.0, 0.1, 10.0, set_ball_mass)
+            out["ball_mass"] = Parameter("mass of the ball", "1", 1.0, 0.1, 10.0, set_ball_mass, (), (0.95, 1.05))
         return out
 
     def servers(self, ids: Tensor) -> Tensor:

@@ -225,6 +225,22 @@ def test_leaving_the_path_behind_is_a_crash():
     assert info["episode"]["metrics"]["success"].tolist() == [0]
 
 
+def test_an_episode_that_ends_before_any_error_counts_is_judged_by_its_end():
+    """The settle time alone: one drone on the path and one 20 cm above it."""
+    env = make(2, episode_s=0.2, settle_s=0.2)
+    for _ in range(20):
+        ahead, _ = reference(env.task, env.control_dt)
+        state = torch.zeros(2, 1, 13)
+        state[..., :3] = ahead
+        state[..., 3] = 1.0
+        state[1, 0, 2] += 0.2
+        env.task.drones.bodies.set_state(torch.arange(2), state)
+        *_, info = env.step(neutral(env))
+    metrics = info["episode"]["metrics"]
+    assert metrics["success"].tolist() == [1, 0]
+    assert metrics["error_m"].tolist() == pytest.approx([0.0, 0.2], abs=0.02)
+
+
 def test_velocity_counts_against_the_references_velocity():
     env = make(4)
     env.step(neutral(env))

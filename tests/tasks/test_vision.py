@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import rookery
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
@@ -39,7 +41,7 @@ class SeeingHover(Hover):
 
     def setup(self) -> None:
         super().setup()
-        self.vision = Vision(self.world, self.names, self.cfg)
+        self.vision = Vision(self.world, self.names, self.cfg, self.randomization_rng)
 
     def groups(self) -> dict[str, Group]:
         place = () if self.vision.on else (Term("position_error", 3, "m", "body"),)
@@ -192,3 +194,17 @@ def test_seed_and_resume_give_the_same_pictures():
 def test_refusals(config, message):
     with pytest.raises(RookeryError, match=message):
         image_terms(VisionConfig(**config))
+
+
+def test_the_cameras_of_drones_differ_where_that_is_drawn():
+    env = rookery.make("drone-hover", 4, config={"obs": "depth"}, randomize="all", seed=1)
+    env.reset()
+    names = env.randomization.names
+    assert {"visual_camera_shift", "visual_camera_tilt", "visual_fov"} <= set(names)
+    look = env.task.vision.cameras.look
+    fov = env.randomization.values[:, names.index("visual_fov")]
+    half = 0.5 * float(env.task.vision.cameras.fovy[0])
+    torch.testing.assert_close(look.zoom[:, 0], torch.tan(fov * half) / math.tan(half), rtol=1e-5, atol=1e-6)
+    assert len(look.pos[:, 0, 0].unique()) == 4
+    nominal = rookery.make("drone-hover", 4, config={"obs": "depth"}, seed=1)
+    assert "visual_fov" in nominal.randomization.parameters and not nominal.randomization.names

@@ -61,6 +61,7 @@ class MujocoParams(Params):
     def __init__(self, world: MujocoWorld) -> None:
         self._world = world
         self._arrays: dict[str, np.ndarray] = {}
+        self._indices: dict[tuple[str, tuple[str, ...]], list[int] | slice] = {}
         self._stale = np.zeros(world.num_envs, dtype=bool)
         self.version = 0  # counts changes
 
@@ -70,12 +71,15 @@ class MujocoParams(Params):
         return _FIELDS[name]
 
     def _index(self, f: _Field, names: Sequence[str]) -> list[int] | slice:
+        """Rows of a field for named elements; looked up once."""
         if f.kind is None:
             return slice(None)
-        ids = object_ids(self._world.model, f.kind, f.what, names)
-        if f.array.startswith("dof_"):
-            return [int(self._world.model.jnt_dofadr[j]) for j in ids]
-        return ids
+        key = f.array, tuple(names)
+        if key not in self._indices:
+            ids = object_ids(self._world.model, f.kind, f.what, names)
+            in_dofs = f.array.startswith("dof_")
+            self._indices[key] = [int(self._world.model.jnt_dofadr[j]) for j in ids] if in_dofs else ids
+        return self._indices[key]
 
     def _model_values(self, f: _Field) -> np.ndarray:
         model = self._world.model

@@ -70,7 +70,6 @@ class MujocoBodies(Bodies):
             self._qcols = _columns([int(model.jnt_qposadr[j]) for j in joints], 7)
             self._vcols = _columns([int(model.jnt_dofadr[j]) for j in joints], 6)
         else:
-            world.needs_derived = True
             self._xpos = batch.bind("xpos")
             self._xmat = batch.bind("xmat")
             self._xquat = batch.bind("xquat")
@@ -94,6 +93,7 @@ class MujocoBodies(Bodies):
         return self._state
 
     def _read_derived(self) -> None:
+        self._world.derive()  # here and not at the start: who only pushes a body does not pay for its kinematics
         # cvel is the spatial velocity (rotation first) in world axes, taken at the centre of mass of the whole tree
         ang = self._cvel[:, self.ids, 0:3]
         lin = self._cvel[:, self.ids, 3:6]
@@ -119,8 +119,11 @@ class MujocoBodies(Bodies):
         _write(self._qvel, rows, self._vcols, values[..., 7:13].reshape(len(rows), -1))
         self._world.version += 1
 
-    def set_wrench(self, wrench: Tensor) -> None:
-        self._xfrc[:, self.ids] = wrench.to(torch.float64)
+    def set_wrench(self, wrench: Tensor, ids: Ids = None) -> None:
+        if ids is None:
+            self._xfrc[:, self.ids] = wrench.to(torch.float64)
+        else:
+            self._xfrc[ids[:, None], self.ids] = wrench.to(torch.float64)
 
 
 def _write(target: np.ndarray, rows: np.ndarray, columns: Columns, values: np.ndarray) -> None:
@@ -211,7 +214,7 @@ class MujocoSensor(Sensor):
         start = int(world.model.sensor_adr[i])
         dim = int(world.model.sensor_dim[i])
         self._data = world.batch.bind("sensordata")[:, start : start + dim]
-        world.needs_derived = True
+        world.derive()
 
     @property
     def data(self) -> Tensor:

@@ -90,7 +90,7 @@ class MujocoWorld(World):
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
-        self.needs_derived = False  # set by views that read what MuJoCo derives
+        self.needs_derived = False
         self._flags = self.batch.expand("opt.disableflags")
         self._flags |= _NO_SENSORS  # they cost time in every step; the first sensor view switches them on
         self.batch.reset(stage=_NONE)
@@ -295,6 +295,14 @@ class MujocoWorld(World):
         if self.needs_derived:
             self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
         self.version += 1
+
+    def derive(self) -> None:
+        """From now on, keep what MuJoCo derives from the state (kinematics, sensors) up to date after every step; views that
+        read it ask for it. It costs one more evaluation of kinematics, and the last physics step apart from the others."""
+        if not self.needs_derived:
+            self.needs_derived = True
+            self._params.flush()
+            self.batch.forward(None, stage=_VEL)
 
     def snapshot(self) -> dict[str, Tensor]:
         self._params.flush()

@@ -82,8 +82,9 @@ class PyBulletBodies(Bodies):
         self._world.qvel[rows[:, None, None], self._v] = values[..., 7:13]
         self._world.written(rows)
 
-    def set_wrench(self, wrench: Tensor) -> None:
-        self._world.wrench[:, self.ids] = wrench.detach().cpu().numpy()
+    def set_wrench(self, wrench: Tensor, ids: Ids = None) -> None:
+        rows = _rows(self._world, ids)
+        self._world.wrench[rows[:, None], self.ids] = wrench.detach().cpu().numpy()
 
 
 class PyBulletJoints(Joints):

@@ -26,6 +26,8 @@ FACTORS = {
 constants of each rotor; drag of body and rotors; ground effect. And of a load (kg) under the middle of the body, and the place
 of the centre of mass (m, body frame)."""
 PER_ROTOR = ("thrust", "torque", "lag")
+PARTS = tuple((name, m) for name in FACTORS for m in range(4 if name in PER_ROTOR else 1))
+"""The rows in their order, by name and rotor."""
 FACTOR_ROWS = 19
 _MASS_ROW, _INERTIA_ROW, _THRUST_ROW, _TORQUE_ROW, _LAG_ROW = 0, 1, 2, 6, 10
 _DRAG_ROW, _GROUND_ROW, _LOAD_ROW, _COM_ROW = 14, 15, 16, 17
@@ -68,42 +70,36 @@ def own_values(
     return np.array(rows).reshape(len(drones), _ROW)
 
 
-def gather(factors: Mapping[str, np.ndarray], n: int, out: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Factors by name into their rows of `out` [FACTOR_ROWS, at least n]; [FACTOR_ROWS] bool, which rows these are.
+def check(values: Mapping[str, NDArray[np.float32]], n: int) -> None:
+    """Refuse factors that multirotors do not have.
 
     Raises:
         RookeryError: an unknown name, or values that are not [n], or [4, n] of the rotors.
     """
-    which = np.zeros(FACTOR_ROWS, np.bool_)
-    for name, values in factors.items():
+    for name, v in values.items():
         if name not in FACTORS:
             raise unknown("factor of a multirotor", name, FACTORS)
         each = name in PER_ROTOR
-        if values.shape != (n,) and not (each and values.shape == (ROTORS, n)):
+        if v.shape != (n,) and not (each and v.shape == (ROTORS, n)):
             raise RookeryError(
-                f"factors on {name} must be [{n}]{f' or [{ROTORS}, {n}]' if each else ''}, got {list(values.shape)}."
+                f"factors on {name} must be [{n}]{f' or [{ROTORS}, {n}]' if each else ''}, got {list(v.shape)}."
             )
-        first = FACTORS[name]
-        last = first + (ROTORS if each else 1)
-        which[first:last] = True
-        out[first:last, :n] = values
-    return which
 
 
 @_loop
-def write(varied, members, ids, which, factors, own, dt):
+def write(varied, members, ids, rows, table, own, dt):
     """Multiply the own values of some drones in the worlds `ids` [n].
 
     Args:
         varied: see layout.
         members: indices of the drones.
-        which: [FACTOR_ROWS] bool: which of them to write; the others keep what they have.
-        factors: [FACTOR_ROWS, at least n].
+        rows: [FACTOR_ROWS] where each factor stands in the table; -1 for one that stays as it is.
+        table: [W, n] float32.
         own: see `own_values`.
         dt: s, physics step.
     """
-    inertial = which[_MASS_ROW] or which[_INERTIA_ROW] or which[_LOAD_ROW]
-    centre = which[_COM_ROW] or which[_COM_ROW + 1]
+    inertial = rows[_MASS_ROW] >= 0 or rows[_INERTIA_ROW] >= 0 or rows[_LOAD_ROW] >= 0
+    centre = rows[_COM_ROW] >= 0 or rows[_COM_ROW + 1] >= 0
     for r in range(len(ids)):
         block = ids[r] // LANES
         i = ids[r] % LANES
@@ -111,45 +107,45 @@ def write(varied, members, ids, which, factors, own, dt):
             row = varied[block, a]
             k = own[a]
             if inertial:
-                _write_mass(row, i, k, which, factors, r)
+                _write_mass(row, i, k, rows, table, r)
             if centre:
                 for f in range(2):
-                    if which[_COM_ROW + f]:
-                        row[(at.COM + f) * LANES + i] = factors[_COM_ROW + f, r]
+                    if rows[_COM_ROW + f] >= 0:
+                        row[(at.COM + f) * LANES + i] = table[rows[_COM_ROW + f], r]
             for m in range(ROTORS):
-                if which[_THRUST_ROW]:
-                    row[(at.THRUST_FACTOR + m) * LANES + i] = factors[_THRUST_ROW + m, r]
-                if which[_TORQUE_ROW]:
-                    row[(at.TORQUE_FACTOR + m) * LANES + i] = factors[_TORQUE_ROW + m, r]
-                if which[_LAG_ROW]:
-                    lag = factors[_LAG_ROW + m, r]
+                if rows[_THRUST_ROW] >= 0:
+                    row[(at.THRUST_FACTOR + m) * LANES + i] = table[rows[_THRUST_ROW + m], r]
+                if rows[_TORQUE_ROW] >= 0:
+                    row[(at.TORQUE_FACTOR + m) * LANES + i] = table[rows[_TORQUE_ROW + m], r]
+                if rows[_LAG_ROW] >= 0:
+                    lag = table[rows[_LAG_ROW + m], r]
                     row[(at.RISE + m) * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_UP] * lag))
                     row[(at.FALL + m) * LANES + i] = math.exp(-0.5 * dt / (k[_TAU_DOWN] * lag))
-            if which[_DRAG_ROW]:
+            if rows[_DRAG_ROW] >= 0:
                 for f in range(3):
-                    row[(at.BODY_DRAG + f) * LANES + i] = factors[_DRAG_ROW, r] * k[_BODY_DRAG + f]
-                    row[(at.ROTOR_DRAG + f) * LANES + i] = factors[_DRAG_ROW, r] * k[_ROTOR_DRAG + f]
-            if which[_GROUND_ROW]:
-                row[at.GROUND_GAIN * LANES + i] = factors[_GROUND_ROW, r] * k[_GROUND]
+                    row[(at.BODY_DRAG + f) * LANES + i] = table[rows[_DRAG_ROW], r] * k[_BODY_DRAG + f]
+                    row[(at.ROTOR_DRAG + f) * LANES + i] = table[rows[_DRAG_ROW], r] * k[_ROTOR_DRAG + f]
+            if rows[_GROUND_ROW] >= 0:
+                row[at.GROUND_GAIN * LANES + i] = table[rows[_GROUND_ROW], r] * k[_GROUND]
 
 
 @_loop
-def _write_mass(row, i, k, which, factors, r):
+def _write_mass(row, i, k, rows, table, r):
     """Mass and inertia of lane i: the drone's own, and a load that hangs under the middle of its body.
 
     The inertia is about the common centre of mass, m_1 m_2 / (m_1 + m_2) h^2 more than the drone's for a load h below it.
     """
-    if which[_MASS_ROW]:
-        row[at.MASS_FACTOR * LANES + i] = factors[_MASS_ROW, r]
-    if which[_INERTIA_ROW]:
-        row[at.INERTIA_FACTOR * LANES + i] = factors[_INERTIA_ROW, r]
-    if which[_LOAD_ROW]:
-        row[at.LOAD * LANES + i] = factors[_LOAD_ROW, r]
+    if rows[_MASS_ROW] >= 0:
+        row[at.MASS_FACTOR * LANES + i] = table[rows[_MASS_ROW], r]
+    if rows[_INERTIA_ROW] >= 0:
+        row[at.INERTIA_FACTOR * LANES + i] = table[rows[_INERTIA_ROW], r]
+    if rows[_LOAD_ROW] >= 0:
+        row[at.LOAD * LANES + i] = table[rows[_LOAD_ROW], r]
     load = row[at.LOAD * LANES + i]
     body = float(np.float32(k[_MASS]) * np.float32(row[at.MASS_FACTOR * LANES + i]))
     row[at.MASS * LANES + i] = body + load
     row[at.INV_MASS * LANES + i] = 1.0 / (body + load)
-    if which[_INERTIA_ROW] or which[_LOAD_ROW] or load > 0.0:
+    if rows[_INERTIA_ROW] >= 0 or rows[_LOAD_ROW] >= 0 or load > 0.0:
         added = body * load / (body + load) * k[_LOAD_PLACE] ** 2
         _write_inertia(row, i, k, row[at.INERTIA_FACTOR * LANES + i], added)
 

@@ -166,17 +166,19 @@ def put_state(lanes, members, ids, values):
 
 
 @_loop
-def start(lanes, memory, members, ids, speed):
-    """New flights: rotor speeds [n, len(members), 4], or [1, ...] for all, an empty controller and a full battery."""
+def start(lanes, memory, members, ids, speed, charge):
+    """New flights: rotor speeds [n, len(members), 4], or [1, ...] for all, an empty controller, and what batteries hold in the
+    worlds [N], or [1] in all."""
     for r in range(len(ids)):
         block = ids[r] // LANES
         i = ids[r] % LANES
         u = speed[min(r, len(speed) - 1)]
+        held = charge[min(ids[r], len(charge) - 1)]
         for j in range(len(members)):
             row = lanes[block, members[j]]
             for m in range(4):
                 row[(SPEED + m) * LANES + i] = u[j, m]
-            row[CHARGE * LANES + i] = 1.0
+            row[CHARGE * LANES + i] = held
             _clear(memory[block, members[j]], i)
 
 

@@ -29,8 +29,7 @@ from rookery.sim.engines.rotor.contacts import collide, near_something
 from rookery.sim.engines.rotor.flight import ball, rigid, rotors, rotors_onwards, turned_ahead
 from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, THRUST, VEL, WAKE
 from rookery.sim.engines.rotor.vectors import inlined
-from rookery.sim.engines.rotor.wind import blow
-from rookery.sim.engines.rotor.wind import gust as gust_of
+from rookery.sim.engines.rotor.wind import NORMALS, blow
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
 
@@ -50,15 +49,15 @@ def advance(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot
         drones: A, how many of the bodies are drones.
         pilot: (levels [A], rows [A], commands [K, blocks, A, 5 * LANES], memory [blocks, A, MEMORY * LANES]): of each drone the
             level of the cascade at which it is commanded and how many rows of commands it has, 1 (held) or `steps`.
-        air: (wake model, whether batteries sag, whether gusts blow, gust states [blocks * LANES, STATE], their
-            coefficients [blocks * LANES, COEFFICIENTS], keys and counters of random streams [blocks * LANES]).
+        air: (wake model, whether batteries sag, [1] whether gusts blow, what `wind.blow` takes: states and coefficients of the
+            gusts [blocks, ...], keys and counters of random streams [blocks, LANES]).
         touching: what `contacts.collide` takes.
     """
     limit = np.ones((max(drones, 1), LANES))
     before = np.empty((bodies.shape[1], 10 * LANES))
     hot = np.empty(LANES, np.int64)
     places = np.empty((max(drones, 1), 6 * LANES))
-    scratch = limit, before, hot, places
+    scratch = limit, before, hot, places, np.empty(NORMALS * LANES)
     _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, air, touching, scratch)
 
 
@@ -67,10 +66,10 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
     """`advance` with its memory as an argument: a function of its own gets quicker code from the compiler.
 
     Args:
-        scratch: ([A, LANES] ones; [bodies, 10 * LANES], [LANES] int64 and [A, 6 * LANES], overwritten).
+        scratch: ([A, LANES] ones; [bodies, 10 * LANES], [LANES] int64, [A, 6 * LANES] and [NORMALS * LANES], overwritten).
     """
     levels, rows, commands, memory = pilot
-    limit, before, hot, places = scratch
+    limit, before, hot, places, normals = scratch
     wake, sag, gusty, gust, filters, keys, counters = air
     count = bodies.shape[1]
     for block in range(start, stop):
@@ -81,9 +80,9 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
         if sag:
             for a in range(drones):
                 _drain(state[a], types[a], steps * dt, limit[a])
+        if gusty[0]:
+            blow(gust[block], filters[block], keys[block], counters[block], w, normals)
         for step in range(steps):
-            if gusty:
-                _blow(w, gust, filters, keys, counters, first)
             for b in range(count):
                 copy(before[b], 0, state[b], 10)
             for a in range(drones):
@@ -162,21 +161,6 @@ def _drain(d, k, seconds, limit):
         )
         d[CHARGE * LANES + i] = charge
         limit[i] = factor
-
-
-@_kernel
-def _blow(w, gust, filters, keys, counters, first):
-    """Air velocity of each world after one step of turbulence around the mean wind."""
-    for i in range(LANES):
-        n = first + i
-        counters[n] = blow(gust[n], filters[n], keys[n], counters[n])
-        along, across, up = gust_of(gust[n], filters[n])
-        mx, my = w[at.MEAN_WIND * LANES + i], w[(at.MEAN_WIND + 1) * LANES + i]
-        speed = (mx * mx + my * my) ** 0.5
-        cx, cy = (mx / speed, my / speed) if speed > 0.0 else (1.0, 0.0)
-        w[at.AIR * LANES + i] = mx + along * cx - across * cy
-        w[(at.AIR + 1) * LANES + i] = my + along * cy + across * cx
-        w[(at.AIR + 2) * LANES + i] = w[(at.MEAN_WIND + 2) * LANES + i] + up
 
 
 @_kernel

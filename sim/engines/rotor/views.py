@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
@@ -10,14 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.engines.rotor import factors, rows
 from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor import rows
 from rookery.sim.engines.rotor.cascade import DIRECT
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
 
 if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
+
+_FULL = np.ones(1, np.float32)
 
 
 class RotorBodies(Bodies):
@@ -45,10 +48,11 @@ class RotorBodies(Bodies):
         rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().contiguous()))
         w.changes.note(where)
 
-    def set_wrench(self, wrench: Tensor) -> None:
+    def set_wrench(self, wrench: Tensor, ids: Ids = None) -> None:
         w = self._world
-        rows.expect(wrench, (w.num_envs, len(self.names), 6), "wrenches")
-        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, w.rows(None), w.array(wrench.detach().double()))
+        where = w.rows(ids)
+        rows.expect(wrench, (len(where), len(self.names), 6), "wrenches")
+        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, where, w.array(wrench.detach().double()))
 
 
 class RotorActuators(Actuators):
@@ -203,24 +207,23 @@ class Multirotors:
         )
         return self._speed
 
-    def start(self, ids: Ids, speed: Tensor) -> None:
-        """New flights: rotors at normalised speeds [n, A, 4], or [1, A, 4] for all, an empty controller and a full battery."""
+    def start(self, ids: Ids, speed: Tensor, charge: np.ndarray = _FULL) -> None:
+        """New flights: rotors at normalised speeds [n, A, 4], or [1, A, 4] for all, an empty controller, and batteries that
+        hold `charge` of the worlds [N], 0 to 1, or [1] for all."""
         w = self._world
         where = w.rows(ids)
         rows.expect(speed, (1 if len(speed) == 1 else len(where), len(self.members), 4), "rotor speeds")
-        rows.start(w.bodies_lanes, w.memory, self.members, where, w.array(speed.contiguous()))
+        rows.start(w.bodies_lanes, w.memory, self.members, where, w.array(speed.contiguous()), charge)
         w.changes.note(where)
 
-    def vary(self, ids: Ids, **factors: Tensor) -> None:
-        """Factors [n] on values of all these drones in the worlds `ids`, by the names of `factors.FACTORS`."""
-        self.write_batch(self._world.rows(ids), {k: v.cpu().numpy() for k, v in factors.items()})
+    def vary(self, ids: Ids, **given: Tensor) -> None:
+        """Factors [n], or [4, n] of the rotors, on values of all these drones in the worlds `ids`, by the names of
+        `factors.FACTORS`."""
+        where = self._world.rows(ids)
+        values = {name: v.cpu().numpy() for name, v in given.items()}
+        factors.check(values, len(where))
+        self.write_batch(where, Batch.of(values))
 
-    def write_batch(self, ids: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+    def write_batch(self, ids: np.ndarray, values: Batch) -> None:
         """See randomization's BatchWriter; the parameters are `factors.FACTORS`."""
         self._world.vary(self.members, ids, values)
-
-    def set_charge(self, ids: Ids, charge: Tensor) -> None:
-        """What the batteries of all these drones hold, [n] of 0 to 1, in the worlds `ids`."""
-        w = self._world
-        given = charge.double().view(-1, 1, 1).expand(-1, len(self.members), 1)
-        rows.scatter(w.bodies_lanes, self.members, at.CHARGE, w.rows(ids), w.array(given.contiguous()))

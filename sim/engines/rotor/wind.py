@@ -1,4 +1,4 @@
-"""Gusts: Dryden turbulence as filters driven by white noise, and random numbers for them that depend on no thread.
+"""Gusts: Dryden turbulence as filters driven by white noise, compiled, for blocks of worlds (see layout).
 
 The spectra, intensities and lengths are those of MIL-F-8785C, 3.7, at low altitude. Seen from a slow drone the turbulence
 is carried past by the mean wind, so the wind's speed stands for the airspeed of the standard. With T = L / V the filters are
@@ -6,9 +6,10 @@ is carried past by the mean wind, so the wind's speed stands for the airspeed of
     along the wind    sigma sqrt(2T) / (1 + T s)                                   autocorrelation exp(-t/T)
     across, vertical  sigma sqrt(T) (1 + sqrt(3) T s) / (1 + T s)^2                autocorrelation (1 - t/2T) exp(-t/T)
 
-discretised exactly for white noise: variance and autocorrelation are those of the standard at any step.
+discretised exactly for white noise: variance and autocorrelation are those of the standard at any step. A step is a call of
+`World.step`, in which the air keeps its velocity: T is 0.2 s or more, 20 control steps of 10 ms.
 
-A world's state is a row [STATE] of unit variances: along, across (2 numbers), vertical (2).
+A block's state is a row [STATE * LANES] of unit variances: along, across (2 numbers), vertical (2).
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,36 +19,32 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND
-
-_fast = njit(cache=True, nogil=True, error_model="numpy", inline="always")
-_plain = njit(cache=True, nogil=True, error_model="numpy")
+from rookery.sim.random_kernels import compiled, inlined, kernel, normal_pair, word
 
 STATE = 5
 NORMALS = 5
-"""Standard normal numbers that a step of a world takes."""
+WORDS = 3
+"""Standard normal numbers that a step of a world takes, and the words of its stream that hold them."""
 
 # columns of the coefficients: horizontal and vertical filter (decay, coupling, three entries of the noise's Cholesky factor),
 # noise of the filter along the wind (whose decay is the horizontal one), and the intensities in m/s
-_HORIZONTAL = 0
-_VERTICAL = 5
+HORIZONTAL = 0
+VERTICAL = 5
 _ALONG = 10
 _SIGMA_HORIZONTAL = 11
 _SIGMA_VERTICAL = 12
 COEFFICIENTS = 13
 
-SPEEDS = np.arange(601) * 0.05  # m/s
-"""Mean winds that can be drawn for a world; turbulence is that of the nearest one."""
-
 FOOT = 0.3048  # m
 SLOWEST = 1.0  # m/s, at which turbulence is carried past; in weaker wind its intensity is close to nothing anyway
 _ROOT3 = math.sqrt(3.0)
-# the two states of a transverse filter, 1 / (1 + Ts) and 1 / (1 + Ts)^2 of the same noise, in equilibrium; sqrt(3) times the
-# first and 1 - sqrt(3) times the second give variance 1
-_EQUILIBRIUM = np.array([[0.5, 0.25], [0.25, 0.25]])
+# covariance of the two states of a transverse filter, 1 / (1 + Ts) and 1 / (1 + Ts)^2 of the same noise, in equilibrium, and
+# its Cholesky factor; sqrt(3) times the first and 1 - sqrt(3) times the second give variance 1
+P11, P12, P22 = 0.5, 0.25, 0.25
+_ROOT11, _ROOT21, _ROOT22 = math.sqrt(0.5), math.sqrt(0.125), math.sqrt(0.125)
 
 
 def scales(height: ArrayLike, wind_speed: ArrayLike) -> tuple[NDArray[np.float64], ...]:
@@ -66,142 +63,154 @@ def scales(height: ArrayLike, wind_speed: ArrayLike) -> tuple[NDArray[np.float64
     return feet / rough**1.2 * FOOT, feet * FOOT, vertical / rough**0.4, vertical
 
 
-def coefficients(height: ArrayLike, wind_speed: ArrayLike, dt: float) -> NDArray[np.float64]:
-    """Filter coefficients [..., COEFFICIENTS] for steps of dt s; arguments as in `scales`."""
-    length_h, length_w, sigma_h, sigma_w = np.broadcast_arrays(*scales(height, wind_speed))
-    speed = np.maximum(np.asarray(wind_speed, float), SLOWEST)
-    out = np.empty((*length_h.shape, COEFFICIENTS))
-    for column, length in ((_HORIZONTAL, length_h), (_VERTICAL, length_w)):
-        step = dt * speed / length
-        decay = np.exp(-step)
-        a, c = decay * decay, decay * decay * step
-        # covariance of the noise of a step: P - F P F^T with F = decay [[1, 0], [step, 1]] and P in equilibrium
-        p11 = _EQUILIBRIUM[0, 0]
-        p12 = _EQUILIBRIUM[0, 1]
-        p22 = _EQUILIBRIUM[1, 1]
-        q11 = -p11 * np.expm1(-2.0 * step)
-        q12 = -p12 * np.expm1(-2.0 * step) - c * p11
-        q22 = np.maximum(-p22 * np.expm1(-2.0 * step) - c * (2.0 * p12 + step * p11), 0.0)
-        l11 = np.sqrt(q11)
-        l21 = np.divide(q12, l11, out=np.zeros_like(l11), where=l11 > 0.0)
-        l22 = np.sqrt(np.maximum(q22 - l21 * l21, 0.0))
-        for i, value in enumerate((decay, decay * step, l11, l21, l22)):
-            out[..., column + i] = value
-        if column == _HORIZONTAL:
-            out[..., _ALONG] = np.sqrt(1.0 - a)
-    out[..., _SIGMA_HORIZONTAL] = sigma_h
-    out[..., _SIGMA_VERTICAL] = sigma_w
-    return out
+@compiled
+def _set_filter(c, i, column, step):
+    """Coefficients of one filter in lane i for steps of `step` T."""
+    decay = math.exp(-step)
+    coupling = decay * step
+    # covariance of the noise of a step: P - F P F^T with F = [[decay, 0], [coupling, decay]] and P in equilibrium
+    fresh = -math.expm1(-2.0 * step)
+    q11 = P11 * fresh
+    q12 = P12 * fresh - decay * coupling * P11
+    q22 = max(P22 * fresh - decay * coupling * (2.0 * P12 + step * P11), 0.0)
+    l11 = math.sqrt(q11)
+    l21 = q12 / l11 if l11 > 0.0 else 0.0
+    c[column * LANES + i] = decay
+    c[(column + 1) * LANES + i] = coupling
+    c[(column + 2) * LANES + i] = l11
+    c[(column + 3) * LANES + i] = l21
+    c[(column + 4) * LANES + i] = math.sqrt(max(q22 - l21 * l21, 0.0))
+    if column == HORIZONTAL:
+        c[_ALONG * LANES + i] = math.sqrt(fresh)
 
 
-def equilibrium(normals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """States [..., STATE] as they are after turbulence has blown for long, from standard normals [..., NORMALS]."""
-    root = np.linalg.cholesky(_EQUILIBRIUM)
-    pairs = normals[..., 1:].reshape(*normals.shape[:-1], 2, 2) @ root.T
-    return np.concatenate((normals[..., :1], pairs.reshape(*normals.shape[:-1], 4)), axis=-1)
+@inlined
+def _speed(w, i):
+    """m/s, mean wind of lane i."""
+    x, y = w[MEAN_WIND * LANES + i], w[(MEAN_WIND + 1) * LANES + i]
+    return math.sqrt(x * x + y * y)
 
 
-@_fast
-def transverse_step(x1, x2, decay, coupling, l11, l21, l22, n1, n2):
-    """The two states of a transverse filter after a step, from two standard normals."""
-    return decay * x1 + l11 * n1, decay * x2 + coupling * x1 + l21 * n1 + l22 * n2
-
-
-@_fast
-def transverse_gust(x1, x2):
-    """Output of a transverse filter, variance 1."""
-    return _ROOT3 * x1 + (1.0 - _ROOT3) * x2
-
-
-@_fast
-def advance(x, c, n0, n1, n2, n3, n4):
-    """One step of a world's gusts, in place, from five standard normals.
+@compiled
+def _set_filters(c, w, i, scale, dt):
+    """Coefficients [COEFFICIENTS * LANES] of lane i for the mean wind that it has.
 
     Args:
-        x: [STATE].
-        c: [COEFFICIENTS].
+        w: [WORLD * LANES] of the block, see layout.
+        scale: [4] `scales` in a wind of 1 m/s.
+        dt: s, of a step.
     """
-    h, v = _HORIZONTAL, _VERTICAL
-    x[0] = c[h] * x[0] + c[_ALONG] * n0
-    x[1], x[2] = transverse_step(x[1], x[2], c[h], c[h + 1], c[h + 2], c[h + 3], c[h + 4], n1, n2)
-    x[3], x[4] = transverse_step(x[3], x[4], c[v], c[v + 1], c[v + 2], c[v + 3], c[v + 4], n3, n4)
+    speed = _speed(w, i)
+    carried = max(speed, SLOWEST)
+    _set_filter(c, i, HORIZONTAL, dt * carried / scale[0])
+    _set_filter(c, i, VERTICAL, dt * carried / scale[1])
+    c[_SIGMA_HORIZONTAL * LANES + i] = speed * scale[2]
+    c[_SIGMA_VERTICAL * LANES + i] = speed * scale[3]
 
 
-@_fast
-def gust(x, c):
-    """(along, across, up) in m/s of a world's state [STATE]: along the mean wind, to its left, and world z."""
-    s = c[_SIGMA_HORIZONTAL]
-    return s * x[0], s * transverse_gust(x[1], x[2]), c[_SIGMA_VERTICAL] * transverse_gust(x[3], x[4])
-
-
-@_plain
-def set_mean(worlds, ids, speed, direction, filters, all_filters):
-    """Give the worlds `ids` [n] a mean wind, and their filters [worlds, COEFFICIENTS] those of its strength.
+@kernel
+def set_mean(worlds, ids, table, rows, mean, filters, scale, dt):
+    """Give the worlds `ids` [n] a mean wind, and their filters what follows from it.
 
     Args:
         worlds: see layout.
-        speed, direction: [n] m/s, and rad from world x towards y.
-        all_filters: [SPEEDS, COEFFICIENTS].
+        table: [W, n] float32.
+        rows: [2] where speed, m/s, and direction, rad from world x towards y, stand in the table; -1 leaves what is in `mean`.
+        mean: [blocks * LANES, 2] speed and direction, updated.
+        filters: [blocks, COEFFICIENTS * LANES].
+        scale, dt: see `_set_filters`.
+
+    Returns:
+        whether there is wind in any of these worlds.
     """
+    windy = False
     for r in range(len(ids)):
-        row = worlds[ids[r] // LANES]
+        w = worlds[ids[r] // LANES]
         i = ids[r] % LANES
+        for f in range(2):
+            if rows[f] >= 0:
+                mean[ids[r], f] = table[rows[f], r]
+        speed, direction = mean[ids[r], 0], mean[ids[r], 1]
+        windy |= speed > 0.0
         for f in range(3):
-            v = speed[r] * (math.cos(direction[r]) if f == 0 else math.sin(direction[r])) if f < 2 else 0.0
-            row[(MEAN_WIND + f) * LANES + i] = v
-            row[(AIR + f) * LANES + i] = v
-        filters[ids[r]] = all_filters[min(np.int64(np.rint(speed[r] / 0.05)), len(all_filters) - 1)]
+            v = speed * (math.cos(direction) if f == 0 else math.sin(direction)) if f < 2 else 0.0
+            w[(MEAN_WIND + f) * LANES + i] = v
+            w[(AIR + f) * LANES + i] = v
+        _set_filters(filters[ids[r] // LANES], w, i, scale, dt)
+    return windy
 
 
-@_plain
-def find_filters(worlds, own, filters, all_filters):
-    """The filters [worlds, COEFFICIENTS] of the mean winds that the worlds have, unless that is the scene's `own`, m/s."""
-    for n in range(len(filters)):
-        row = worlds[n // LANES]
-        x = row[MEAN_WIND * LANES + n % LANES]
-        y = row[(MEAN_WIND + 1) * LANES + n % LANES]
-        speed = math.sqrt(x * x + y * y)
-        if abs(speed - own) > 1e-6:
-            filters[n] = all_filters[min(np.int64(np.rint(speed / 0.05)), len(all_filters) - 1)]
+@kernel
+def set_step(worlds, filters, scale, dt):
+    """Filters of all worlds for steps of dt s."""
+    for block in range(len(worlds)):
+        for i in range(LANES):
+            _set_filters(filters[block], worlds[block], i, scale, dt)
 
 
-@_plain
-def blow(x, c, key, counter):
-    """One step of a world's gusts from its own random numbers, in place; returns the counter to go on with."""
-    n0, n1 = normal_pair(key, counter + 1)
-    n2, n3 = normal_pair(key, counter + 2)
-    n4, _ = normal_pair(key, counter + 3)
-    advance(x, c, n0, n1, n2, n3, n4)
-    return counter + 3
+@kernel
+def stir(keys, counters, ids, gust):
+    """Turbulence that has blown for long, in the worlds `ids`.
 
-
-# SplitMix64's constants, as in rookery.sim.random
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_M1 = np.uint64(0xBF58476D1CE4E5B9)
-_M2 = np.uint64(0x94D049BB133111EB)
-_S30 = np.uint64(30)
-_S27 = np.uint64(27)
-_S31 = np.uint64(31)
-_S32 = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
-
-
-@_fast
-def random_bits(key, counter):
-    """uint64: output `counter` (1, 2, ...) of the SplitMix64 stream of a key (int64 or uint64).
-
-    The same numbers as rookery.sim.random.Streams: its k-th word is output k.
+    Args:
+        keys, counters: [blocks * LANES] of random streams.
+        gust: [blocks, STATE * LANES].
     """
-    z = np.uint64(key) + np.uint64(counter) * _GAMMA
-    z = (z ^ (z >> _S30)) * _M1
-    z = (z ^ (z >> _S27)) * _M2
-    return z ^ (z >> _S31)
+    for n in ids:
+        x, i, at = gust[n // LANES], n % LANES, counters[n]
+        n0, n1 = normal_pair(word(keys[n], at + 1))
+        n2, n3 = normal_pair(word(keys[n], at + 2))
+        n4, _ = normal_pair(word(keys[n], at + 3))
+        counters[n] += WORDS
+        x[i] = n0
+        x[LANES + i] = _ROOT11 * n1
+        x[2 * LANES + i] = _ROOT21 * n1 + _ROOT22 * n2
+        x[3 * LANES + i] = _ROOT11 * n3
+        x[4 * LANES + i] = _ROOT21 * n3 + _ROOT22 * n4
 
 
-@_fast
-def normal_pair(key, counter):
-    """Two independent standard normals from one word of a stream, as rookery.sim.random draws them."""
-    bits = random_bits(key, counter)
-    radius = math.sqrt(-2.0 * math.log((np.float64(bits >> _S32) + 1.0) * 2.0**-32))
-    angle = np.float64(bits & _LOW) * (2.0 * math.pi * 2.0**-32)
-    return radius * math.cos(angle), radius * math.sin(angle)
+@inlined
+def _transverse(x, c, i, first, column, normals):
+    """A transverse filter of lane i a step on; its output, of variance 1.
+
+    Args:
+        first: of its two states, and of its two normals.
+        column: of its coefficients.
+    """
+    n1, n2 = normals[first * LANES + i], normals[(first + 1) * LANES + i]
+    a, b = x[first * LANES + i], x[(first + 1) * LANES + i]
+    decay, coupling = c[column * LANES + i], c[(column + 1) * LANES + i]
+    b = decay * b + coupling * a + c[(column + 3) * LANES + i] * n1 + c[(column + 4) * LANES + i] * n2
+    a = decay * a + c[(column + 2) * LANES + i] * n1
+    x[first * LANES + i] = a
+    x[(first + 1) * LANES + i] = b
+    return _ROOT3 * a + (1.0 - _ROOT3) * b
+
+
+@compiled
+def blow(x, c, keys, counters, w, normals):
+    """One step of the turbulence around the mean wind in a block of worlds, in place. Exact arithmetic, vector code.
+
+    Args:
+        x: [STATE * LANES] of the gusts.
+        c: [COEFFICIENTS * LANES].
+        keys, counters: [LANES] of random streams.
+        w: [WORLD * LANES], see layout; its air is written.
+        normals: [NORMALS * LANES], overwritten.
+    """
+    for i in range(LANES):
+        normals[i], normals[LANES + i] = normal_pair(word(keys[i], counters[i] + 1))
+        normals[2 * LANES + i], normals[3 * LANES + i] = normal_pair(word(keys[i], counters[i] + 2))
+        normals[4 * LANES + i], _ = normal_pair(word(keys[i], counters[i] + 3))
+        counters[i] += WORDS
+    for i in range(LANES):
+        x[i] = c[HORIZONTAL * LANES + i] * x[i] + c[_ALONG * LANES + i] * normals[i]
+        sigma = c[_SIGMA_HORIZONTAL * LANES + i]
+        along = sigma * x[i]
+        across = sigma * _transverse(x, c, i, 1, HORIZONTAL, normals)
+        up = c[_SIGMA_VERTICAL * LANES + i] * _transverse(x, c, i, 3, VERTICAL, normals)
+        mx, my = w[MEAN_WIND * LANES + i], w[(MEAN_WIND + 1) * LANES + i]
+        speed = max(_speed(w, i), 1e-9)  # in calm air there are no gusts, whatever their direction
+        w[AIR * LANES + i] = mx + (along * mx - across * my) / speed
+        w[(AIR + 1) * LANES + i] = my + (along * my + across * mx) / speed
+        w[(AIR + 2) * LANES + i] = w[(MEAN_WIND + 2) * LANES + i] + up

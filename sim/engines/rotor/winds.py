@@ -2,72 +2,89 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rookery.sim.engines.rotor import wind
 from rookery.sim.engines.rotor.effects import Effects
+from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.random import Streams
+from rookery.sim.random_kernels import begin_episode
+from rookery.sim.randomization.batch import Batch
+
+_PARTS = (("speed", 0), ("direction", 0))
 
 
 class Wind:
-    """Gusts of N worlds, and what their mean winds make of them.
+    """Gusts of all worlds, and what their mean winds make of them.
 
     Args:
-        worlds: N.
+        lanes: [blocks, WORLD * LANES] of the worlds, see layout; kept, and written.
         effects: of the scene.
         height: m, at which the turbulence is taken.
         dt: s, physics step.
 
     Attributes:
-        gusty: whether gusts blow in any world.
-        gust: [N, wind.STATE] states of the gusts.
-        filters: [N, wind.COEFFICIENTS] of the gusts.
+        blows: [1] bool, whether gusts blow in any world.
+        gust: [blocks, wind.STATE * LANES] states of the gusts.
+        filters: [blocks, wind.COEFFICIENTS * LANES] of the gusts.
         streams: the worlds' random streams.
     """
 
-    def __init__(self, worlds: int, effects: Effects, height: float, dt: float) -> None:
+    def __init__(self, lanes: NDArray[np.float64], effects: Effects, height: float, dt: float) -> None:
+        self._lanes = lanes
         self._effects = effects
-        self.gusty = effects.gusts and effects.wind_speed > 0.0
-        self.gust = np.zeros((worlds, wind.STATE))
-        self._own = wind.coefficients(height, effects.wind_speed, dt)
-        self.filters = np.tile(self._own, (worlds, 1))
-        self._all = wind.coefficients(height, wind.SPEEDS, dt)
-        self.streams = Streams(worlds, 0, "wind")
+        self._dt = dt
+        self._steps = 1  # physics steps for which the filters are
+        self._scale = np.array(wind.scales(height, 1.0))
+        self._mean = np.tile([effects.wind_speed, effects.wind_direction], (len(lanes) * LANES, 1))
+        self.blows = np.zeros(1, np.bool_)
+        self.gust = np.zeros((len(lanes), wind.STATE * LANES))
+        self.filters = np.zeros((len(lanes), wind.COEFFICIENTS * LANES))
+        self.streams = Streams(len(lanes) * LANES, 0, "wind")
 
-    def set_mean(
-        self,
-        lanes: NDArray[np.float64],
-        ids: NDArray[np.int64],
-        speed: NDArray[np.float64],
-        direction: NDArray[np.float64],
-    ) -> bool:
-        """Mean wind [n] m/s towards [n] rad (from world x to y) in the worlds `ids`; where the effects have gusts, with
-        turbulence of that strength, which has blown for long.
+    @property
+    def gusty(self) -> bool:
+        """Whether gusts blow in any world."""
+        return bool(self.blows[0])
 
-        Args:
-            lanes: of the worlds, see layout; written.
+    def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
+        """See randomization's BatchWriter: mean wind of "speed" m/s towards "direction" rad (from world x to y) in the worlds
+        `ids`; where the effects have gusts, with turbulence of that strength."""
+        where = values.places.rows(_PARTS)
+        dt = self._steps * self._dt
+        windy = wind.set_mean(self._lanes, ids, values.table, where, self._mean, self.filters, self._scale, dt)
+        if windy and not self.gusty and self._effects.gusts:
+            self.blows[0] = True
+            self._stir(ids)
 
-        Returns:
-            whether there have been no gusts in any world before.
-        """
-        wind.set_mean(lanes, ids, speed, direction, self.filters, self._all)
-        begins = not self.gusty and self._effects.gusts and bool(speed.max(initial=0.0) > 0.0)
-        self.gusty = self.gusty or begins
+    def begin(self, ids: NDArray[np.int64]) -> None:
+        """Episodes begin in the worlds `ids`, in turbulence that has blown for long."""
+        if self._effects.gusts:
+            begin_episode(self.streams.counters, ids)
         if self.gusty:
-            self.stir(ids)
-        return begins
+            self._stir(ids)
 
-    def stir(self, ids: NDArray[np.int64]) -> None:
-        """Turbulence of a new episode in the worlds `ids`."""
-        where = torch.from_numpy(ids)
-        self.streams.begin_episode(where)
-        calm = self.streams(where).normal((wind.NORMALS,))
-        self.gust[ids] = wind.equilibrium(calm.double().numpy())
+    def _stir(self, ids: NDArray[np.int64]) -> None:
+        wind.stir(self.streams.keys, self.streams.counters, ids, self.gust)
 
-    def find(self, lanes: NDArray[np.float64]) -> None:
-        """Follow from mean winds that have been put back."""
-        self.filters[:] = self._own
-        wind.find_filters(lanes, self._effects.wind_speed, self.filters, self._all)
-        self.gusty = self.gusty or (self._effects.gusts and bool(self.gust.any()))
+    def arguments(self) -> tuple[Any, ...]:
+        """What the compiled steps take of it, see `step.advance`."""
+        numbers = (a.reshape(-1, LANES) for a in (self.streams.keys, self.streams.counters))
+        return self.blows, self.gust, self.filters, *numbers
+
+    def set_step(self, k: int) -> None:
+        """From now on a step of the gusts is k physics steps."""
+        if k != self._steps:
+            self._steps = k
+            self._find()
+
+    def _find(self) -> None:
+        wind.set_step(self._lanes, self.filters, self._scale, self._steps * self._dt)
+
+    def follow(self) -> None:
+        """Filters of the mean winds and gusts as they stand: the scene's, or those of a snapshot."""
+        self.blows[0] = self._effects.gusts and (self._effects.wind_speed > 0.0 or bool(self.gust.any()))
+        self._find()

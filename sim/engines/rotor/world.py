@@ -8,7 +8,7 @@ divided among threads, with the same bits at any number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,6 +30,7 @@ from rookery.sim.engines.rotor.step import WAKES, advance
 from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
 from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, Joints, World
 
@@ -46,8 +47,8 @@ WORK = 5_000
 class RotorWorld(World):
     """N copies of a scene on the `rotor` engine.
 
-    Batteries are drained once for each `step(k)`, by what the rotors take at its beginning; all else does not depend on how
-    physics steps are grouped into calls.
+    Once for each `step(k)` batteries are drained, by what the rotors take at its beginning, and gusts change the air; all else
+    does not depend on how physics steps are grouped into calls.
 
     Args:
         scene: what is simulated; its extension `Aeronautics` names the drones and the effects.
@@ -82,7 +83,7 @@ class RotorWorld(World):
         self.command_rows = np.ones(drones, np.int64)
         self.commands = np.zeros((1, blocks, drones, 5 * LANES))
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
-        self.wind = Wind(blocks * LANES, self.effects, self._height(), self.dt)
+        self.wind = Wind(self.worlds, self.effects, self._height(), self.dt)
         self._shapes = colliders(self.parts, self.model)
         self._columns: dict[tuple[int, int], int] = {}
         self._make_contacts(0)
@@ -95,7 +96,6 @@ class RotorWorld(World):
         self._own = factors.own_values(
             self.parts.drones, self.parts.mass, self._params.moments, self._params.axes, self.effects
         )
-        self._drawn = np.ones((factors.FACTOR_ROWS, num_envs))
         self._nominal()
         self.reset()
 
@@ -123,7 +123,7 @@ class RotorWorld(World):
         drones = np.arange(len(parts.drones))
         lanes[:, : len(drones), [at.MASS_FACTOR, at.INERTIA_FACTOR]] = 1.0
         factored = ("thrust", "torque", "lag", "drag", "ground")
-        self.vary(drones, everyone, dict.fromkeys(factored, np.ones(self.num_envs)))
+        self.vary(drones, everyone, Batch.of(dict.fromkeys(factored, np.ones(self.num_envs, np.float32))))
         for a in drones:
             d = parts.drones[a]
             lanes[:, a, at.FULL_SPEED] = d.max_rotor_speed
@@ -138,11 +138,7 @@ class RotorWorld(World):
         for f in range(3):
             world[:, at.GRAVITY + f] = self.model.opt.gravity[f]
             world[:, at.MEAN_WIND + f] = world[:, at.AIR + f] = fx.mean_wind[f]
-
-    def set_wind(self, ids: Any, speed: np.ndarray, direction: np.ndarray) -> None:
-        """Mean wind [n] m/s towards [n] rad in the worlds `ids`, see Wind.set_mean."""
-        if self.wind.set_mean(self.worlds, ids, speed, direction):
-            self._bound = None
+        self.wind.follow()
 
     # Views
 
@@ -249,11 +245,10 @@ class RotorWorld(World):
             constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
-    def vary(self, members: np.ndarray, ids: Any, values: Mapping[str, np.ndarray]) -> None:
-        """Factors [n], or [4, n] of the rotors, on the own values of some drones in the worlds `ids`, by the names of
-        `factors.FACTORS`."""
-        which = factors.gather(values, len(ids), self._drawn)
-        factors.write(self.varied, members, ids, which, self._drawn, self._own, self.dt)
+    def vary(self, members: np.ndarray, ids: Any, values: Batch) -> None:
+        """Factors on the own values of some drones in the worlds `ids`, by the names of `factors.FACTORS`."""
+        where = values.places.rows(factors.PARTS)
+        factors.write(self.varied, members, ids, where, values.table, self._own, self.dt)
 
     # Time
 
@@ -281,6 +276,8 @@ class RotorWorld(World):
         """Let the compiled code take all worlds k physics steps further."""
         if self._bound is None:
             self._bound = self._arguments()
+        if self.wind.gusty:
+            self.wind.set_step(k)
         blocks, count = self.bodies_lanes.shape[:2]
         parts = max(1, min(self.threads, blocks, blocks * LANES * count * k // WORK))
         if parts == 1:
@@ -297,10 +294,7 @@ class RotorWorld(World):
         """What `advance` takes after the number of steps: arrays that stay until `_bound` is forgotten."""
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
-        air = (
-            WAKES[fx.downwash], fx.battery, self.wind.gusty, self.wind.gust, self.wind.filters,
-            self.wind.streams.keys, self.wind.streams.counters,
-        )  # fmt: skip
+        air = WAKES[fx.downwash], fx.battery, *self.wind.arguments()
         touching = *self._shapes, self._lookup, *self._touched
         drones = len(self.parts.drones)
         return self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, drones, pilot, air, touching
@@ -324,8 +318,7 @@ class RotorWorld(World):
         # with None the filling lanes too
         where = np.arange(self.bodies_lanes.shape[0] * LANES) if ids is None else self.rows(ids)
         rows.reset(self.bodies_lanes, self.memory, self.commands, *self._touched, self.parts.start, where)
-        if self.wind.gusty:
-            self.wind.stir(where)
+        self.wind.begin(where)
         self.changes.note(None if ids is None else where)
 
     def forward(self, ids: Ids = None) -> None:
@@ -369,7 +362,7 @@ class RotorWorld(World):
         for name, a in self._arrays().items():
             torch.as_tensor(a).copy_(snapshot[name])
         self.commands = self.array(snapshot["commands"].clone())
-        self.wind.find(self.worlds)
+        self.wind.follow()
         self._bound = None
         self._planned = True
         self.wind.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})

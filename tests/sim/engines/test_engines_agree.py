@@ -321,6 +321,19 @@ def test_wrench_pushes_at_the_centre_of_mass(make: Make) -> None:
     assert drone.lin_vel.abs().max() < 1e-6  # reset took the wrench away
 
 
+def test_a_wrench_in_some_worlds_leaves_those_of_the_others(make: Make) -> None:
+    world = make(DRONE, n=3)
+    world.params.set("gravity", (), torch.zeros(3, 3))
+    drone = world.bodies(["drone"])
+    wrench = torch.zeros(3, 1, 6)
+    wrench[:, 0, 1] = torch.tensor([0.4, 0.2, 0.1])
+    drone.set_wrench(wrench)
+    drone.set_wrench(torch.tensor([[[0.0, -0.8, 0, 0, 0, 0]], [[0.0, 0.0, 0, 0, 0, 0]]]), torch.tensor([0, 2]))
+    world.step(10)
+    per_newton = 10 * world.dt / 0.8
+    assert com_velocity(drone)[:, 1].tolist() == pytest.approx([-0.8 * per_newton, 0.2 * per_newton, 0.0], rel=1e-3)
+
+
 def test_contact_and_touch_sensors_carry_the_weight(make: Make) -> None:
     sensors = """<contact name="net" body1="box" data="found force" reduce="netforce"/>
         <contact name="pair" geom1="floor" geom2="box" data="found normal" reduce="mindist"/>

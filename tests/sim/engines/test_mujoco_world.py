@@ -384,6 +384,22 @@ def test_threads_change_no_bit(threads):
     np.testing.assert_array_equal(*out)
 
 
+def test_bodies_on_joints_cost_nothing_until_they_are_read():
+    """Pushing a link asks for no kinematics; the first read is of the state of that moment, and so is every later one."""
+    w = world()
+    u = w.actuators(ACTUATORS)
+    bodies = w.bodies(["lower"])
+    u.set_control(random_controls(3, 1)[0])
+    bodies.set_wrench(torch.full((3, 1, 6), 0.2))
+    w.step(40)
+    assert not w.needs_derived
+    for _ in range(3):
+        for i in range(3):
+            np.testing.assert_allclose(bodies.pos[i, 0], w.mj_data(i).body("lower").xpos, atol=1e-6)
+        assert w.needs_derived
+        w.step(10)
+
+
 def test_a_restored_world_goes_on_bit_for_bit():
     """In another object, with parameters, contacts (warm starts), activations and wrenches."""
     w = world()

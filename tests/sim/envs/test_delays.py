@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.specs import ActionSpec, Group, Term
 
 NEUTRAL = torch.tensor([-7.0, -8.0])
@@ -28,7 +30,7 @@ class ObservationDelay:
         self.extra = self.pipeline.extra
 
     def set(self, ids: torch.Tensor, seconds: torch.Tensor) -> None:
-        self.pipeline.configure(ids.numpy(), {"observation_delay": seconds.float().numpy()})
+        self.pipeline.configure(ids.numpy(), Batch.of({"observation_delay": seconds.float().numpy()}))
 
     def terms(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         return {f"c{i}": x[..., i : i + 1] for i in range(x.shape[-1])}
@@ -47,8 +49,18 @@ class ObservationDelay:
 
 def set_delay(d: ActionDelay, ids: torch.Tensor, seconds: torch.Tensor) -> None:
     """Delay [n] s of the worlds `ids`, which begin an episode."""
-    d.set(ids.numpy(), seconds.float().numpy())
+    d.configure(ids.numpy(), Batch.of({"action_delay": seconds.float().numpy()}))
     d.reset(ids.numpy())
+
+
+def late(d: ActionDelay, ids: np.ndarray, delay: float, jitter: float) -> None:
+    """The same delay and jitter, s, in all worlds."""
+    values = {
+        "action_delay": np.full(len(ids), delay, np.float32),
+        "action_jitter": np.full(len(ids), jitter, np.float32),
+    }
+    d.configure(ids, Batch.of(values))
+    d.reset(ids)
 
 
 class Episodes:
@@ -107,6 +119,38 @@ def test_actions_arrive_late_by_whole_physics_steps(k, dt, seed, zero):
                 at = math.floor((now + j - int(delay[i])) / k)
                 wanted = model.items[i][at] if at >= 0 else NEUTRAL.expand(2, 2)
                 assert torch.equal(rows[i, j], wanted), (i, j, delay[i])
+
+
+@pytest.mark.parametrize("jitter", [1, 3, 12])
+def test_jittered_actions_are_in_force_from_their_arrival_unless_a_newer_one_has_arrived(jitter):
+    n, k, dt, delay = 30, 4, 0.002, 2
+    ids = torch.arange(n).numpy()
+    d = ActionDelay(n, 1, 1, k, dt, torch.tensor([-1.0]), Streams(n, 3))
+    late(d, ids, delay * dt, jitter * dt)
+    twin = Streams(n, 3)  # one number of the world's stream for each action
+    arrival: list[torch.Tensor] = []
+    seen = set()
+    for step in range(25):
+        extra = (twin().uniform() * (jitter + 1)).floor().long()
+        seen |= set(extra.tolist())
+        arrival.append(step * k + delay + extra)
+        rows = d.push(torch.full((n, 1, 1), float(step)))[..., 0, 0]
+        for i in range(n):
+            for j in range(k):
+                arrived = [s for s, due in enumerate(arrival) if due[i] <= step * k + j]
+                assert rows[i, j] == max(arrived, default=-1), (step, i, j)
+    assert seen == set(range(jitter + 1))
+
+
+def test_delay_and_jitter_together_are_at_most_the_longest_delay():
+    n, dt = 50, 0.002
+    ids = torch.arange(n).numpy()
+    d = ActionDelay(n, 1, 1, 5, dt, torch.zeros(1), Streams(n, 3))
+    late(d, ids, 0.09, 0.09)
+    for step in range(40):
+        rows = d.push(torch.full((n, 1, 1), float(step)))[..., 0, 0]
+    assert d.late.max() == round(MAX_DELAY / dt)
+    assert rows.min() >= 40 - 1 - round(MAX_DELAY / (5 * dt))
 
 
 @pytest.mark.parametrize("k", [1, 5])

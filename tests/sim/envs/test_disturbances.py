@@ -24,7 +24,7 @@ def test_a_push_changes_velocity_and_rates_by_what_is_drawn(engine):
     env = env_with(64, engine, push_rate=5.0, push_speed=0.7, push_spin=1.5)
     view = env.task.drones.bodies
     before = view.state.clone()
-    env.disturbances._dt = 1.0  # so that a push is certain
+    env.disturbances.wait.fill_(1)  # one is due
     env.disturbances.act()
     change = view.state - before
     assert torch.allclose(change[..., 7:10].norm(dim=-1), torch.tensor(0.7), atol=1e-5)
@@ -49,9 +49,8 @@ def test_pushes_come_with_their_rate():
 def test_a_wrench_accelerates_by_its_share_of_gravity_and_ends(engine):
     env = env_with(32, engine, wrench_rate=5.0, wrench_force=0.3, wrench_time=0.05)
     d = env.disturbances
-    d._dt = 1.0
-    d.act()  # all begin, for a step
-    d._dt = env.control_dt
+    d.wait.fill_(1)
+    d.act()  # all begin
     force = d.wrench[:, 0, :3]
     weight = env.task.drone.mass * 9.81
     assert torch.allclose(force.norm(dim=-1), torch.tensor(0.3 * weight), rtol=1e-4)
@@ -61,7 +60,7 @@ def test_a_wrench_accelerates_by_its_share_of_gravity_and_ends(engine):
         e.world.step(1)
     pull = (env.task.drones.bodies.lin_vel - twin.task.drones.bodies.lin_vel)[:, 0] / env.world.dt
     torch.testing.assert_close(pull, force / env.task.drone.mass, rtol=0.02, atol=0.02)
-    d.settings.zero_()
+    d.wait.fill_(1)
     d.act()
     assert (d.wrench == 0.0).all()
 

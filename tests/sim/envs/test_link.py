@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
+from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.specs import ActionSpec, Group, Term
 
 DT = 0.02
 SPEC = ActionSpec("x", ("x",), (-1.0,), (1.0,), ("1",), (0.0,))
 
 
+def batch(n: int, values: dict[str, float]) -> Batch:
+    """The same values in all worlds."""
+    return Batch.of({name: np.full(n, v, np.float32) for name, v in {"none": 0.0, **values}.items()})
+
+
 def pipeline(n: int, *terms: Term, count: int = 1, **settings: float) -> ObservationPipeline:
     p = ObservationPipeline(Group(count, terms, SPEC), n, DT, Streams(n, 3))
     ids = torch.arange(n).numpy()
-    p.configure(ids, {f"observation_{k}": torch.full((n,), float(v)).numpy() for k, v in settings.items()})
+    p.configure(ids, batch(n, {f"observation_{k}": v for k, v in settings.items()}))
     return p
 
 
@@ -49,6 +57,26 @@ def test_drift_is_a_random_walk_whose_variance_grows_linearly():
     assert abs(torch.corrcoef(torch.stack((steps[10], steps[11])))[0, 1]) < 5 / math.sqrt(n)
     again = run(p, n, 1, lambda k: zero)
     assert (again[0] == 0.0).all()  # a new episode begins at 0
+
+
+def test_terms_of_one_estimate_drift_together():
+    n = 50
+    terms = Term("a", 2, drift=0.3, scale=2.0), Term("b", 1), Term("c", 2, drift_of="a", scale=3.0)
+    p = pipeline(n, *terms, count=2, drift=1.0)
+    zero = {t.name: torch.zeros(n, 2, t.size) for t in terms}
+    seen = run(p, n, 20, lambda k: zero)
+    assert seen[20, ..., :2].abs().min() > 0.0
+    torch.testing.assert_close(seen[..., 3:] / 3.0, seen[..., :2] / 2.0)
+    assert (seen[..., 2] == 0.0).all()
+    assert not torch.equal(seen[20, :, 0, :2], seen[20, :, 1, :2])  # agents estimate on their own
+
+
+@pytest.mark.parametrize(
+    "term", [Term("c", 2, drift_of="b"), Term("c", 1, drift_of="a"), Term("c", 1, drift_of="b", drift=0.1)]
+)
+def test_a_walk_that_cannot_be_shared_is_refused(term):
+    with pytest.raises(RookeryError, match="'c' has the random walk of"):
+        pipeline(1, Term("b", 1, drift=0.1), term)
 
 
 def test_an_observation_that_does_not_arrive_leaves_the_last_one():
@@ -110,7 +138,7 @@ def commands(n: int, steps: int, loss: float, hold: float) -> torch.Tensor:
     """[steps, N] number of the command in force, which is that of the step where none is lost."""
     d = ActionDelay(n, 1, 1, 4, DT / 4, torch.tensor([-1.0]), Streams(n, 1))
     ids = torch.arange(n).numpy()
-    d.lose(ids, torch.full((n,), loss).numpy(), torch.full((n,), hold).numpy())
+    d.configure(ids, batch(n, {"action_dropout": loss, "action_hold": hold}))
     d.reset(ids)
     return torch.stack([d.push(torch.full((n, 1, 1), 0.001 * k))[:, 0, 0] for k in range(steps)]) * 1000.0
 
@@ -143,9 +171,22 @@ def test_commands_are_lost_for_as_long_as_drawn():
     assert sum(length == 3 for length in lengths) > 0.9 * len(lengths)  # others are two in a row
 
 
+def test_jittered_commands_go_on_alike_after_a_resume():
+    a, b = (ActionDelay(4, 1, 1, 4, DT / 4, torch.zeros(1), Streams(4, 1)) for _ in range(2))
+    ids = torch.arange(4).numpy()
+    a.configure(ids, batch(4, {"action_delay": 0.01, "action_jitter": 0.05}))
+    a.reset(ids)
+    for k in range(15):
+        a.push(torch.full((4, 1, 1), float(k)))
+    b.load_state_dict(a.state_dict())
+    b._streams.load_state_dict(a._streams.state_dict())
+    for k in range(15, 40):
+        assert torch.equal(a.push(torch.full((4, 1, 1), float(k))), b.push(torch.full((4, 1, 1), float(k))))
+
+
 def test_commands_as_given_are_left_alone():
     d = ActionDelay(3, 1, 2, 4, DT / 4, torch.zeros(2), Streams(3, 1))
-    d.lose(torch.arange(3).numpy(), torch.full((3,), 0.9).numpy(), None)
+    d.configure(torch.arange(3).numpy(), batch(3, {"action_dropout": 0.9}))
     d.reset(torch.arange(3).numpy())
     action = torch.ones(3, 1, 2)
     for _ in range(5):

@@ -10,6 +10,7 @@ from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation import ObservationPipeline, check_terms
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 from rookery.sim.specs import ActionSpec, Group, Term
 
 ACTION = ActionSpec("none", ("a",), (-1,), (1,), ("1",), (0,))
@@ -199,7 +200,7 @@ def test_terms_have_delays_of_their_own():
 
 def test_the_longest_delay_and_a_terms_own_add_up():
     p = pipeline(Term("a", 1, delay=0.03))
-    p.configure(np.arange(4), {"observation_delay": np.full(4, MAX_DELAY, np.float32)})
+    p.configure(np.arange(4), Batch.of({"observation_delay": np.full(4, MAX_DELAY, np.float32)}))
     frames = [values(a=1, seed=s) for s in range(40)]
     restart(p, torch.arange(4), frames[0])
     for s in range(1, 40):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.envs.parameters import drawn_now
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.randomization.curriculum import BAD, GOOD, STEP, Curriculum
@@ -77,6 +78,39 @@ def test_values_of_startup_and_those_held_are_not_part_of_it():
     assert (values["inertia"] == 1.0).all()
 
 
+@pytest.mark.parametrize(("share", "delay", "noise"), [(0.0, 0.0, 0.0), (0.25, 0.005, 0.25), (1.0, 0.02, 1.0)])
+def test_the_contract_says_what_is_drawn_now(share, delay, noise):
+    """Default ranges: action delays of 0 to 20 ms, declared noise; nominally there is neither."""
+    env = rookery.make("drone-hover", num_envs=2, randomize="default", randomize_curriculum=True)
+    env.randomization.curriculum.share.fill_(share)
+    known = env.deployment()
+    assert known.randomization_share == share
+    assert known.randomized["action_delay"] == pytest.approx((0.0, delay))
+    assert known.randomized["observation_noise"] == pytest.approx((noise, noise))
+    assert rookery.make("drone-hover", num_envs=2, randomize="default").deployment().randomization_share is None
+
+
+def test_what_is_drawn_now_of_startup_and_choices():
+    ranges = {
+        "action_delay": Range(0.01, 0.02, "startup"), "observation_delay": Choice(values=(0.01, 0.03)),
+        "observation_noise": Range(2.0, 2.0),
+    }  # fmt: skip
+    env = rookery.make("drone-hover", num_envs=2)
+    parameters = {name: env.randomization.parameters[name] for name in ranges}
+    drawing = Randomization(parameters, ranges, 2, Streams(2, 0))
+    drawing.curriculum.begin()
+    for share, choices in ((0.0, (0.0, 0.0)), (0.5, (0.0, 0.03)), (1.0, (0.01, 0.03))):
+        drawing.curriculum.share.fill_(share)
+        assert drawn_now(drawing)["randomized"] == {
+            "action_delay": (0.01, 0.02), "observation_delay": choices, "observation_noise": (2 * share, 2 * share),
+        }  # fmt: skip
+
+
+def test_a_curriculum_of_nothing_is_refused():
+    with pytest.raises(RookeryError, match="give randomize"):
+        rookery.make("drone-hover", num_envs=2, randomize_curriculum=True)
+
+
 def make():
     config = {"episode_s": 0.05, "settled_s": 0.02}
     env = rookery.make("drone-hover", num_envs=8, randomize="default", randomize_curriculum=True, config=config, seed=4)
@@ -105,7 +139,7 @@ def test_it_goes_on_exactly_after_a_resume():
 
 def test_shards_and_tasks_without_success_are_refused():
     with pytest.raises(RookeryError, match="leave out shards"):
-        rookery.make("table-push", num_envs=4, randomize_curriculum=True, shards=2)
+        rookery.make("table-push", num_envs=4, randomize="default", randomize_curriculum=True, shards=2)
     c = Curriculum(10)
     c.begin()
     with pytest.raises(RookeryError, match="follows the metric 'success'"):

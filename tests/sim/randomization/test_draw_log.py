@@ -91,13 +91,26 @@ def test_another_task_number_of_worlds_or_seed_is_refused(tmp_path):
     ["", "[]", "{}", '{"task": 1}', '{"task":"t","seed":0,"num_envs":2,"names":[],"world":[0],"episode":[1],"values":[[]]}',
      '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[5],"episode":[0],"values":[[1]]}',
      '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[0],"episode":[0],"values":[["x"]]}',
-     '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[],"episode":[],"values":[]}'],
+     '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[],"episode":[],"values":[]}',
+     '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[0.5],"episode":[0],"values":[[1]]}',
+     '{"task":"t","seed":0,"num_envs":2,"names":["a"],"world":[1' + 30 * "0" + '],"episode":[0],"values":[[1]]}',
+     '{"task":"t","seed":0,"num_envs":1000000000000,"names":["a"],"world":[0],"episode":[0],"values":[[1]]}',
+     '{"task":"t","seed":-1,"num_envs":2,"names":["a"],"world":[0],"episode":[0],"values":[[1]]}',
+     '{"task":"t","seed":1' + 40 * "0" + ',"num_envs":2,"names":["a"],"world":[0],"episode":[0],"values":[[1]]}'],
 )  # fmt: skip
 def test_damaged_logs(tmp_path, text):
     path = tmp_path / "draws.json"
     path.write_text(text)
     with pytest.raises(RookeryError, match="no log of draws"):
         DrawLog.read(path)
+
+
+def test_a_packed_log_nested_without_end_is_refused(tmp_path):
+    zero = np.zeros(1, np.int64)
+    about = np.frombuffer(b"[" * 100_000 + b"]" * 100_000, np.uint8)
+    np.savez(tmp_path / "deep.npz", about=about, world=zero, episode=zero, values=np.zeros((1, 1), np.float32))
+    with pytest.raises(RookeryError, match="no log of draws"):
+        DrawLog.read(tmp_path / "deep.npz")
 
 
 def test_files_that_cannot_be_logs(tmp_path):

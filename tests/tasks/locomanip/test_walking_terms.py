@@ -155,18 +155,34 @@ def test_metrics_are_roots_of_means_and_success_needs_0_15_m_s_and_no_fall():
         ("squared", [0.16, 0.25, 0.16, 0.0]), ("rate_squared", [4.0, 9.0, 0.0, 0.0]), ("counted", [10.0, 10.0, 10.0, 0.0]),
         ("squared_all", [5.0, 20.0, 0.0, 0.0]), ("rate_squared_all", [20.0, 5.0, 0.0, 0.0]), ("counted_all", [20.0] * 4),
         ("change_sum", [5.0, 10.0, 0.0, 20.0]), ("torque_peak", [1.0, 2.0, 3.0, 4.0]), ("steps", [50, 50, 50, 0]),
-        ("fallen", [False, False, True, False]),
+        ("fallen", [False, False, True, False]), ("smooth", [[0.0, 0.0, 0.0]] * 3 + [[0.4, 0.0, 0.1]]),
+        ("command", [[1.0, 0.0, 0.0]] * 3 + [[0.1, -0.4, 0.4]]),
     ):  # fmt: skip
         getattr(task, name).copy_(torch.tensor(value))
+    # of the last one nothing has counted: the error now, (0.3, 0.4) m/s and 0.3 rad/s
     expected = {
-        "success": [1, 0, 0, 1], "velocity_error": [math.sqrt(0.016), math.sqrt(0.025), math.sqrt(0.016), 0],
-        "turn_error": [math.sqrt(0.4), math.sqrt(0.9), 0, 0], "velocity_error_all": [0.5, 1, 0, 0],
+        "success": [1, 0, 0, 0], "velocity_error": [math.sqrt(0.016), math.sqrt(0.025), math.sqrt(0.016), 0.5],
+        "turn_error": [math.sqrt(0.4), math.sqrt(0.9), 0, 0.3], "velocity_error_all": [0.5, 1, 0, 0],
         "turn_error_all": [1, 0.5, 0, 0], "fell": [0, 0, 1, 0], "action_change": [0.1, 0.2, 0, 20], "torque_peak": [1, 2, 3, 4],
     }  # fmt: skip
     got = task.metrics()
     assert set(got) == set(expected)
     for name, value in expected.items():
         assert got[name].tolist() == pytest.approx(value, rel=1e-5), name
+
+
+def test_an_early_fall_has_the_error_of_its_end():
+    """Nothing has counted after 0.1 s of the settle time of 1 s; 0 m/s would lower the mean of all episodes."""
+    env = rookery.make("go2-velocity", 2, config={**CALM, "fall_height_m": 1.0})
+    env.reset(seed=0)
+    env.task.command.copy_(torch.tensor([[0.8, 0.0, 0.5], [-0.6, 0.0, 0.0]]))
+    neutral = torch.tensor(env.groups["robot"].action.neutral).expand(2, 1, -1).clone()
+    episode = env.step({"robot": neutral})[4]["episode"]
+    figures = {name: v.tolist() for name, v in episode["metrics"].items()}
+    assert figures["fell"] == [1, 1] and figures["success"] == [0, 0]
+    for name, expected in (("velocity_error", [0.8, 0.6]), ("velocity_error_all", [0.8, 0.6])):
+        assert figures[name] == pytest.approx(expected, abs=0.1), name
+    assert figures["turn_error_all"] == pytest.approx([0.5, 0.0], abs=0.2)
 
 
 def test_after_a_reset_nothing_has_happened():

@@ -18,7 +18,7 @@ from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.aero import ground_effect
 from rookery.sim.engines.rotor.effects import PRESETS
-from rookery.sim.engines.rotor.wind import gust, scales
+from rookery.sim.engines.rotor.wind import STATE, scales
 from rookery.sim.engines.rotor.world import RotorWorld
 
 C = CRAZYFLIE_21
@@ -340,8 +340,12 @@ def test_gusts_have_the_variance_of_the_standard_and_blow_around_the_mean_wind()
 def test_gusts_blow_along_the_wind_and_to_its_left():
     w = world(2, fx=replace(NONE, gusts=True, wind_speed=6.0, wind_direction=0.7))
     w.step(1)
+    _, _, across, vertical = scales(50.0, 6.0)
+    root3 = math.sqrt(3.0)
     for i in range(2):
-        along, left, up = gust(w.wind.gust[i], w.wind.filters[i])
+        x = w.wind.gust.reshape(STATE, at.LANES)[:, i]
+        along, left = across * x[0], across * (root3 * x[1] + (1 - root3) * x[2])
+        up = vertical * (root3 * x[3] + (1 - root3) * x[4])
         c, s = math.cos(0.7), math.sin(0.7)
         expected = [(6 + along) * c - left * s, (6 + along) * s + left * c, up]
         np.testing.assert_allclose(air(w)[i], expected, rtol=1e-12)

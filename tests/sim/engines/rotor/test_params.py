@@ -13,6 +13,7 @@ from rotor_scenes import NONE, REALISTIC, bare_ground, exact, exacts, matrix, mo
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21 as C
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.batch import Batch
 
 FULL = (2.4e-5, 3.1e-5, 4.3e-5, 4e-6, -3e-6, 5e-6)
 BASE = ["drone_0/base"]
@@ -152,7 +153,8 @@ def test_all_factors_at_once_are_those_written_one_by_one(inertia):
     draw = 0.5 + torch.rand(6, 3, generator=torch.Generator().manual_seed(0))
     before = w.varied.copy()
     w.multirotors(["drone_0", "drone_1"]).write_batch(
-        ids.numpy(), dict(zip(("mass", "inertia", "thrust", "torque", "lag", "drag"), draw.numpy(), strict=True))
+        ids.numpy(),
+        Batch.of(dict(zip(("mass", "inertia", "thrust", "torque", "lag", "drag"), draw.numpy(), strict=True))),
     )
     other.params.set("mass", bases, draw[0][:, None] * other.params.nominal("mass", bases), ids)
     other.params.set("inertia", bases, draw[1][:, None, None] * other.params.nominal("inertia", bases), ids)

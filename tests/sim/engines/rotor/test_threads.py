@@ -106,10 +106,8 @@ def test_seeds_give_the_gusts():
 
 
 def test_ten_single_steps_are_a_step_of_ten():
-    calm_battery = replace(WINDY, battery=False)
-    np.testing.assert_array_equal(
-        flown(20, 1, per_call=1, fx=calm_battery)[0], flown(20, 1, per_call=10, fx=calm_battery)[0]
-    )
+    steady = replace(WINDY, battery=False, gusts=False)
+    np.testing.assert_array_equal(flown(20, 1, per_call=1, fx=steady)[0], flown(20, 1, per_call=10, fx=steady)[0])
     # batteries are drained once a call, by what the rotors take at its beginning
     fine, coarse = (flown(20, 1, 40, k)[1].bodies_lanes[0, :3, at.CHARGE * at.LANES] for k in (1, 20))
     assert (fine != coarse).all()

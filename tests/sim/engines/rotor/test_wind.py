@@ -3,42 +3,81 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from numba import njit
+from rotor_scenes import REALISTIC
 from scipy import stats
 from scipy.integrate import trapezoid
-from scipy.linalg import solve_continuous_lyapunov
+from scipy.linalg import expm, solve_continuous_lyapunov
 
 from rookery.sim.engines.rotor import wind
+from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND, WORLD
+from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.random import Streams
+from rookery.sim.randomization.batch import Batch
 
 DT = 0.1
 HEIGHT = 10.0
 SPEED = 8.0
+TOWARDS = 0.7  # rad, of the mean wind
 SURE = 1 - (1 - 0.999) / 2  # two-sided margin of 999 in 1000
+OUT = np.array([math.sqrt(3), 1 - math.sqrt(3)])  # from the two states of a transverse filter to its output
+
+
+def windy(worlds: int, dt: float = DT, height: float = HEIGHT, speed: float = SPEED, seed: int = 0) -> Wind:
+    """Worlds whose gusts have just begun, with steps of dt s."""
+    blocks = -(-worlds // LANES)
+    w = Wind(np.zeros((blocks, WORLD * LANES)), replace(REALISTIC, wind_speed=1.0), height, dt)
+    w.streams.seed(seed)
+    every = np.arange(blocks * LANES)
+    w.begin(every)
+    set_mean(w, every, speed, TOWARDS)
+    return w
+
+
+def set_mean(w: Wind, ids: np.ndarray, speed: float, direction: float) -> None:
+    values = {"speed": np.full(len(ids), speed, np.float32), "direction": np.full(len(ids), direction, np.float32)}
+    w.write_batch(ids, Batch.of(values))
 
 
 @njit
-def _series(x, c, key, counter, out):
-    """Gusts [T, 3] of one world, advancing its state; returns the counter."""
-    for t in range(out.shape[0]):
-        counter = wind.blow(x, c, key, counter)
-        out[t, 0], out[t, 1], out[t, 2] = wind.gust(x, c)
-    return counter
+def _blow(gust, filters, keys, counters, lanes):
+    normals = np.empty(wind.NORMALS * LANES)
+    for block in range(len(gust)):
+        wind.blow(gust[block], filters[block], keys[block], counters[block], lanes[block], normals)
 
 
-def gusts(worlds: int, steps: int, dt: float = DT, height: float = HEIGHT, speed: float = SPEED, seed: int = 0):
-    """[worlds, steps, 3], each world started in equilibrium."""
-    rng = np.random.default_rng(seed)
-    x, c = wind.equilibrium(rng.standard_normal((worlds, wind.NORMALS))), wind.coefficients(height, speed, dt)
-    keys = Streams(worlds, seed).key.numpy()
-    out = np.empty((worlds, steps, 3))
-    for n in range(worlds):
-        _series(x[n], c, keys[n], 0, out[n])
-    return out
+def blow(w: Wind) -> np.ndarray:
+    """[worlds, 3] m/s of the gusts after a step: along the mean wind, to its left, up."""
+    keys, counters = w.streams.keys.reshape(-1, LANES), w.streams.counters.reshape(-1, LANES)
+    _blow(w.gust, w.filters, keys, counters, w._lanes)
+    lanes = w._lanes.reshape(-1, WORLD, LANES)
+    air = (lanes[:, AIR : AIR + 3] - lanes[:, MEAN_WIND : MEAN_WIND + 3]).transpose(0, 2, 1).reshape(-1, 3)
+    c, s = math.cos(TOWARDS), math.sin(TOWARDS)
+    return air @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def gusts(worlds: int, steps: int, dt: float = DT) -> np.ndarray:
+    """[worlds, steps, 3]."""
+    w = windy(worlds, dt)
+    return np.stack([blow(w) for _ in range(steps)], axis=1)[:worlds]
+
+
+def exact(dt: float, length: float, speed: float = SPEED) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Transition, covariance of the noise and equilibrium of a transverse filter, by the matrix exponential."""
+    f = np.array([[-1.0, 0.0], [1.0, -1.0]])
+    g = np.array([[1.0], [0.0]])
+    p = solve_continuous_lyapunov(f, -g @ g.T)
+    step = expm(f * dt * speed / length)
+    return step, p - step @ p @ step.T, p
+
+
+def filters(w: Wind) -> np.ndarray:
+    """[worlds, COEFFICIENTS]."""
+    return w.filters.reshape(-1, wind.COEFFICIENTS, LANES).transpose(0, 2, 1).reshape(-1, wind.COEFFICIENTS)
 
 
 def test_scales_of_the_standard():
@@ -57,41 +96,57 @@ def test_turbulence_is_isotropic_at_a_thousand_feet_and_constant_beyond():
     assert wind.scales(-1.0, 5.0) == pytest.approx(wind.scales(3.048, 5.0))
 
 
-def test_discrete_filters_are_exact():
-    """One step of h is two steps of h/2, mean and covariance; and the equilibrium is that of the continuous filter."""
-    f_cont = np.array([[-1.0, 0.0], [1.0, -1.0]])
-    g = np.array([[1.0], [0.0]])
-    assert np.allclose(solve_continuous_lyapunov(f_cont, -g @ g.T), wind._EQUILIBRIUM)
-    for column in (wind._HORIZONTAL, wind._VERTICAL):
-        pairs = []
-        for dt in (DT, DT / 2):
-            decay, coupling, l11, l21, l22 = wind.coefficients(HEIGHT, SPEED, dt)[column : column + 5]
-            root = np.array([[l11, 0.0], [l21, l22]])
-            pairs.append((np.array([[decay, 0.0], [coupling, decay]]), root @ root.T))
-        (f, q), (fh, qh) = pairs
-        assert np.allclose(fh @ fh, f) and np.allclose(fh @ qh @ fh.T + qh, q, rtol=1e-9, atol=1e-15)
-        p = wind._EQUILIBRIUM
-        assert np.allclose(f @ p @ f.T + q, p)
-    w = np.array([math.sqrt(3), 1 - math.sqrt(3)])
-    assert w @ wind._EQUILIBRIUM @ w == pytest.approx(1.0)
+@pytest.mark.parametrize("dt", [DT, 0.01, 5.0])
+def test_discrete_filters_are_exact(dt):
+    """Transition and noise are those of the continuous filter, which has variance 1 in equilibrium."""
+    c = filters(windy(1, dt))[0]
+    lengths = wind.scales(HEIGHT, SPEED)[:2]
+    for column, length in zip((wind.HORIZONTAL, wind.VERTICAL), lengths, strict=True):
+        decay, coupling, l11, l21, l22 = c[column : column + 5]
+        root = np.array([[l11, 0.0], [l21, l22]])
+        step, noise, p = exact(dt, length)
+        np.testing.assert_allclose([[decay, 0.0], [coupling, decay]], step, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(root @ root.T, noise, rtol=1e-5, atol=1e-14)
+        assert OUT @ p @ OUT == pytest.approx(1.0)
+    assert c[wind.HORIZONTAL] ** 2 + c[10] ** 2 == pytest.approx(1.0)  # along: decay and noise keep the variance of 1
 
 
 def test_spectrum_across_the_wind_is_the_standards():
     """T/pi (1 + 3 (wT)^2) / (1 + (wT)^2)^2: the transform of the autocorrelation that the discrete filter has."""
-    length_h, _, _, _ = wind.scales(HEIGHT, SPEED)
-    dt = 0.02 * length_h / SPEED  # T / 50
-    decay, coupling = wind.coefficients(HEIGHT, SPEED, dt)[:2]
+    dt = 0.02 * wind.scales(HEIGHT, SPEED)[0] / SPEED  # T / 50
+    decay, coupling = filters(windy(1, dt))[0, :2]
     step = np.array([[decay, 0.0], [coupling, decay]])
-    out = np.array([wind.transverse_gust(1.0, 0.0), wind.transverse_gust(0.0, 1.0)])
-    covariance = [wind._EQUILIBRIUM]
+    covariance = [exact(dt, 1.0)[2]]
     for _ in range(1500):
         covariance.append(step @ covariance[-1])
-    correlation = np.array([out @ p @ out for p in covariance])
+    correlation = np.array([OUT @ p @ OUT for p in covariance])
     t = 0.02 * np.arange(len(correlation))
     assert np.allclose(correlation, (1 - 0.5 * t) * np.exp(-t))
     for x in (0.0, 0.3, 1.0, 3.0):
         spectrum = trapezoid(correlation * np.cos(x * t), t) / math.pi
         assert spectrum == pytest.approx(0.5 / math.pi * (1 + 3 * x * x) / (1 + x * x) ** 2, abs=1e-4)
+
+
+def test_a_step_follows_from_the_worlds_numbers():
+    """Each state after a step, in each world, from the normals that its stream holds."""
+    worlds = 20
+    w = windy(worlds, seed=42)
+    streams = Streams(len(w.streams.keys), 42, "wind")
+    streams.counters[:] = w.streams.counters
+    drawn = streams(None).normal((6,)).double().numpy()  # three words: cosines, then sines
+    n0, n2, n4, n1, n3, _ = drawn.T
+    before = w.gust.reshape(-1, wind.STATE, LANES).transpose(0, 2, 1).reshape(-1, wind.STATE).copy()
+    gust = blow(w)
+    lengths, sigmas = np.split(np.array(wind.scales(HEIGHT, SPEED)), 2)
+    decay = math.exp(-DT * SPEED / lengths[0])
+    along = decay * before[:, 0] + math.sqrt(1 - decay * decay) * n0
+    outputs = [along]
+    for first, length, normals in ((1, lengths[0], (n1, n2)), (3, lengths[1], (n3, n4))):
+        step, noise, _ = exact(DT, length)
+        after = before[:, first : first + 2] @ step.T + np.stack(normals, 1) @ np.linalg.cholesky(noise).T
+        outputs.append(after @ OUT)
+    np.testing.assert_allclose(gust, np.stack(outputs, 1) * sigmas[[0, 0, 1]], rtol=1e-5, atol=1e-5)
+    assert np.array_equal(w.streams.counters, streams.counters)
 
 
 def test_variance_and_autocorrelation():
@@ -117,7 +172,7 @@ def test_variance_and_autocorrelation():
         assert abs(np.corrcoef(g[:, -1, a], g[:, -1, b])[0, 1]) < stats.norm.ppf(SURE) / math.sqrt(worlds)
 
 
-def test_a_thousandth_of_the_step_gives_the_same_turbulence():
+def test_a_fiftieth_of_the_step_gives_the_same_turbulence():
     """At 2 ms, where a step's noise is small against the state, variance still neither grows nor dies."""
     g = gusts(400, 2000, dt=0.002)
     sigma = wind.scales(HEIGHT, SPEED)[2]
@@ -126,72 +181,48 @@ def test_a_thousandth_of_the_step_gives_the_same_turbulence():
     assert np.abs(np.diff(g[:, :, 2], axis=1)).max() < 0.5 * sigma  # no jumps
 
 
-def test_calm_air_has_no_gusts_and_odd_input_stays_finite():
-    c = wind.coefficients(np.array([0.0, -5.0, 1e6]), np.array([0.0, 0.0, 60.0]), 0.002)
-    assert c.shape == (3, wind.COEFFICIENTS) and np.isfinite(c).all()
-    x = np.ones(wind.STATE)
-    assert wind.gust(x, c[0]) == (0.0, 0.0, 0.0)
-    assert (
-        np.isfinite(wind.coefficients(10.0, 5.0, 1e-9)).all() and np.isfinite(wind.coefficients(10.0, 5.0, 1e6)).all()
-    )
+def test_steps_of_another_length_have_their_own_filters():
+    w, other = windy(3, dt=0.002), windy(3, dt=0.01)
+    assert not np.array_equal(filters(w), filters(other))
+    w.set_step(5)
+    np.testing.assert_allclose(filters(w), filters(other), rtol=1e-9)
+    for some in (w, other):  # a mean wind that is set later, too
+        set_mean(some, np.array([1]), 3.0, 0.0)
+    np.testing.assert_allclose(filters(w), filters(other), rtol=1e-9)
 
 
-def test_coefficients_per_world():
-    both = wind.coefficients(np.array([5.0, 50.0]), np.array([3.0, 9.0]), DT)
-    assert np.allclose(both[0], wind.coefficients(5.0, 3.0, DT), rtol=1e-12)
-    assert np.allclose(both[1], wind.coefficients(50.0, 9.0, DT), rtol=1e-12)
+@pytest.mark.parametrize(("height", "speed", "dt"), [(0.0, 0.0, 0.01), (-5.0, 0.0, 1e-9), (1e6, 60.0, 1e6)])
+def test_odd_input_stays_finite_and_calm_air_has_no_gusts(height, speed, dt):
+    w = windy(2, dt, height, speed)
+    assert np.isfinite(filters(w)).all()
+    g = blow(w)
+    assert np.isfinite(g).all()
+    assert (g == 0.0).all() == (speed == 0.0)
 
 
-def test_equilibrium_has_its_covariance():
-    x = wind.equilibrium(np.random.default_rng(1).standard_normal((20_000, wind.NORMALS)))
-    covariance = np.cov(x.T)
+def test_a_world_has_the_filters_of_its_own_wind():
+    w = windy(2, speed=3.0)
+    set_mean(w, np.array([1]), 9.0, 1.0)
+    np.testing.assert_array_equal(filters(w)[0], filters(windy(1, speed=3.0))[0])
+    np.testing.assert_allclose(filters(w)[1], filters(windy(1, speed=9.0))[0], rtol=1e-12)
+
+
+def test_episodes_begin_in_equilibrium():
+    x = windy(20_000, seed=1).gust.reshape(-1, wind.STATE, LANES).transpose(1, 0, 2).reshape(wind.STATE, -1)
     expected = np.zeros((5, 5))
     expected[0, 0] = 1.0
-    expected[1:3, 1:3] = wind._EQUILIBRIUM
-    expected[3:, 3:] = wind._EQUILIBRIUM
-    assert np.abs(covariance - expected).max() < 0.05
-
-
-def test_random_words_are_those_of_the_worlds_streams():
-    streams = Streams(3, seed=42)
-    words = streams.bits(None, 4).numpy()
-    for n, key in enumerate(streams.key.numpy()):
-        for i in range(4):
-            word = int(wind.random_bits(key, i + 1))
-            assert word == int(words[n, i]) % (1 << 64)
-            assert word == int(wind.random_bits(np.uint64(int(key) % (1 << 64)), i + 1))
-
-
-def test_normals_are_those_of_the_worlds_streams():
-    streams = Streams(5, seed=7)
-    drawn = streams(None).normal((6,)).numpy()  # three words: cosines, then sines
-    for n, key in enumerate(streams.key.numpy()):
-        pairs = [wind.normal_pair(key, i) for i in (1, 2, 3)]
-        ours = [p[0] for p in pairs] + [p[1] for p in pairs]
-        assert np.allclose(drawn[n], ours, atol=2e-5)
-
-
-def test_normals_are_standard_and_finite_at_the_ends():
-    key = Streams(1, seed=3).key.numpy()[0]
-    draws = np.array([wind.normal_pair(key, i) for i in range(1, 20_001)])
-    zero = np.uint64((1 << 64) - 0x9E3779B97F4A7C15)  # the key whose first word is 0, the least there is
-    assert int(wind.random_bits(zero, 1)) == 0
-    assert wind.normal_pair(zero, 1) == pytest.approx((math.sqrt(64 * math.log(2)), 0.0))
-    assert np.isfinite(draws).all()
-    for column in draws.T:
-        assert stats.kstest(column, "norm").pvalue > 0.001
-    assert abs(np.corrcoef(draws.T)[0, 1]) < stats.norm.ppf(SURE) / math.sqrt(len(draws))
+    expected[1:3, 1:3] = expected[3:, 3:] = exact(DT, 1.0)[2]
+    assert np.abs(np.cov(x) - expected).max() < 0.03
 
 
 def test_streams_go_on_where_they_stopped():
-    """A counter is all the memory there is: 10 steps are 4 and then 6."""
-    c = wind.coefficients(HEIGHT, SPEED, DT)
-    key = torch.tensor(12345).numpy()[()]
-    whole = np.empty((10, 3))
-    parts = np.empty((10, 3))
-    x = np.zeros(wind.STATE)
-    end = _series(x, c, key, 0, whole)
-    y = np.zeros(wind.STATE)
-    middle = _series(y, c, key, 0, parts[:4])
-    assert _series(y, c, key, middle, parts[4:]) == end
-    assert np.array_equal(whole, parts) and np.array_equal(x, y)
+    """A counter is all the memory there is besides the state: 10 steps are 4 and then 6."""
+    whole, parts = windy(5), windy(5)
+    series = [blow(whole) for _ in range(10)]
+    for _ in range(4):
+        blow(parts)
+    again = windy(5, seed=9)
+    again.gust[:] = parts.gust
+    again.streams.load_state_dict(parts.streams.state_dict())
+    for expected in series[4:]:
+        assert np.array_equal(blow(again), expected)

@@ -69,6 +69,19 @@ def test_a_reset_puts_its_worlds_back_and_no_others():
     assert exacts(w, "drone_0/base")[4, 9] > 0
 
 
+def test_a_wrench_in_some_worlds_leaves_those_of_the_others():
+    w = world(20)
+    view = w.bodies(BASE)
+    view.set_wrench(torch.tensor([0.4, 0, 0, 0, 0, 0]).expand(20, 1, 6))
+    view.set_wrench(torch.tensor([[[-0.8, 0, 0, 0, 0, 0]], [[0.0, 0, 0, 0, 0, 0]]]), torch.tensor([3, 17]))
+    w.step(1)
+    speed = exacts(w, "drone_0/base")[:, 7]
+    want = np.full(20, speed[0])
+    want[[3, 17]] = -2.0 * speed[0], 0.0
+    assert speed[0] > 0.0
+    np.testing.assert_allclose(speed, want, rtol=1e-9)
+
+
 def test_controls_of_some_actuators_leave_the_others():
     w = world(2, drones=((0, 0, 1), (1, 0, 1)))
     one = w.actuators(["drone_1/rotor_2", "drone_0/reaction"])
