@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,7 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
     from rookery.policies.training import checkpoint
     from rookery.settings import RunSettings
     from rookery.sim2real.contract import Contract
+    from rookery.sim2real.upgrade import upgraded
     from rookery.training import make_algorithm
 
     folders = checkpoint.complete(run)
@@ -90,11 +92,13 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
         state = checkpoint.read_state(folder)
         if not state["settings"]:
             raise RookeryError(f"{run} was not made by `rookery train`: score it from the program that made it.")
-        algorithm = make_algorithm(RunSettings.from_values(state["settings"]), "none")
+        settings = dataclasses.replace(RunSettings.from_values(state["settings"]), randomize_curriculum=False)
+        algorithm = make_algorithm(settings, "none")
         try:
             algorithm.load_state_dict(checkpoint.read_tensors(folder, state)["algorithm"])
             policies = algorithm.policies()
         finally:
             algorithm.close()
             algorithm.env.close()
-        yield int(state["steps"]), policies, Contract.from_json(state["contract"])
+        # checkpoints keep the contract of before the training, without networks
+        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), networks=False)

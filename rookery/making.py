@@ -98,6 +98,10 @@ def make(
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
     """The environment of one task, in as many processes as asked for."""
     if arguments["randomize_curriculum"]:
+        if arguments["randomize"] == "none":
+            raise RookeryError(
+                "the curriculum of randomization widens what is drawn, and nothing is: give randomize, such as default."
+            )
         if shards not in (1, "1", "auto"):
             raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
         shards = 1

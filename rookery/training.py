@@ -54,7 +54,8 @@ class Training:
 
         Returns:
             run, task, algorithm, steps, seconds, success (of the latest episodes, with exploration; None where there are
-            too few), figures (of the latest update), stopped ("steps", "success", "time" or "interrupt") and interrupted.
+            too few), randomization_share (of the distributions' width that the curriculum draws; None without one), figures
+            (of the latest update), stopped ("steps", "success", "time" or "interrupt") and interrupted.
         """
         runner = self.runner
         terminal = Terminal(runner.steps, self.settings.runner.total_steps)
@@ -76,6 +77,7 @@ class Training:
             "steps": runner.steps,
             "seconds": round(runner.seconds, 2),
             "success": runner.episodes.success,
+            "randomization_share": runner.randomization_share,
             "figures": runner.figures,
             "stopped": stopped,
             "interrupted": stopped == "interrupt",
@@ -162,8 +164,16 @@ def _runner(
         name=settings.algorithm,
         settings=settings.to_values(),
         contract=contract,
+        refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
         saved=(lambda path: link_latest(folder)) if linked else None,
     )
+
+
+def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
+    """Put into a contract what the curriculum of randomization draws now, which is all that the policy can have learned."""
+    now = build_contract(env, config=full_config(settings.task, settings.task_config)).to_json()
+    contract |= {name: now[name] for name in ("latency", "measurement_errors")}
+    contract["provenance"]["randomisation_share"] = env.deployment().randomization_share
 
 
 def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:

@@ -255,6 +255,8 @@ class Terminal:
         success = row.get("success", row.get("metric/success"))
         if success is not None:
             parts.append(f"success {success:.1%}")
+        if "randomization_share" in row:
+            parts.append(f"randomization {row['randomization_share']:.0%}")
         if "return" in row:
             parts.append(f"return {row['return']:.4g}")
         return ", ".join([*parts, f"ETA {_clock(left)}"])

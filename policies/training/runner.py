@@ -76,6 +76,7 @@ class Runner:
         name: registered name of the algorithm, stored in checkpoints.
         settings: JSON values stored in checkpoints, from which the caller can make the same environment and algorithm.
         contract: of the policy, without its network; ``provenance.steps`` is kept up to date.
+        refresh: called with the contract before each save, to bring up to date what changes in training.
         saved: called after each checkpoint.
 
     Attributes:
@@ -84,6 +85,7 @@ class Runner:
         seconds: s spent collecting and learning.
         figures: of the latest update.
         episodes: figures of finished episodes.
+        randomization_share: of the distributions' width that a curriculum draws, 0 to 1; None without one.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Runner:
         name: str = "",
         settings: dict[str, Any] | None = None,
         contract: dict[str, Any] | None = None,
+        refresh: Callable[[dict[str, Any]], None] | None = None,
         saved: Callable[[Path], None] | None = None,
     ) -> None:
         self.algorithm = algorithm
@@ -110,7 +113,9 @@ class Runner:
         self.figures: dict[str, float] = {}
         self.episodes = EpisodeStatistics(config.success_window)
         self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
+        self._refresh = refresh
         self._saved = saved
+        self._note_share()
 
     def run(self, progress: Progress | None = None) -> str:
         """Train until a stop criterion holds; the last state is always saved.
@@ -150,7 +155,8 @@ class Runner:
 
     def _stop_criterion(self) -> str | None:
         config = self.config
-        success = self.episodes.success
+        # success where little is randomized is not what is asked for
+        success = self.episodes.success if self.randomization_share in (None, 1.0) else None
         if config.target_success is not None and success is not None and success >= config.target_success:
             return "success"
         if self.steps >= config.total_steps:
@@ -170,6 +176,8 @@ class Runner:
         """
         start = time.perf_counter()
         self._collect()
+        if self.randomization_share is not None:
+            self._note_share()
         middle = time.perf_counter()
         figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
@@ -194,6 +202,7 @@ class Runner:
             "collect_s": middle - start,
             "learn_s": end - middle,
             **self.episodes.summarise(self.steps),
+            **({} if self.randomization_share is None else {"randomization_share": self.randomization_share}),
             **figures,
         }
 
@@ -223,6 +232,8 @@ class Runner:
         """
         if "provenance" in self.contract:
             self.contract["provenance"]["steps"] = self.steps
+        if self._refresh is not None:
+            self._refresh(self.contract)
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
         store.save_policy(self.folder, self.algorithm.policies(), self.contract)
         path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
@@ -262,6 +273,10 @@ class Runner:
         self.iteration = state["iteration"]
         self.seconds = state["seconds"]
         self.episodes.load_state_dict(state["episodes"])
+        self._note_share()
+
+    def _note_share(self) -> None:
+        self.randomization_share = self.env.deployment().randomization_share
 
     def _tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything exact, by file; the environment only where it is stepped."""

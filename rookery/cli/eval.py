@@ -45,6 +45,7 @@ EXAMPLES = """
 DEFAULT_WORLDS = {"pybullet": 16}
 """Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
 MOST_WORLDS = 512
+DEFAULT_EPISODES = 256
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ class Args:
     """
 
     run: Run
-    episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes to average over.")] = 256
+    episodes: Annotated[
+        int | None,
+        tyro.conf.arg(metavar="N", help="Episodes to average over; by default 256, or as many as --replay-draws has."),
+    ] = None
     task: OtherTask = None
     engine: Engine = None
     set: Fixed = ()
@@ -68,7 +72,9 @@ class Args:
     ] = None
     replay_draws: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="FILE", help="Play the episodes of a log again: same seed, worlds, starts and draws."),
+        tyro.conf.arg(
+            metavar="FILE", help="Play the episodes of a log again: same seed, worlds, starts, --set and draws."
+        ),
     ] = None
     task_config: TaskConfig = ()
     controller: Controller = "policy"
@@ -80,14 +86,14 @@ class Args:
 
 def run(args: Args) -> int:
     """Measure and print."""
-    if args.episodes < 1:
+    if args.episodes is not None and args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
     from rookery.kernels import announce_compiling
     from rookery.run_env import open_env
 
     announce_compiling()
     fixed = numbers(args.set, "--set")
-    worlds, seed, randomize = _what_to_play(args)
+    episodes, worlds, seed, randomize = _what_to_play(args)
     env, act = open_env(
         args.run,
         worlds,
@@ -103,7 +109,7 @@ def run(args: Args) -> int:
     announce(args.run, args.controller)
     log = _log_of(args, env, seed)
     try:
-        result = measure(env, act, args.episodes, seed, None if log is None else log.add)
+        result = measure(env, act, episodes, seed, None if log is None else log.add)
     finally:
         env.close()
     if log is not None and args.log_draws is not None:
@@ -117,17 +123,26 @@ def run(args: Args) -> int:
     return 0
 
 
-def _what_to_play(args: Args) -> tuple[int, int, str]:
-    """Number of worlds, seed and randomization: as asked for, or those of the log that is to be played again."""
+def _what_to_play(args: Args) -> tuple[int, int, int, str]:
+    """Number of episodes and worlds, seed and randomization: as asked for, or those of the log that is to be played again."""
     if args.replay_draws is None:
-        worlds = min(args.episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
-        return worlds if args.num_envs is None else args.num_envs, args.seed, args.randomize
+        episodes = DEFAULT_EPISODES if args.episodes is None else args.episodes
+        worlds = min(episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
+        return episodes, worlds if args.num_envs is None else args.num_envs, args.seed, args.randomize
     from rookery.sim.randomization.draw_log import DrawLog
 
-    if args.randomize != "none" or args.num_envs is not None:
-        raise RookeryError("--replay-draws has its own randomization and worlds: leave out --randomize and --num-envs.")
     log = DrawLog.read(args.replay_draws)
-    return log.num_envs, log.seed, str(args.replay_draws)
+    own = args.randomize == "none" and args.num_envs is None and not args.set and args.seed in (0, log.seed)
+    if not own:
+        raise RookeryError(
+            "--replay-draws has its own randomization, worlds, seed and held values: leave out --randomize, --num-envs, --seed "
+            "and --set."
+        )
+    known = len(log.world)
+    episodes = known if args.episodes is None else args.episodes
+    if episodes > known:
+        raise RookeryError(f"{args.replay_draws} has {known} episodes to play again: give --episodes {known} or fewer.")
+    return episodes, log.num_envs, log.seed, str(args.replay_draws)
 
 
 def _log_of(args: Args, env: Env, seed: int) -> DrawLog | None:
@@ -146,12 +161,16 @@ def _log_of(args: Args, env: Env, seed: int) -> DrawLog | None:
 def measure(
     env: Env, act: Act, episodes: int, seed: int, record: Callable[[dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
-    """The figures of `evaluate` with the name and value of the task's headline figure; progress goes to standard error."""
+    """The figures of `evaluate` with the 95 % interval of one task's success, and the name and value of the task's headline
+    figure; progress goes to standard error."""
     from rookery.cli.progress import Progress
     from rookery.policies.training.evaluate import evaluate
+    from rookery.sim2real.gate.intervals import wilson
 
     with Progress("episodes", episodes) as progress:
         result = {"task": env.task_id, **evaluate(env, act, episodes, seed, progress, record)}
+    if result["success_rate"] is not None and "tasks" not in result:
+        result["success_interval"] = wilson(result["success_rate"] * episodes, episodes)
     name = env.headline
     return result | {"metric_name": name, "metric": result["metrics"].get(name)}
 
@@ -169,7 +188,9 @@ def show(result: dict[str, Any]) -> None:
     )
     table = Table(box=None, show_header=False, pad_edge=False)
     if result["success_rate"] is not None:
-        table.add_row("success", f"[bold]{result['success_rate']:.1%}[/]")
+        low, high = result.get("success_interval", (None, None))
+        sure = "" if low is None else f" ({low:.1%} to {high:.1%} at 95 %)"
+        table.add_row("success", f"[bold]{result['success_rate']:.1%}[/]{sure}")
     for name, task in result.get("tasks", {}).items():
         if task["success_rate"] is not None:
             table.add_row(f"  {name}", f"{task['success_rate']:.1%}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Json, Run, Seed, Words, announce, print_json
+from rookery.cli.options import Json, Run, Seed, Words, announce, print_json, writable
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _check(args: Args) -> None:
             raise RookeryError(f"{option} must be at least {least}, got {value}.")
     if args.out.exists() and not args.out.is_dir():
         raise RookeryError(f"--out {args.out} is a file: give a folder.")
+    writable(args.out / "gate.json", "--out")
 
 
 def _note(line: str) -> None:
@@ -106,12 +107,19 @@ def _write(folder: Path, report: Report) -> None:
     from rookery.runs import write_json
     from rookery.sim2real.gate.page import page
 
+    _make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "gate.html").write_text(page(report), encoding="utf-8")
     except OSError as e:
         raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another --out.") from e
     write_json(folder / "gate.json", report.to_json())
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise RookeryError(f"cannot make the folder {folder} ({e.strerror}): choose another --out.") from e
 
 
 def _checkpoints(args: Args, settings: Settings) -> int:
@@ -128,7 +136,7 @@ def _checkpoints(args: Args, settings: Settings) -> int:
         verdict = "pass" if report.passed else "fail"
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})
         rows[-1]["failures"] = report.failures
-    args.out.mkdir(parents=True, exist_ok=True)
+    _make_folder(args.out)
     write_json(args.out / "checkpoints.json", {"run": str(args.run), "checkpoints": rows})
     if args.json:
         print_json(rows)
@@ -155,7 +163,11 @@ def show(report: Report, folder: Path) -> None:
     """The short table for people."""
     from rookery.sim2real.gate.page import number, reached
 
-    print(f"{report.task} against {report.profile}: {'pass' if report.passed else 'fail'}, score {report.score:.3f}")
+    skipped = sum(c.verdict == "skipped" for c in report.cases)
+    but = f", {skipped} of {len(report.cases)} cases skipped" if skipped else ""
+    print(
+        f"{report.task} against {report.profile}: {'pass' if report.passed else 'fail'}, score {report.score:.3f}{but}"
+    )
     cases = [(c.name, "" if c.success is None else f"{c.success:.3f}", c.verdict, c.note) for c in report.cases]
     if report.combinations is not None:
         c = report.combinations
@@ -174,7 +186,7 @@ def show(report: Report, folder: Path) -> None:
         ),
     )  # fmt: skip
     if report.lacking:
-        print(f"{len(report.lacking)} factors skipped, which the task lacks: {', '.join(report.lacking)}")
+        print(f"skipped, which the task lacks: {', '.join(report.lacking)}")
     if report.without_effect:
-        print(f"{len(report.without_effect)} factors without any effect: {', '.join(report.without_effect)}")
+        print(f"without any effect: {', '.join(report.without_effect)}")
     print(f"written: {folder / 'gate.html'} and {folder / 'gate.json'} ({report.seconds:.0f} s)")

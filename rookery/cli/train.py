@@ -70,6 +70,12 @@ def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, obje
     console.print(
         f"[green]trained[/] {result['steps']:,} steps in {result['seconds']:.0f} s{reached}: [bold]{folder}[/]"
     )
+    share = result["randomization_share"]
+    if isinstance(share, float) and share < 1.0:
+        console.print(
+            f"[yellow]the curriculum drew {share:.0%} of the randomization's width at the end[/], and the policy has met no "
+            f"more: rookery train --resume {folder} --steps {2 * settings.runner.total_steps}"
+        )
     console.print(f"  rookery play {folder} --out video.mp4")
     engines = find(settings.task).engines
     other = engines[-1] if engines[-1] != (settings.engine or engines[0]) else ""  # a second engine, where there is one

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.env import Act
+from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.compatibility import with_networks
 from rookery.sim2real.contract import Contract
@@ -68,14 +68,20 @@ class Compared:
         return actions
 
 
-def act_native(native: Mapping[str, NativePolicy]) -> Act:
-    """The function from observations to actions of compiled policies."""
+def act_native(native: Mapping[str, NativePolicy], env: Env) -> Act:
+    """The function from observations of an environment now to actions of compiled policies."""
+    counts = {group: env.groups[group].count for group in native}
+    memories = {group: np.zeros((env.num_envs * counts[group], p.memory), np.float32) for group, p in native.items()}
 
     def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
         for group, policy in native.items():
             rows = obs[group]
-            actions = policy.policy(rows.reshape(-1, rows.shape[-1]).numpy())
+            memory = memories[group]
+            if policy.memory:
+                for i in env.episode_start.repeat_interleave(counts[group]).nonzero().flatten().tolist():
+                    policy.reset(memory[i : i + 1])
+            actions = policy.policy(rows.reshape(-1, rows.shape[-1]).numpy(), memory)
             out[group] = torch.from_numpy(actions).view(*rows.shape[:-1], -1)
         return out
 

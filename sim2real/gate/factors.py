@@ -8,17 +8,20 @@ KNOWN = frozenset(
     {
         # every task
         "gravity_tilt", "observation_noise", "observation_bias", "observation_delay", "action_delay",
-        "observation_drift", "observation_jitter", "observation_dropout", "action_dropout", "action_hold", "push_speed",
-        "push_spin", "wrench_force", "wrench_torque",
+        "observation_drift", "observation_jitter", "observation_dropout", "action_jitter", "action_dropout", "action_hold",
+        "push_speed", "push_spin", "wrench_force", "wrench_torque",
         # drones
         "mass", "inertia", "thrust_coefficient", "torque_coefficient", "rotor_lag", "drag", "ball_mass", "load",
         "ground_effect", "wind_speed", "battery_charge",
         # quadrupeds
-        "payload", "link_mass", "com_x", "com_y", "friction", "motor_strength", "kp", "kd", "armature", "joint_damping",
-        "restitution", "hand_payload", "trunk_mass", "trunk_inertia", "com_z", "encoder_offset", "motor_speed",
-        "joint_friction", "arm_joint_damping", "arm_armature", "arm_joint_friction", "arm_kp", "arm_kd", "arm_motor_strength",
+        "payload", "link_mass", "com_x", "com_y", "friction", "friction_patches", "motor_strength", "kp", "kd", "armature",
+        "joint_damping", "restitution", "hand_payload", "trunk_mass", "trunk_inertia", "com_z", "encoder_offset",
+        "motor_speed", "joint_friction", "arm_joint_damping", "arm_armature", "arm_joint_friction", "arm_kp", "arm_kd",
+        "arm_motor_strength",
         # manipulation
         "pad_friction", "object_mass", "object_friction", "tool_stiffness",
+        # cameras
+        "visual_camera_shift", "visual_camera_tilt", "visual_fov", "visual_brightness",
     }
 )  # fmt: skip
 """Tasks of other packages may have more: a profile may name those of the task that is tested."""
@@ -30,7 +33,9 @@ COMPANIONS: dict[str, dict[str, float]] = {
 }  # fmt: skip
 """What must be set besides a factor for it to act: the rate of pushes and wrenches (1/s), how long a wrench lasts (s),
 and the share of commands that get lost; what `--randomize all` draws at most."""
-NOT_SWEPT = ("visual_", "push_rate", "wrench_rate", "wrench_time", "wind_direction")
+LOOKS = ("visual_colour", "visual_texture", "visual_light", "visual_ambient", "visual_sky")
+"""Begins the names of how things look: there is no picture of the real scene to depart from."""
+NOT_SWEPT = (*LOOKS, "push_rate", "wrench_rate", "wrench_time", "wind_direction")
 """Begins the names of what has no nominal value to depart from, or does nothing alone."""
 
 

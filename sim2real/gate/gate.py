@@ -16,7 +16,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.combinations import Combinations, search_combinations
 from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies
-from rookery.sim2real.gate.factors import NOT_SWEPT
+from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import Case, Margin, Report
@@ -74,7 +74,7 @@ class Gate:
         note: called with a line about what begins.
 
     Raises:
-        RookeryError: an unknown profile or factor, or too few episodes.
+        RookeryError: an unknown profile or factor, a range beyond what the task takes, or too few episodes.
     """
 
     def __init__(
@@ -93,10 +93,27 @@ class Gate:
             every = env.randomization.parameters
         finally:
             env.close()
-        self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith("visual_")}
+        self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith(LOOKS)}
         self.parameters: dict[str, Parameter] = {k: p for k, p in every.items() if not k.startswith(NOT_SWEPT)}
         self.profile: Profile = load_profile(profile, every)
+        self._check_profile()
         check_episodes(settings.episodes, settings.interval, self.profile.success)
+
+    def _check_profile(self) -> None:
+        """Refuse a profile by which nothing would be tested, or less than it asks for."""
+        name, wanted = self.profile.name, {k: r for k, r in self.profile.factors.items() if k in self.parameters}
+        if not wanted:
+            raise RookeryError(
+                f"{self.task} has none of the factors of the profile {name}: give --profile with some of "
+                f"{', '.join(self.parameters)}."
+            )
+        for factor, r in wanted.items():
+            p = self.parameters[factor]
+            if not p.low <= r.low <= r.high <= p.high:
+                raise RookeryError(
+                    f"the profile {name} asks for {factor} from {r.low:g} to {r.high:g}, and {self.task} can be tested from "
+                    f"{p.low:g} to {p.high:g} ({p.unit}): narrow [factors.{factor}]."
+                )
 
     def run(self, name: str = "") -> Report:
         """Try everything; `name` stands for the policy in the report."""
@@ -131,11 +148,7 @@ class Gate:
         return Trials(env, act, self._settings.episodes, self._settings.seed)
 
     def _combinations(self, trials: Trials) -> Combinations | None:
-        ranges = {}
-        for name, r in self.profile.factors.items():
-            if name in self.parameters:
-                p = self.parameters[name]
-                ranges[name] = max(r.low, p.low), min(r.high, p.high)
+        ranges = {name: (r.low, r.high) for name, r in self.profile.factors.items() if name in self.parameters}
         if not ranges or not self._settings.combinations:
             return None
         self._note("combinations")
@@ -200,7 +213,7 @@ class Gate:
                 return Case(name, "skipped", note=str(e))
             trials = self._trials(1)
             try:
-                compared = Compared(act_native(native), trials.act)
+                compared = Compared(act_native(native, trials.env), trials.act)
                 trials.act = compared
                 outcome = trials.run([{}])[0]
             finally:

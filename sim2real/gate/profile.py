@@ -15,7 +15,7 @@ from rookery.sim2real.gate.factors import KNOWN
 FOLDER = Path(__file__).parent / "profiles"
 BY_TASK = {
     "drone-": "crazyflie-indoor", "swarm-": "crazyflie-indoor", "volley-": "crazyflie-indoor", "go2": "go2-lab",
-    "table-": "panda-bench",
+    "table-": "panda-bench", "panda-": "panda-bench", "dual-panda-": "panda-bench",
 }  # fmt: skip
 """The profile of a task by the beginning of its name."""
 RATES = ("success", "combinations", "worst")

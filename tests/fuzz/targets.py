@@ -28,6 +28,7 @@ from rookery.policies.training import checkpoint, store
 from rookery.policies.training.logging import RunLog
 from rookery.settings import RunSettings, read_settings, save_settings
 from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.ranges import load as load_ranges
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import Contract, ContractGroup, NetworkSpec
@@ -35,6 +36,7 @@ from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_header, open_onnx, read_golden, read_weights
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY
+from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectories import load as load_trajectories
 from rookery.tasks.locomanip.trajectories import save as save_trajectories
@@ -238,6 +240,18 @@ def write_toml(folder: Path) -> None:
     save_settings(folder / "settings.toml", RunSettings.from_values({"task": "drone-hover", "algorithm": "ppo"}))
 
 
+def write_draws(folder: Path) -> None:
+    log = DrawLog(
+        "drone-hover", 3, 2, ("mass", "wind"), np.array([0, 1, 0]), np.array([0, 0, 1]), np.ones((3, 2), np.float32)
+    )
+    log.write(folder / "draws.json")
+    log.write(folder / "draws.npz")
+
+
+def write_profile(folder: Path) -> None:
+    shutil.copyfile(profiles()["panda-bench"], folder / "profile.toml")
+
+
 def write_mesh(folder: Path) -> None:
     box = trimesh.creation.box((0.1, 0.2, 0.3))
     for suffix in ("obj", "stl", "ply", "glb"):
@@ -300,6 +314,9 @@ TARGETS = [
     Target("sealed episode", write_dataset, EPISODE, mutate_safetensors, read_dataset, seal=seal_dataset),
     Target("trajectories", write_trajectories, "library.npz", mutate_npz, lambda f: load_trajectories(f / "library.npz")),
     Target("ranges", write_toml, "ranges.toml", mutate_bytes, lambda f: load_ranges(str(f / "ranges.toml"))),
+    Target("draws", write_draws, "draws.json", mutate_json_text, lambda f: DrawLog.read(f / "draws.json")),
+    Target("packed draws", write_draws, "draws.npz", mutate_npz, lambda f: DrawLog.read(f / "draws.npz")),
+    Target("profile", write_profile, "profile.toml", mutate_bytes, lambda f: load_profile(str(f / "profile.toml"))),
     Target(
         "settings", write_toml, "settings.toml", mutate_bytes,
         lambda f: RunSettings.from_values(read_settings(f / "settings.toml")),

@@ -314,6 +314,28 @@ def test_eval_json(engine, run_folder, capsys):
     assert again == result
 
 
+def test_draws_are_played_again(run_folder, capsys, in_tmp):
+    """As many episodes as the log has, by default; what the log holds cannot be given as well."""
+    short = ("--task-config", "episode_s=0.2", "--task-config", "settled_s=0.1")
+    asked = ("--randomize", "default", "--set", "mass=1.1", "--seed", 3, "--num-envs", 2, "--log-draws", "draws.npz")
+    first = answer(capsys, "eval", run_folder, "--episodes", 3, *short, *asked)
+    again = answer(capsys, "eval", run_folder, *short, "--replay-draws", "draws.npz")
+    assert again["episodes"] == 3 and again["seed"] == 3
+    assert again["metrics"] == first["metrics"] and again["return_mean"] == first["return_mean"]
+    for option in (("--seed", 4), ("--set", "mass=1.1"), ("--randomize", "all"), ("--num-envs", 2)):
+        assert "leave out" in refused(capsys, "eval", run_folder, *short, "--replay-draws", "draws.npz", *option)
+    message = refused(capsys, "eval", run_folder, *short, "--replay-draws", "draws.npz", "--episodes", 4)
+    assert "has 3 episodes to play again: give --episodes 3 or fewer" in message
+
+
+def test_success_has_its_interval(capsys):
+    """Wilson's interval of 8 of 8: 8 / (8 + 1.96^2) to 1."""
+    result = answer(capsys, "eval", "drone-hover", "--controller", "classical", "--episodes", 8)
+    assert result["success_interval"] == pytest.approx([8 / (8 + 1.959964**2), 1.0])
+    assert main(["eval", "drone-hover", "--controller", "classical", "--episodes", "8"]) == 0
+    assert "100.0% (67.6% to 100.0% at 95 %)" in capsys.readouterr().out
+
+
 def test_classical_controller_hovers(capsys):
     result = answer(capsys, "eval", "drone-hover", "--controller", "classical", "--episodes", 8)
     assert result["success_rate"] == 1.0
@@ -381,7 +403,7 @@ def test_train_announces_its_settings_and_the_next_steps(capsys, in_tmp):
     announced = "rookery: training drone-hover with ppo on rotor: 8 worlds, 128 steps, seed 3, in run\n"
     assert announced in printed.err
     assert "rookery eval run --episodes 256 --engine pybullet\n" in printed.out
-    result = {"steps": 128, "seconds": 1.0, "success": None}
+    result = {"steps": 128, "seconds": 1.0, "success": None, "randomization_share": 0.3}
     print_next_steps(RunSettings("go2arm-loco-manipulation"), Path("run"), result)
     assert "rookery eval run --episodes 256\n" in capsys.readouterr().out, "it runs on one engine alone"
 

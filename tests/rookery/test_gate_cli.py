@@ -45,3 +45,17 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, words, message)
     assert main(["gate", "drone-hover", *words, "--out", str(tmp_path)]) == 2
     err = capsys.readouterr().err.splitlines()[-1]
     assert err.startswith("rookery: ") and message in err
+
+
+def test_checkpoints_of_a_run_are_scored(tmp_path, capsys):
+    """Of a training with a curriculum, whose checkpoints' settings alone make no environment without randomization."""
+    run = tmp_path / "run"
+    words = ["--num-envs", "8", "--rollout-steps", "16", "--hidden", "8", "--checkpoint-every", "1", "--steps", "256"]
+    words += ["--randomize", "default", "--randomize-curriculum"]
+    assert main(["train", "drone-hover", "--out", str(run), *words]) == 0
+    capsys.readouterr()
+    options = ["--profile", profile(tmp_path, 1.02), "--out", str(tmp_path / "scores"), *QUICK, "--json"]
+    assert main(["gate", str(run), "--checkpoints", *options]) == 1  # nobody hovers after two updates
+    rows = json.loads(capsys.readouterr().out)
+    assert [r["steps"] for r in rows] == [128, 256] and [r["verdict"] for r in rows] == ["fail", "fail"]
+    assert json.loads((tmp_path / "scores" / "checkpoints.json").read_text())["checkpoints"] == rows

@@ -18,6 +18,7 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.presets import PRESETS, preset
 from rookery.settings import RunSettings, read_settings, save_settings, to_toml
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import TASKS
 from rookery.training import resume, start
 
@@ -91,6 +92,7 @@ def other(value):
         "linear": "fixed",
         "fixed": "linear",
         "": "package.module:function",
+        "none": "gru",
     }[value]
 
 
@@ -251,7 +253,9 @@ def test_other_algorithms_take_what_they_share_from_the_preset():
     cloning = preset("go2-velocity", "bc")
     assert (cloning.num_envs, cloning.randomize, cloning.runner.total_steps) == (1, "none", 2_000_000)
     assert cloning.algorithm_config.hidden == ppo.hidden
-    assert preset("drone-hover", "sac").num_envs == 8
+    assert preset("drone-track", "sac").num_envs == 8
+    hover = preset("drone-hover", "sac")
+    assert (hover.task, hover.engine, hover.num_envs) == ("drone-hover", "rotor", 1), "a preset of its own"
     assert preset("MT10", "sac").num_envs == 10, "a world for each task"
 
 
@@ -314,3 +318,20 @@ def test_a_resume_imports_no_module_that_the_run_names(tmp_path, monkeypatch):
     with pytest.raises(RookeryError, match=r"was made with config|does not fit"):  # its own weights are a perceptron's
         resume(tmp_path / "run")
     assert (package / "ran").exists()
+
+
+def test_the_contract_of_a_curriculum_says_what_was_drawn(tmp_path):
+    """Too short to widen anything: the policy has met no delay and no noise, though both are in the ranges."""
+    settings = dataclasses.replace(
+        preset("drone-hover"),
+        num_envs=4,
+        randomize="default",
+        randomize_curriculum=True,
+        runner=RunnerConfig(total_steps=64),
+    )
+    result = start(settings, tmp_path / "run").run()
+    contract = Contract.read(tmp_path / "run")
+    assert result["randomization_share"] == contract.provenance.more["randomisation_share"] == 0.0
+    assert contract.latency.action.randomized == contract.latency.observation.randomized == (0.0, 0.0)
+    assert contract.measurement_errors.noise == contract.measurement_errors.bias == (0.0, 0.0)
+    assert contract.provenance.steps == result["steps"]

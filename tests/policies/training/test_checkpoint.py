@@ -66,8 +66,9 @@ def uninterrupted(tmp_path: Path) -> Runner:
 
 @pytest.mark.parametrize("critic", ["own", "central"])
 @pytest.mark.parametrize("share", [True, False])
-def test_a_resumed_run_is_bit_equal(tmp_path, critic, share):
-    config = dataclasses.replace(CONFIG, critic=critic, share=share, schedule="linear")
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_a_resumed_run_is_bit_equal(tmp_path, critic, share, memory):
+    config = dataclasses.replace(CONFIG, critic=critic, share=share, schedule="linear", memory=memory, memory_size=5)
     straight = trainer(tmp_path / "a", config, total=5 * ITERATION)
     first = trainer(tmp_path / "b", config, total=5 * ITERATION)
     second = trainer(tmp_path / "b", config, total=5 * ITERATION)

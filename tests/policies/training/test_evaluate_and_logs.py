@@ -47,6 +47,25 @@ def test_every_world_counts_the_same_however_short_its_episodes(episodes, succes
     assert got["return_mean"] == pytest.approx(length - 1)
 
 
+def test_only_episodes_that_count_are_recorded():
+    """World 0 ends four episodes before world 3 ends its first."""
+    seen = []
+    evaluate(Drawing(4), still, 6, record=seen.append)
+    ids = torch.cat([s["ids"] for s in seen])
+    assert sorted(ids.tolist()) == [0, 0, 1, 1, 2, 3]
+    assert torch.equal(torch.cat([s["parameters"]["mass"] for s in seen]), 10.0 * ids)
+
+
+class Drawing(Lengths):
+    """With a parameter."""
+
+    def step(self, actions):
+        *most, info = super().step(actions)
+        if info:
+            info["episode"]["parameters"] = {"mass": 10.0 * info["episode"]["ids"]}
+        return *most, info
+
+
 def test_evaluation_repeats_itself_and_reports_causes():
     first, second = (evaluate(FakeEnv(5, limit=0.8), still, 13) for _ in range(2))
     assert first == second

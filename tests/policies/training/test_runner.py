@@ -16,6 +16,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
+from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 
 WORLDS = 6
@@ -162,6 +163,33 @@ def test_it_stops_at_the_success_target_and_says_so(tmp_path):
     assert runner.run(quiet) == "success"
     assert 1 <= runner.iteration <= 3
     assert checkpoint.newest(tmp_path).name == f"{runner.steps:012d}"
+
+
+class Widening(FakeEnv):
+    """A curriculum of randomization that draws all of the width from the 40th control step on."""
+
+    def deployment(self):
+        self.asked = min(1.0, self.made / 40)
+        return Deployment(randomization_share=self.asked)
+
+    made = 0
+
+    def step(self, actions):
+        self.made += 1
+        return super().step(actions)
+
+
+def test_success_is_none_while_little_is_randomized(tmp_path):
+    config = replace(CONFIG, total_steps=10**6, target_success=0.0, success_window=4)
+    told = []
+    runner = Runner(
+        Counting(Widening(WORLDS)), config, tmp_path, refresh=lambda contract: told.append(runner.randomization_share)
+    )
+    assert runner.run() == "success"
+    assert runner.steps == 40 * WORLDS and told[-1] == 1.0
+    with (tmp_path / "progress.csv").open() as file:
+        shares = [float(row["randomization_share"]) for row in csv.DictReader(file)]
+    assert shares == pytest.approx([0.1 * (i + 1) for i in range(10)])
 
 
 def test_it_stops_when_the_time_is_over_resumes_included(tmp_path):

@@ -50,6 +50,7 @@ def test_profiles_of_the_package():
         assert p.factors and p.summary and all(len(r.source) > 10 for r in p.factors.values())
         assert 0.0 < p.worst <= p.combinations <= p.success < 1.0
     assert profile_of("volley-3v3") == "crazyflie-indoor" and profile_of("go2arm-reach") == "go2-lab"
+    assert profile_of("panda-lift") == profile_of("dual-panda-handover") == "panda-bench"
     with pytest.raises(RookeryError, match="--profile"):
         profile_of("hand-cube")
 
@@ -184,7 +185,7 @@ def test_exported_c_that_differs_is_found(tmp_path):
     for name, exported in (("right", policies), ("wrong", wrong)):
         folder = tmp_path / name
         folder.mkdir()
-        compared = Compared(act_native(compile_policies(exported, contract, folder)), torch_act)
+        compared = Compared(act_native(compile_policies(exported, contract, folder), env), torch_act)
         obs, _ = env.reset(0)
         for _ in range(20):
             obs = env.step(compared(obs))[0]

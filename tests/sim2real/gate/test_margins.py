@@ -172,3 +172,16 @@ def test_combinations_find_the_corner(tmp_path):
 def test_too_few_episodes_are_refused(tmp_path, episodes, message):
     with pytest.raises(RookeryError, match=message):
         Gate(ToyOpener(), profile(tmp_path), Settings(episodes, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"payload": (0.0, 1.0)}, "has none of the factors of the profile toy"),
+        ({"offset": (0.0, 1.5)}, r"asks for offset from 0 to 1.5, and toy can be tested from 0 to 1 \(m\)"),
+        ({"friction": (0.01, 1.0)}, "friction from 0.01 to 1, and toy can be tested from 0.05 to 3"),
+    ],
+)
+def test_a_profile_by_which_less_would_be_tested_is_refused(tmp_path, ranges, message):
+    with pytest.raises(RookeryError, match=message):
+        Gate(ToyOpener(), profile(tmp_path, ranges), Settings(50, 0.2))
