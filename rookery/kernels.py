@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
+import multiprocessing
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +27,9 @@ from rookery.tasks.registry import OWN_TASKS, find
 NOTICE = "rookery: compiling kernels for this machine (once, about 20 s; `rookery doctor --compile` does all) ..."
 STEPS = 3
 """Control steps of each environment: the first ends no episode, the last ones have an action to delay."""
+
+MOST_PROCESSES = 8
+"""Processes that compile at the same time: each takes half a gigabyte, and more have nothing left to share."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def cases() -> Iterator[Case]:
 
 
 def compile_all(progress: Callable[[str], None] = print) -> int:
-    """Compile every kernel that is not in the caches yet.
+    """Compile every kernel that is not in the caches yet, in as many processes as there are cores.
 
     Args:
         progress: takes one line for each environment that had kernels to compile, and a last one.
@@ -72,20 +79,44 @@ def compile_all(progress: Callable[[str], None] = print) -> int:
     Returns:
         The number of compiled functions.
     """
-    count = _Counter()
     begin = time.perf_counter()
-    todo = [(case.title, lambda case=case: _step(case)) for case in cases()]
-    todo += [(f"learning by {name}", lambda name=name: _learn(name)) for name in ("ppo", "sac")]
-    for i, (title, work) in enumerate(todo):
-        before, start = count.done, time.perf_counter()
-        work()
-        if count.done > before:
-            spent = time.perf_counter() - start
-            progress(f"[{i + 1}/{len(todo)}] {title}: {count.done - before} functions compiled in {spent:.0f} s")
-    count.stop()
-    what = f"{count.done} functions compiled" if count.done else "all kernels were compiled before"
+    first, *others = [*cases(), "ppo", "sac"]
+    done = 0
+
+    def report(i: int, job: Case | str, count: int, spent: float) -> None:
+        nonlocal done
+        done += count
+        if count:
+            title = job.title if isinstance(job, Case) else f"learning by {job}"
+            progress(f"[{i}/{len(others) + 1}] {title}: {count} functions compiled in {spent:.0f} s")
+
+    report(1, first, *_compile(first))  # what all share
+    jobs = _from_both_ends(others)
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, MOST_PROCESSES), multiprocessing.get_context("spawn")) as pool:
+        for i, (job, found) in enumerate(zip(jobs, pool.map(_compile, jobs), strict=True)):
+            report(i + 2, job, *found)
+    what = f"{done} functions compiled" if done else "all kernels were compiled before"
     progress(f"kernels: {what}, {time.perf_counter() - begin:.0f} s")
-    return count.done
+    return done
+
+
+def _from_both_ends(jobs: list[Case | str]) -> list[Case | str]:
+    """The first, the last, the second, ...: neighbours call the same kernels, which two processes would both compile."""
+    half = (len(jobs) + 1) // 2
+    pairs = itertools.zip_longest(jobs[:half], jobs[: half - 1 : -1])
+    return [job for pair in pairs for job in pair if job is not None]
+
+
+def _compile(job: Case | str) -> tuple[int, float]:
+    """Run an environment, or the learning by an algorithm: how many functions were compiled, and the time, s."""
+    count = _Counter()
+    start = time.perf_counter()
+    if isinstance(job, Case):
+        _step(job)
+    else:
+        _learn(job)
+    count.stop()
+    return count.done, time.perf_counter() - start
 
 
 @functools.cache
