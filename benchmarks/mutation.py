@@ -45,7 +45,10 @@ PPO = (
     "tests/policies/storage",
     "tests/policies/training/test_checkpoint.py",
 )
-SAC = (ALGORITHM_DEFAULTS, "tests/policies/algorithms/test_sac.py", "tests/policies/algorithms/test_sac_compiled.py")
+SAC = (
+    ALGORITHM_DEFAULTS,
+    *(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),
+)
 FLOCK = (DEFAULTS, "tests/tasks/swarm/test_flock_terms.py", "tests/tasks/swarm/test_flock.py")
 SWARM = (DEFAULTS, *(f"tests/tasks/swarm/test_{name}.py" for name in ("target_terms", "surround", "escort", "catch")))
 VOLLEY = (DEFAULTS, *(f"tests/tasks/volleyball/test_{name}.py" for name in ("terms", "single", "cooperative", "base")))
@@ -80,8 +83,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{f"tasks/manipulation/{name}.py": HANDS for name in ("hand_grasp", "hand_reorient")},
     "policies/algorithms/ppo.py": PPO,
     "policies/algorithms/ppo_learner.py": (*PPO, "tests/policies/nn/test_state_estimator.py"),
-    "policies/algorithms/sac.py": SAC,
-    "policies/algorithms/sac_learner.py": SAC,
+    **{
+        f"policies/algorithms/{name}.py": SAC
+        for name in ("off_policy", "off_policy_learner", "sac_learner", "td3_learner")
+    },
+    "policies/nn/ensemble.py": SAC,
     "policies/storage/rollout.py": PPO,
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),
     "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),

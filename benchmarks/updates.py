@@ -23,7 +23,7 @@ import rookery
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac_config import SACConfig
-from rookery.policies.algorithms.sac_learner import Learner
+from rookery.policies.algorithms.sac_learner import SACLearner
 from rookery.policies.nn import compiled as limits
 from rookery.policies.storage.rollout import Samples
 
@@ -38,12 +38,12 @@ def sac_steps(group: Any, width: int, batch: int, compiled: bool) -> Callable[[]
     """A function that makes STEPS gradient steps on a full memory."""
     g = torch.Generator().manual_seed(0)
     config = SACConfig(hidden=(width, width), batch=batch, activation="tanh", compiled=compiled)
-    learner = Learner(group, 8, 2000, config, g, torch.device("cpu"))
+    learner = SACLearner(group, 8, 2000, config, g, torch.device("cpu"))
     replay = learner.replay
     replay.size = replay.steps
     for tensor in (replay.observation, replay.action, replay.reward):
         tensor.uniform_(-1.0, 1.0, generator=g)
-    return lambda: learner.learn(*learner.draw(STEPS, g))
+    return lambda: learner.learn(*learner.draw(STEPS, g), g)
 
 
 def ppo_steps(env: Any, width: int, batch: int, compiled: bool) -> Callable[[], Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rookery.policies.algorithms import find_algorithm
+from rookery.policies.algorithms import VARIANTS, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.training.settings import RunnerConfig
@@ -186,9 +186,10 @@ SHARED = {
 
 OTHERS: dict[str, dict[str, Any]] = {
     "sac": {"num_envs": 8, "total_steps": 1_000_000},
+    "td3": {"num_envs": 8, "total_steps": 1_000_000},
     "bc": {"num_envs": 1, "total_steps": 2_000_000, "randomize": "none"},
 }
-"""Settings of the run in place of those for PPO: SAC makes many updates from few worlds, and cloning steps no world."""
+"""Settings of the run in place of those for PPO: SAC and TD3 make many updates from few worlds, and cloning steps no world."""
 
 # SAC at 100 Hz: one step says little about an action (n_step), a second ahead is enough (gamma), and an entropy of -8 leaves
 # deviations of 0.06 to four actions, so that noise does not hide what a centimetre is worth (benchmarks/time_to_success.py).
@@ -214,16 +215,26 @@ OF_ALGORITHMS: dict[str, dict[str, RunSettings]] = {"sac": {"drone-hover": SAC_H
 """Presets of tasks with another algorithm than that of PRESETS."""
 
 
+def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
+    """Settings with those of a variant of their algorithm; as they are where `algorithm` is none."""
+    if not isinstance(algorithm, str) or algorithm not in VARIANTS:
+        return settings
+    variant = VARIANTS[algorithm]
+    return replace(settings, algorithm_config=replace(settings.algorithm_config, **variant.config), **variant.run)
+
+
 def preset(task: str, algorithm: str | None = None) -> RunSettings:
     """The settings with which a task is trained.
 
     Args:
         task: registered name.
-        algorithm: name of an algorithm; None takes the one of the preset.
+        algorithm: name of an algorithm, or of a variant of one; None takes the one of the preset.
 
     Raises:
         RookeryError: an unknown task or algorithm.
     """
+    if isinstance(algorithm, str) and algorithm in VARIANTS:
+        return varied(preset(task, VARIANTS[algorithm].algorithm), algorithm)
     entry = find(task)
     own = None if entry.members or task in PRESETS else entry.load().preset
     settings = replace(PRESETS.get(task, own or RunSettings()), task=task, engine=entry.engines[0])

@@ -6,11 +6,11 @@ Importing this imports no algorithm and no torch.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.numba_cache import forget_stale
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 forget_stale(_FOLDER, _FOLDER.parent / "nn")
 
-__all__ = ["ALGORITHMS", "AlgorithmEntry", "find_algorithm"]
+__all__ = ["ALGORITHMS", "VARIANTS", "AlgorithmEntry", "Variant", "base_algorithm", "find_algorithm"]
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,69 @@ class AlgorithmEntry:
 ALGORITHMS = {
     "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
     "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC", "rookery.policies.algorithms.sac_config:SACConfig"),
+    "td3": AlgorithmEntry("rookery.policies.algorithms.td3:TD3", "rookery.policies.algorithms.td3_config:TD3Config"),
     "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
     "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
 }
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An algorithm with other settings, under the name by which the field knows it.
+
+    Args:
+        algorithm: name of the algorithm.
+        config: settings of it, over those of the task's preset.
+        run: settings of the run likewise.
+        source: where the settings are from.
+    """
+
+    algorithm: str
+    config: dict[str, Any]
+    run: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+VARIANTS = {
+    "redq": Variant(
+        "sac",
+        {"critics": 10, "target_critics": 2, "updates_per_step": 20.0, "policy_every": 20, "policy_value": "mean"},
+        source="Chen et al. 2021, arXiv 2101.05982",
+    ),
+    "droq": Variant(
+        "sac",
+        {
+            "critic_layer_norm": True, "critic_dropout": 0.01, "updates_per_step": 20.0, "policy_every": 20,
+            "policy_value": "mean",
+        },
+        source="Hiraoka et al. 2021, arXiv 2110.02034",
+    ),
+    "ddpg": Variant(
+        "td3",
+        {"critics": 1, "target_critics": 1, "policy_every": 1, "target_noise": 0.0},
+        source="Lillicrap et al. 2015, arXiv 1509.02971",
+    ),
+}  # fmt: skip
+"""`rookery train TASK --algorithm NAME` for these; settings.toml has the algorithm and its settings."""
+
+
+def base_algorithm(name: str) -> str:
+    """The algorithm that a variant is a setting of; other names as they are."""
+    return VARIANTS[name].algorithm if isinstance(name, str) and name in VARIANTS else name
 
 
 def find_algorithm(name: str) -> AlgorithmEntry:
     """The entry of an algorithm.
 
     Raises:
-        RookeryError: an unknown name, with the nearest match.
+        RookeryError: an unknown name, with the nearest match, or that of a variant.
     """
+    if isinstance(name, str) and name in VARIANTS:
+        raise RookeryError(
+            f"{name} is {VARIANTS[name].algorithm} with other settings: give it as --algorithm, or write the settings out."
+        )
     if not isinstance(name, str) or name not in ALGORITHMS:
-        raise unknown("algorithm", str(name), ALGORITHMS)
+        raise unknown("algorithm", str(name), [*ALGORITHMS, *VARIANTS])
     return ALGORITHMS[name]
 
 

@@ -19,7 +19,8 @@ from rookery.policies.nn.compiled_mlp import Arena, layer_table
 from rookery.policies.nn.elementwise import ACTIVATIONS
 
 if TYPE_CHECKING:
-    from rookery.policies.algorithms.sac_learner import MLP, Learner
+    from rookery.policies.algorithms.sac_learner import SACLearner
+    from rookery.policies.nn.ensemble import Ensemble
 
 
 class CompiledSteps:
@@ -30,7 +31,7 @@ class CompiledSteps:
         log_std_limits: least and greatest log standard deviation of the policy.
     """
 
-    def __init__(self, learner: Learner, log_std_limits: tuple[float, float]) -> None:
+    def __init__(self, learner: SACLearner, log_std_limits: tuple[float, float]) -> None:
         config = learner.config
         rows = config.batch
         self._replay = learner.replay
@@ -90,7 +91,7 @@ class CompiledSteps:
         )  # fmt: skip
 
 
-def _tables(networks: MLP, rows: int, arena: Arena, like: np.ndarray | None = None) -> np.ndarray:
+def _tables(networks: Ensemble, rows: int, arena: Arena, like: np.ndarray | None = None) -> np.ndarray:
     """Tables [G, layers, COLUMNS] of networks whose parameters were flattened in their order; all share one input."""
     sizes = [p.numel() for p in networks.parameters()]
     starts = list(accumulate(sizes, initial=0))

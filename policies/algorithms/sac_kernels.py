@@ -1,4 +1,4 @@
-"""SAC's actions (`act`), and its gradient steps as one compiled call (`learn`): the arithmetic of `sac_learner.Learner`, its
+"""SAC's actions (`act`), and its gradient steps as one compiled call (`learn`): the arithmetic of `sac_learner.SACLearner`, its
 `sample` and `descend`, which are the reference.
 
 Reading order: `learn` makes the steps; each gathers a batch, computes the value targets (`_target_values`), and descends
@@ -254,7 +254,7 @@ def _follow(memory: Any, settings: Any, batch: Any, b: int) -> None:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
-    """See sac_learner.Learner.target_values."""
+    """See sac_learner.SACLearner.target_values."""
     rows = noise.shape[0]
     slots = memory.reward.shape[0]
     capacity = memory.finals.shape[0]

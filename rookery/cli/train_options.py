@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast, get_type_hints
 import tyro
 
 from rookery.cli.options import Action, Json, Obs, Words, numbers, option_names, parse, task_config, values, wants_help
-from rookery.policies.algorithms import ALGORITHMS
+from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
 from rookery.policies.typed_config import field_docs, from_values
 from rookery.settings import RunSettings, read_settings
@@ -40,7 +40,7 @@ class Command:
         tyro.conf.arg(metavar="FILE", help="Settings in TOML, such as settings.toml of a run; options override them."),
     ] = None
     algorithm: Annotated[
-        str | None, tyro.conf.arg(metavar="NAME", help=f"Learning algorithm: {', '.join(ALGORITHMS)}.")
+        str | None, tyro.conf.arg(metavar="NAME", help=f"Learning algorithm: {', '.join([*ALGORITHMS, *VARIANTS])}.")
     ] = None
     resume: Annotated[
         Path | None,
@@ -98,10 +98,10 @@ def train_option_names(algorithm: str = "ppo") -> list[str]:
 
 def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:
     """The settings that the options change: of the task's preset, then of the settings file."""
-    from rookery.presets import preset
+    from rookery.presets import preset, varied
 
     plain = [w for w in words if w not in ("-h", "--help")]
-    fallback = RunSettings(algorithm=algorithm or "ppo")
+    fallback = varied(RunSettings(algorithm=base_algorithm(algorithm or "ppo")), algorithm)
     try:
         task = cast(Any, parse(_parser(fallback), plain, "train", examples, flag_pairs=True)).task
     except RookeryError:
@@ -113,7 +113,9 @@ def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: di
         raise RookeryError(f"the settings file is of {of_file!r}, not of {task!r}: leave TASK out.")
     task = task or of_file
     base = fallback if task is None else preset(str(task), algorithm)
-    return RunSettings.from_values(stored | {"algorithm": base.algorithm}, base) if stored else base
+    if not stored:
+        return base
+    return varied(RunSettings.from_values(stored | {"algorithm": base.algorithm}, base), algorithm)
 
 
 def _settings(args: Any, base: RunSettings) -> RunSettings:

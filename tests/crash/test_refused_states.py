@@ -16,6 +16,7 @@ import rookery
 from rookery.demonstrations import record, recorded_env
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig
 from rookery.policies.imitation.dagger import DAgger, DAggerConfig
@@ -105,6 +106,16 @@ def test_ppo(settings, fresh):
 def test_sac():
     config = SACConfig(rollout_steps=4, batch=8, learning_starts=20, buffer_size=80, hidden=(3,))
     saved, mine = (SAC(ToyEnv(4, agents=2, drop_out=True), config, seed) for seed in (0, 1))
+    trained(saved, 12)
+    trained(mine, 3)
+    assert_refused(mine.load_state_dict, mine.state_dict, saved.state_dict())
+
+
+def test_td3():
+    config = TD3Config(
+        rollout_steps=4, batch=8, learning_starts=20, buffer_size=80, hidden=(3,), critic_layer_norm=True
+    )
+    saved, mine = (TD3(ToyEnv(4, agents=2, drop_out=True), config, seed) for seed in (0, 1))
     trained(saved, 12)
     trained(mine, 3)
     assert_refused(mine.load_state_dict, mine.state_dict, saved.state_dict())

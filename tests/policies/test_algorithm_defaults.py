@@ -14,13 +14,14 @@ import pytest
 
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac_config import SACConfig
+from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.imitation.behavior_cloning import BehaviorCloningConfig
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.sim.config import to_dict
 
 FILE = Path(__file__).parent / "defaults.json"
 WRITTEN = json.loads(FILE.read_text())
-CONFIGS = {cls.__name__: cls for cls in (PPOConfig, SACConfig, BehaviorCloningConfig, DAggerConfig)}
+CONFIGS = {cls.__name__: cls for cls in (PPOConfig, SACConfig, TD3Config, BehaviorCloningConfig, DAggerConfig)}
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rookery.cli.train_options import Parsed, read
-from rookery.policies.algorithms import ALGORITHMS, find_algorithm
+from rookery.policies.algorithms import ALGORITHMS, VARIANTS, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
@@ -90,13 +90,21 @@ def other(value):
         "mse": "huber",
         "adaptive": "fixed",
         "linear": "fixed",
+        "min": "mean",
+        "first": "mean",
         "fixed": "linear",
         "": "package.module:function",
         "none": "gru",
     }[value]
 
 
-OPTIONAL = {"critic_hidden": (5,), "value_clip": 0.3, "actor_frames": 2, "target_entropy": -2.5}
+OPTIONAL = {
+    "critic_hidden": (5,),
+    "value_clip": 0.3,
+    "actor_frames": 2,
+    "target_entropy": -2.5,
+    "exploration_noise_last": 0.3,
+}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -241,6 +249,25 @@ def test_the_help_of_a_task_imports_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--learning-rate" in done.stdout and "(default: 0.003)" in done.stdout
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
+    plain = preset("drone-hover", VARIANTS[name].algorithm)
+    found = parsed("drone-hover", "--algorithm", name, "--tau", "0.25").settings
+    config = dataclasses.replace(plain.algorithm_config, **VARIANTS[name].config, tau=0.25)
+    assert found == dataclasses.replace(plain, algorithm_config=config)
+    assert config != dataclasses.replace(plain.algorithm_config, tau=0.25), "the preset has the variant's settings"
+    file = tmp_path / "settings.toml"
+    file.write_text(to_toml(found.to_values()))
+    assert parsed("--config", str(file)).settings == found
+    file.write_text(to_toml(dataclasses.replace(plain, seed=5).to_values()))
+    again = parsed("--config", str(file), "--algorithm", name).settings
+    assert again == dataclasses.replace(
+        plain, seed=5, algorithm_config=dataclasses.replace(config, tau=plain.algorithm_config.tau)
+    )
+    file.write_text(f'task = "drone-hover"\nalgorithm = "{name}"\n')
+    assert parsed("--config", str(file)).settings == preset("drone-hover", name)
 
 
 def test_other_algorithms_take_what_they_share_from_the_preset():

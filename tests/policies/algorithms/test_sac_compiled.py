@@ -9,18 +9,18 @@ import torch
 from policies_toy import ToyEnv, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
-from rookery.policies.algorithms.sac_learner import LOG_STD_MAX, LOG_STD_MIN, Learner
+from rookery.policies.algorithms.sac_learner import LOG_STD_MAX, LOG_STD_MIN, SACLearner
 from rookery.sim.specs import ActionSpec, Group, Term
 
 WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
 
 
-def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[Learner, torch.Generator]:
+def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACLearner, torch.Generator]:
     """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out."""
     g = torch.Generator().manual_seed(1)
     action = ActionSpec("push", ("x", "y", "z"), (-1.0,) * ACT, (1.0,) * ACT, ("m",) * ACT, (0.0, 0.1, -0.2))
     group = Group(AGENTS, (Term("position", OBS, "m"),), action)
-    learner = Learner(group, WORLDS, STEPS, replace(config, compiled=compiled), g, torch.device("cpu"))
+    learner = SACLearner(group, WORLDS, STEPS, replace(config, compiled=compiled), g, torch.device("cpu"))
     learner.norm.record(2.0 * torch.randn(100, OBS, generator=g) + 0.5)
     learner.norm.commit()
     for _ in range(STEPS + 7):  # the oldest are overwritten
@@ -41,8 +41,8 @@ def assert_equal_learning(config: SACConfig, steps: int, spread: float = 1.0, ch
         assert (learner.compiled is not None) == compiled
         if change is not None:
             change(learner)
-        figures = learner.learn(*learner.draw(steps, g))
-        results.append(learner._parts() | {"figures": figures / steps})
+        figures = learner.learn(*learner.draw(steps, g), g)
+        results.append(learner.parts() | {"figures": figures})
     for name, mine in results[0].items():
         reference = results[1][name].double()
         error = (mine.double() - reference).abs().max() / reference.abs().max().clamp(min=1e-3)
@@ -76,7 +76,7 @@ def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
 def test_at_the_limits_of_the_standard_deviation_and_of_the_action(bias: float) -> None:
     """Large deviations saturate the squash, and beyond its limits the deviation has no gradient."""
 
-    def shift(learner: Learner) -> None:
+    def shift(learner: SACLearner) -> None:
         learner.actor.biases[-1].data[0, 0, ACT:] += bias
         learner.actor.biases[-1].data[0, 0, 0] += 20.0
         raw = learner.actor(torch.zeros(1, OBS))[0, 0, ACT:]
@@ -108,7 +108,7 @@ def test_actions_equal_those_of_torch(case: str) -> None:
     acted = []
     for compiled in (True, False):
         learner, g = filled(CASES[case], compiled)
-        learner.learn(*learner.draw(3, g))
+        learner.learn(*learner.draw(3, g), g)
         learner.actor.biases[-1].data[0, 0, ACT] += 5.0
         obs = torch.randn(WORLDS, AGENTS, OBS, generator=g) * torch.tensor([1.0, 100.0])[:, None]
         acted.append(learner.act(obs, g, random=False))
@@ -119,7 +119,7 @@ def test_actions_equal_those_of_torch(case: str) -> None:
 def test_equal_critics_share_the_policys_gradient() -> None:
     """As torch.amin divides it."""
 
-    def copy(learner: Learner) -> None:
+    def copy(learner: SACLearner) -> None:
         for p in (*learner.critics.parameters(), *learner.targets.parameters()):
             p.data[1] = p.data[0]
 
@@ -135,8 +135,8 @@ def test_several_steps_in_a_call_are_those_of_several_calls() -> None:
     together.compiled.learn(index, noise)
     for i, n in zip(index, noise, strict=True):
         apart.compiled.learn(i[None], n[None])
-    mine = together._parts()
-    assert all(torch.equal(mine[k], v) for k, v in apart._parts().items())
+    mine = together.parts()
+    assert all(torch.equal(mine[k], v) for k, v in apart.parts().items())
 
 
 def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
@@ -149,8 +149,8 @@ def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
     ends = []
     for sac in (first, second):
         learner = sac.learners["point"]
-        learner.learn(*learner.draw(3, torch.Generator().manual_seed(0)))
-        ends.append(learner._parts())
+        learner.learn(*learner.draw(3, g := torch.Generator().manual_seed(0)), g)
+        ends.append(learner.parts())
     assert all((ends[0][k].double() - v.double()).abs().max() < 1e-5 for k, v in ends[1].items())
 
 

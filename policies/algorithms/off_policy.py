@@ -1,0 +1,139 @@
+"""OffPolicy: what SAC and TD3 have in common. `act` and `observe` collect transitions in a replay memory, `update` makes
+gradient steps on draws from it. All agents of a group share one policy and one set of critics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
+from rookery.policies.policy import Policy
+from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.buffers import under
+from rookery.sim.env import Env, StepResult
+from rookery.sim.errors import RookeryError
+
+__all__ = ["OffPolicy"]
+
+
+class OffPolicy(Algorithm):
+    """Learns one policy for each group of an environment.
+
+    Args:
+        env: the environment; learning happens on its device.
+        config: settings.
+        seed: of initial weights, exploration and minibatches.
+        inputs: not used.
+
+    Attributes:
+        Learner: what learns for one group.
+        learners: by group.
+        steps: control steps that every world has made.
+
+    Raises:
+        RookeryError: a vector reward, or a replay memory shorter than a rollout.
+    """
+
+    Learner: ClassVar[Any]
+
+    def __init__(
+        self,
+        env: Env,
+        config: OffPolicyConfig | None = None,
+        seed: int = 0,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.env = env
+        self.config: OffPolicyConfig = config or self.Config()
+        if env.objectives:
+            raise RookeryError(
+                f"{type(self).__name__} learns from a reward of one number, this one is a vector of "
+                f"{', '.join(env.objectives)}: give weights (--weights {env.objectives[0]}=1)."
+            )
+        self.rollout_steps = self.config.rollout_steps
+        kept = self.config.buffer_size // env.num_envs
+        if kept < self.rollout_steps:
+            raise RookeryError(
+                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
+                f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * env.num_envs}."
+            )
+        self.steps = 0
+        self._generator = torch.Generator(env.device).manual_seed(seed)
+        initial = torch.Generator().manual_seed(seed)
+        self.learners: dict[str, OffPolicyLearner] = {
+            name: self.Learner(group, env.num_envs, kept, self.config, initial, env.device)
+            for name, group in env.groups.items()
+        }
+        self._active: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]}."""
+        self._active = {name: mask.clone() for name, mask in (self.env.active or {}).items()}
+        random = self.steps * self.env.num_envs < self.config.learning_starts
+        return {name: learner.act(obs[name], self._generator, random) for name, learner in self.learners.items()}
+
+    @torch.no_grad()
+    def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
+        """Store one control step, see `Algorithm.observe`."""
+        next_obs, reward, terminated, truncated, info = result
+        next_active = self.env.active or {}
+        for name, learner in self.learners.items():
+            final = info["final_observation"][name] if "final_observation" in info else None
+            learner.replay.add(
+                obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
+                self._active.get(name), next_active.get(name),
+            )  # fmt: skip
+        self.steps += 1
+
+    def update(self, progress: float) -> dict[str, float]:
+        """Make the gradient steps that are due for the latest rollout.
+
+        Args:
+            progress: for the schedule of the learning rate.
+
+        Returns:
+            figures by "<group>/<name>", means over the gradient steps made; empty where there was none.
+        """
+        if self.config.normalize_observations:
+            for learner in self.learners.values():
+                learner.norm.record(*learner.replay.latest(self.rollout_steps))
+                learner.norm.commit()
+        ratio = self.config.updates_per_step
+        due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
+        if due == 0 or self.steps * self.env.num_envs <= self.config.learning_starts:
+            return {}
+        rate = self.config.learning_rate * (1.0 - progress if self.config.schedule == "linear" else 1.0)
+        means = []
+        for learner in self.learners.values():
+            learner.set_learning_rate(rate)
+            means.append(learner.learn(*learner.draw(due, self._generator), self._generator))
+        rows = zip(self.learners.items(), torch.stack(means).tolist(), strict=True)  # the one wait for the device
+        return {f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)}
+
+    def policies(self) -> dict[str, Policy]:
+        """The deterministic policies by group."""
+        return {name: learner.policy() for name, learner in self.learners.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimisers, normalisers, replay memories, the generator and the step counter."""
+        out = {"steps": torch.tensor(self.steps), "generator": self._generator.get_state()}
+        for name, learner in self.learners.items():
+            out |= prefixed(name, learner.state_dict())
+        return out
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state, see `Algorithm.load_state_dict`."""
+        check_state({"steps": torch.tensor(0), "generator": self._generator.get_state()}, state)
+        for name, learner in self.learners.items():
+            learner.check_state(under(name, state))
+        for name, learner in self.learners.items():
+            learner.load_state_dict(under(name, state))
+        self.steps = int(state["steps"])
+        self._generator.set_state(state["generator"].cpu())

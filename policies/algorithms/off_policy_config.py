@@ -1,0 +1,81 @@
+"""The settings that all off-policy algorithms share, one sentence for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.sim.errors import RookeryError
+
+
+@dataclass(frozen=True)
+class OffPolicyConfig:
+    """Settings of an `OffPolicy` algorithm."""
+
+    rollout_steps: int = 64
+    """Control steps that every world makes between two updates."""
+    updates_per_step: float = 1.0
+    """Gradient steps for each control step of all worlds together; may be below 1."""
+    learning_starts: int = 1000
+    """Control steps over all worlds in which actions are uniformly random and nothing is learnt."""
+    batch: int = 256
+    """Transitions of one gradient step."""
+    buffer_size: int = 1_000_000
+    """Control steps over all worlds that the replay memory holds."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    n_step: int = 1
+    """Control steps in a row whose rewards are summed before the critics' estimate of the rest. More of them carry rewards back
+    sooner, and depend more on the older policies that acted."""
+    tau: float = 0.005
+    """Share of the networks that their targets take over at each gradient step."""
+    learning_rate: float = 3e-4
+    """Learning rate of Adam for all networks, at the start where the schedule changes it."""
+    schedule: Literal["fixed", "linear"] = "fixed"
+    """Keep the rate, or let it fall to zero at the last step."""
+    policy_every: int = 1
+    """Gradient steps of the critics for each one of the policy."""
+    policy_value: Literal["min", "mean", "first"] = "min"
+    """What the policy climbs: the least of the critics (SAC), their mean (REDQ and DroQ), or the first one (TD3)."""
+    critics: int = 2
+    """Critics, each with weights of its own."""
+    target_critics: int = 2
+    """Critics whose least value is the target: a random subset at every gradient step, or all (REDQ, Chen et al. 2021, arXiv
+    2101.05982, takes 2 of 10)."""
+    critic_layer_norm: bool = False
+    """Normalise the critics' hidden layers, which keeps values of unseen actions in bounds (RLPD, Ball et al. 2023, arXiv
+    2302.02948)."""
+    critic_dropout: float = 0.0
+    """Share of the critics' hidden units that is zero in each call (DroQ, Hiraoka et al. 2021, arXiv 2110.02034: 0.01, with
+    layer normalisation and 20 updates per step)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of the policy and the critics."""
+    activation: Literal["tanh", "elu", "relu"] = "relu"
+    """Activation after every hidden layer."""
+    normalize_observations: bool = True
+    """Bring observations to mean 0 and standard deviation 1 with running statistics, which are a part of the policy."""
+    obs_clip: float = 10.0
+    """Limit of the normalised observations."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        whole = (
+            "rollout_steps",
+            "batch",
+            "buffer_size",
+            "hidden",
+            "n_step",
+            "policy_every",
+            "critics",
+            "target_critics",
+        )
+        check_bounds(self, whole, 1)
+        check_bounds(self, ("learning_starts",), 0)
+        check_bounds(self, ("updates_per_step", "tau", "learning_rate", "obs_clip"), 0.0, exclude_low=True)
+        check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
+        check_bounds(self, ("critic_dropout",), 0.0, 0.9)
+        if self.target_critics > self.critics:
+            raise RookeryError(
+                f"target_critics is {self.target_critics}, of {self.critics} critics: give at most {self.critics}."
+            )

@@ -1,0 +1,222 @@
+"""What the learners of off-policy algorithms share: critics and their targets, normaliser, replay memory, state."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.nn.ensemble import Ensemble
+from rookery.policies.policy import Policy
+from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.storage.replay import Replay, Transitions
+from rookery.sim.buffers import under
+from rookery.sim.specs import Group
+
+__all__ = ["OffPolicyLearner", "descend_with", "weights_of"]
+
+
+class OffPolicyLearner(abc.ABC):
+    """Networks and replay memory of one group; a subclass adds the policy, and how it learns.
+
+    Args:
+        group: its declaration.
+        worlds: N.
+        steps: T, control steps in the replay memory.
+        config: settings.
+        initial: source of the initial weights, on the CPU.
+        device: where everything lives.
+        outputs: numbers that the policy's network gives.
+
+    Attributes:
+        FIGURES: names of what `descend` returns; those from `POLICY_FIGURES` on are of the policy.
+        NOISES: normal draws [B, D] that a gradient step takes.
+        NETWORKS: names of the attributes with weights.
+        optimizers: Adam by the name of what it moves.
+        made: gradient steps made, a tensor of one number.
+    """
+
+    FIGURES: ClassVar[tuple[str, ...]]
+    POLICY_FIGURES: ClassVar[int] = 1
+    NOISES: ClassVar[int]
+    NETWORKS: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, group: Group, worlds: int, steps: int, config: OffPolicyConfig, initial: torch.Generator,
+        device: torch.device, outputs: int,
+    ) -> None:  # fmt: skip
+        self.config = config
+        obs = group.observation_size
+        act = group.action.size
+        self.action_size = act
+        self.actor = Ensemble(1, (obs, *config.hidden, outputs), config.activation, initial).to(device)
+        # The policy begins around the neutral action: tanh(atanh(neutral)) = neutral.
+        neutral = torch.tensor(group.action.neutral, device=device).clamp(-0.99, 0.99)
+        self.actor.biases[-1].data[0, 0, :act] += neutral.atanh()
+        self.critics, self.targets = (self._critics(obs + act, initial).to(device) for _ in range(2))
+        self.targets.requires_grad_(False).load_state_dict(self.critics.state_dict())
+        self.optimizers = {"actor": self.adam(self.actor), "critics": self.adam(self.critics)}
+        self.norm = ObservationNorm(obs, config.obs_clip, device)
+        self.replay = Replay(steps, worlds, group.count, obs, act, device)
+        self.made = torch.zeros((), dtype=torch.int64)
+
+    def _critics(self, inputs: int, initial: torch.Generator) -> Ensemble:
+        c = self.config
+        sizes = (inputs, *c.hidden, 1)
+        return Ensemble(c.critics, sizes, c.activation, initial, c.critic_layer_norm, c.critic_dropout)
+
+    def adam(self, network: nn.Module | Tensor) -> torch.optim.Adam:
+        """An optimiser of a network, or of one tensor, with the state that Adam otherwise makes in its first step."""
+        whole = isinstance(network, nn.Module)
+        parameters = list(network.parameters()) if isinstance(network, nn.Module) else [network]
+        out = torch.optim.Adam(parameters, self.config.learning_rate, fused=whole)
+        for parameter in parameters:
+            out.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device if whole else "cpu"),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        return out
+
+    @abc.abstractmethod
+    def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """Actions [N, A, D] with exploration for observations [N, A, O] and normal noise [N A, D]."""
+
+    @abc.abstractmethod
+    def descend(
+        self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None, policy: bool = True
+    ) -> Tensor:
+        """One gradient step.
+
+        Args:
+            batch: what to learn from.
+            noise: standard normal, [NOISES, B, D].
+            generator: of the critics' dropout and of subsets of them.
+            policy: whether the policy takes a step too.
+
+        Returns:
+            one number for each of FIGURES; those of the policy are 0 where it takes none.
+        """
+
+    def act(self, obs: Tensor, generator: torch.Generator, random: bool) -> Tensor:
+        """Actions with exploration [N, A, D] for observations [N, A, O]; uniformly random ones on request."""
+        if random:
+            draw = torch.rand(*obs.shape[:-1], self.action_size, generator=generator, device=obs.device)
+            return 2.0 * draw - 1.0
+        rows = obs.shape[:-1].numel()
+        return self.explore(obs, torch.randn(rows, self.action_size, generator=generator, device=obs.device))
+
+    def q_values(self, critics: Ensemble, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
+        """All critics' values [C, B] of normalised observations [B, O] and actions [B, D]."""
+        out: Tensor = critics(torch.cat((obs, action), -1), generator).squeeze(-1)
+        return out
+
+    def next_value(self, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Least value [B] of the target critics, or of a random subset of them."""
+        c = self.config
+        q = self.q_values(self.targets, obs, action, generator)
+        if c.target_critics < c.critics:
+            chosen = torch.randperm(c.critics, generator=generator, device=q.device)[: c.target_critics]
+            q = q[chosen]
+        return q.amin(0)
+
+    def policy_value(self, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Values [B] that the policy climbs."""
+        q = self.q_values(self.critics, obs, action, generator)
+        kind = self.config.policy_value
+        return q.amin(0) if kind == "min" else q.mean(0) if kind == "mean" else q[0]
+
+    def critic_step(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """Move the critics towards value targets [B] of normalised observations and actions; returns the loss."""
+        q = self.q_values(self.critics, obs, action, generator)
+        loss = 0.5 * ((q - target).square() * weight).sum()
+        descend_with(self.optimizers["critics"], loss)
+        return loss.detach()
+
+    @torch.no_grad()
+    def follow(self, targets: Ensemble, networks: Ensemble) -> None:
+        """Let target networks take over their share."""
+        for slow, fast in zip(targets.parameters(), networks.parameters(), strict=True):
+            slow.lerp_(fast, self.config.tau)
+
+    def set_learning_rate(self, rate: float) -> None:
+        """The learning rate of the next gradient steps."""
+        for optimizer in self.optimizers.values():
+            optimizer.param_groups[0]["lr"] = rate
+
+    def draw(self, steps: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Random numbers for gradient steps: those of the transitions, [U, B], and normal noise for `descend`,
+        [U, NOISES, B, D]."""
+        rows = self.config.batch
+        index = self.replay.draw(steps * rows, generator).view(steps, rows)
+        return index, torch.randn(steps, self.NOISES, rows, self.action_size, generator=generator, device=index.device)
+
+    def learn(self, index: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Gradient steps on drawn transitions, see `draw`; returns the means of `descend`'s figures over the steps made."""
+        c = self.config
+        sums = torch.zeros(len(self.FIGURES), device=index.device)
+        counts = torch.zeros(len(self.FIGURES))
+        for i, n in zip(index, noise, strict=True):
+            self.made += 1
+            policy = int(self.made) % c.policy_every == 0
+            sums += self.descend(self.replay.take(i, c.gamma, c.n_step), n, generator, policy)
+            counts[: self.POLICY_FIGURES] += 1
+            counts[self.POLICY_FIGURES :] += policy
+        return sums / counts.clamp(min=1).to(sums.device)
+
+    def policy(self) -> Policy:
+        """What has been learnt so far: ``tanh`` of the network's first outputs."""
+        c = self.config
+        out = Policy(self.actor.sizes[0], self.action_size, c.hidden, c.activation, c.obs_clip, squash="tanh")
+        out.mean.copy_(self.norm.mean)
+        out.std.copy_(self.norm.std)
+        for layer, weight, bias in zip(out.layers, self.actor.weights, self.actor.biases, strict=True):
+            assert isinstance(layer, nn.Linear)
+            layer.weight.data.copy_(weight[0, :, : layer.out_features].T)
+            layer.bias.data.copy_(bias[0, 0, : layer.out_features])
+        return out.eval()
+
+    def parts(self) -> dict[str, Tensor]:
+        """All tensors that keep their shape, by name."""
+        out = {"made": self.made} | prefixed("norm", self.norm.state_dict())
+        for name in self.NETWORKS:
+            network: Any = getattr(self, name)
+            out |= prefixed(name, network.state_dict())
+        for name, optimizer in self.optimizers.items():
+            for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
+                out |= prefixed(f"adam.{name}.{i}", optimizer.state[parameter])
+        return out
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, optimisers, normaliser and replay memory."""
+        return self.parts() | prefixed("replay", self.replay.state_dict())
+
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Raises RookeryError where a saved state does not fit."""
+        check_state(self.parts(), state)
+        self.replay.check_state(under("replay", state))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a checked state."""
+        for name, own in self.parts().items():
+            own.copy_(state[name])
+        self.replay.load_state_dict(under("replay", state))
+
+
+def weights_of(active: Tensor) -> Tensor:
+    """[B] shares of the rows in a loss: those of inactive agents are 0."""
+    return active / active.sum().clamp(min=1)
+
+
+def descend_with(optimizer: torch.optim.Adam, loss: Tensor) -> None:
+    """One step of an optimiser down the gradient of a loss by its own parameters alone."""
+    parameters = optimizer.param_groups[0]["params"]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    optimizer.step()

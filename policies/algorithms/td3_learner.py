@@ -1,0 +1,75 @@
+"""TD3's learner of one group: what `OffPolicyLearner` has, a deterministic policy, and a slow copy of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with, weights_of
+from rookery.policies.algorithms.td3_config import TD3Config
+from rookery.policies.nn.ensemble import Ensemble
+from rookery.policies.storage.replay import Transitions
+from rookery.sim.specs import Group
+
+__all__ = ["TD3Learner"]
+
+
+class TD3Learner(OffPolicyLearner):
+    """Policy, critics, their targets and replay memory of one group; see OffPolicyLearner.
+
+    Attributes:
+        exploration: [N A, 1] standard deviation of the noise on each agent's actions.
+    """
+
+    FIGURES: ClassVar[tuple[str, ...]] = ("critic_loss", "policy_loss")
+    NOISES: ClassVar[int] = 1
+    NETWORKS: ClassVar[tuple[str, ...]] = ("actor", "actor_target", "critics", "targets")
+    config: TD3Config
+
+    def __init__(
+        self, group: Group, worlds: int, steps: int, config: TD3Config, initial: torch.Generator, device: torch.device
+    ) -> None:
+        super().__init__(group, worlds, steps, config, initial, device, outputs=group.action.size)
+        self.actor_target = Ensemble(1, self.actor.sizes, config.activation, initial).to(device).requires_grad_(False)
+        self.actor_target.load_state_dict(self.actor.state_dict())
+        first = config.exploration_noise
+        last = first if config.exploration_noise_last is None else config.exploration_noise_last
+        spread = torch.linspace(first, last, worlds, device=device)
+        self.exploration = spread.repeat_interleave(group.count)[:, None]
+
+    def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
+        action = self.actor(self.norm.normalize(obs.flatten(0, 1)))[0].tanh()
+        return (action + self.exploration * noise).clamp(-1.0, 1.0).view(*obs.shape[:-1], -1)
+
+    @torch.no_grad()
+    def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Value targets [B]: reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
+        equations 13 and 14 of the paper. A terminated episode has no next value; a truncated one has that of its last
+        observation."""
+        c = self.config
+        next_obs = self.norm.normalize(batch.next_observation)
+        smoothing = (noise * c.target_noise).clamp(-c.target_noise_clip, c.target_noise_clip)
+        next_action = (self.actor_target(next_obs)[0].tanh() + smoothing).clamp(-1.0, 1.0)
+        value = self.next_value(next_obs, next_action, generator)
+        return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, value)
+
+    @torch.enable_grad()
+    def descend(
+        self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None, policy: bool = True
+    ) -> Tensor:
+        """As OffPolicyLearner's, with noise for the next action. The targets follow when the policy takes a step."""
+        obs = self.norm.normalize(batch.observation)
+        weight = weights_of(batch.active)
+        target = self.target_values(batch, noise[0], generator)
+        figures = torch.zeros(len(self.FIGURES), device=obs.device)
+        figures[0] = self.critic_step(obs, batch.action, target, weight, generator)
+        if policy:
+            value = self.policy_value(obs, self.actor(obs)[0].tanh(), generator)
+            loss = -(value * weight).sum()
+            descend_with(self.optimizers["actor"], loss)
+            figures[1] = loss.detach()
+            self.follow(self.targets, self.critics)
+            self.follow(self.actor_target, self.actor)
+        return figures

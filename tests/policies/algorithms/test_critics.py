@@ -1,0 +1,106 @@
+"""What SAC and TD3 share: ensembles of critics, and how often the policy moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from policies_toy import ToyEnv, train
+
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.sim.errors import RookeryError
+
+SMALL = SACConfig(rollout_steps=4, learning_starts=16, batch=32, buffer_size=400, hidden=(8,), compiled=False)
+
+
+def constants(networks, values) -> None:
+    """Critics whose values are constants."""
+    with torch.no_grad():
+        for parameter in networks.parameters():
+            parameter.zero_()
+        networks.biases[-1][:, 0, 0] = torch.tensor(values)
+
+
+def test_the_target_is_the_least_of_a_random_pair():
+    learner = SAC(ToyEnv(), replace(SMALL, critics=4, target_critics=2)).learners["point"]
+    constants(learner.targets, [1.0, 2.0, 3.0, 4.0])
+    g = torch.Generator().manual_seed(0)
+    obs, action = torch.zeros(3, 2), torch.zeros(3, 1)
+    values = [learner.next_value(obs, action, g) for _ in range(600)]
+    assert all((v == v[0]).all() for v in values), "one pair for the whole batch"
+    found = torch.stack(values)[:, 0]
+    # of the 6 pairs 3 have the least value 1, 2 have 2, one has 3
+    shares = torch.tensor([(found == v).float().mean() for v in (1.0, 2.0, 3.0, 4.0)])
+    torch.testing.assert_close(shares, torch.tensor([1 / 2, 1 / 3, 1 / 6, 0.0]), atol=0.08, rtol=0.0)
+    whole = SAC(ToyEnv(), replace(SMALL, critics=4, target_critics=4)).learners["point"]
+    constants(whole.targets, [4.0, 2.0, 3.0, 5.0])
+    assert (whole.next_value(obs, action, g) == 2.0).all()
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("min", 1.0), ("mean", 3.0), ("first", 3.5)])
+def test_what_the_policy_climbs(kind, wanted):
+    learner = SAC(ToyEnv(), replace(SMALL, critics=3, policy_value=kind)).learners["point"]
+    constants(learner.critics, [3.5, 1.0, 4.5])
+    assert (learner.policy_value(torch.zeros(4, 2), torch.zeros(4, 1), None) == wanted).all()
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_policy_moves_at_its_own_pace(every):
+    sac = SAC(ToyEnv(), replace(SMALL, policy_every=every, updates_per_step=1.5))
+    train(sac, sac.env, sac.env.reset()[0], 9)
+    learner = sac.learners["point"]
+    steps = {name: int(next(iter(o.state.values()))["step"]) for name, o in learner.optimizers.items()}
+    made = 8 * 6  # the first of the nine rollouts, 16 steps of all worlds, is random
+    assert steps["critics"] == int(learner.made) == made
+    assert steps["actor"] == steps["temperature"] == made // every
+
+
+def test_dropout_and_subsets_resume_with_the_same_bits():
+    def make() -> SAC:
+        config = replace(
+            SMALL, batch=16, buffer_size=200, critics=5, critic_dropout=0.1, critic_layer_norm=True, policy_every=4,
+            updates_per_step=2.5, policy_value="mean",
+        )  # fmt: skip
+        return SAC(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
+
+    sac = make()
+    obs, _ = train(sac, sac.env, sac.env.reset()[0], 7)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in sac.state_dict().items()})
+    other.env.load_state_dict(sac.env.state_dict())
+    ends = [train(s, s.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for s in (sac, other)]
+    assert ends[0] == ends[1] and ends[0][-1]["point/policy_loss"] != 0.0
+    mine, its = sac.state_dict(), other.state_dict()
+    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+
+
+def test_all_critics_learn_the_value():
+    """With a discount of 0 the value is the reward."""
+    config = replace(SMALL, critics=3, target_critics=2, critic_layer_norm=True, learning_rate=1e-2, gamma=0.0)
+    sac = SAC(ToyEnv(16), replace(config, buffer_size=4000, hidden=(32,)))
+    train(sac, sac.env, sac.env.reset()[0], 60)
+    learner = sac.learners["point"]
+    batch = learner.replay.sample(256, torch.Generator().manual_seed(0), 0.0)
+    q = learner.q_values(learner.critics, learner.norm.normalize(batch.observation), batch.action, None)
+    assert q.shape == (3, 256)
+    assert (q - batch.reward).abs().mean(1).max() < 0.1 < batch.reward.std()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"critics": 3}, {"critics": 1, "target_critics": 1}, {"target_critics": 1}, {"critic_layer_norm": True},
+     {"critic_dropout": 0.1}, {"policy_every": 2}, {"policy_value": "mean"}],
+)  # fmt: skip
+def test_only_plain_critics_are_compiled(change):
+    assert SAC(ToyEnv(), replace(SMALL, compiled=True)).learners["point"].compiled is not None
+    assert SAC(ToyEnv(), replace(SMALL, compiled=True, **change)).learners["point"].compiled is None
+
+
+def test_misfits_are_refused():
+    with pytest.raises(RookeryError, match=r"target_critics is 3, of 2 critics: give at most 2\."):
+        SACConfig(target_critics=3)
+    with pytest.raises(RookeryError, match="critic_dropout"):
+        SACConfig(critic_dropout=0.95)
+    with pytest.raises(RookeryError, match="policy_value"):
+        SACConfig(policy_value="max")
