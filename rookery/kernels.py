@@ -80,7 +80,8 @@ def compile_all(progress: Callable[[str], None] = print) -> int:
         The number of compiled functions.
     """
     begin = time.perf_counter()
-    first, *others = [*cases(), "ppo", "sac"]
+    jobs: list[Case | str] = [*cases(), "ppo", "sac"]
+    first, others = jobs[0], _from_both_ends(jobs[1:])
     done = 0
 
     def report(i: int, job: Case | str, count: int, spent: float) -> None:
@@ -91,9 +92,8 @@ def compile_all(progress: Callable[[str], None] = print) -> int:
             progress(f"[{i}/{len(others) + 1}] {title}: {count} functions compiled in {spent:.0f} s")
 
     report(1, first, *_compile(first))  # what all share
-    jobs = _from_both_ends(others)
     with ProcessPoolExecutor(min(os.cpu_count() or 1, MOST_PROCESSES), multiprocessing.get_context("spawn")) as pool:
-        for i, (job, found) in enumerate(zip(jobs, pool.map(_compile, jobs), strict=True)):
+        for i, (job, found) in enumerate(zip(others, pool.map(_compile, others), strict=True)):
             report(i + 2, job, *found)
     what = f"{done} functions compiled" if done else "all kernels were compiled before"
     progress(f"kernels: {what}, {time.perf_counter() - begin:.0f} s")
