@@ -90,6 +90,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/nn/ensemble.py": SAC,
     "policies/storage/rollout.py": PPO,
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),
+    "policies/storage/demonstrations.py": ("tests/policies/storage/test_demonstrations.py",),
     "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
     "policies/nn/adam.py": ("tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
     "policies/imitation/regression.py": (ALGORITHM_DEFAULTS, "tests/policies/imitation"),

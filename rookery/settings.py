@@ -76,14 +76,19 @@ class RunSettings:
         """
         if not self.task:
             raise RookeryError("the settings name no task: give one of `rookery list`.")
-        inputs = find_algorithm(self.algorithm).inputs
+        entry = find_algorithm(self.algorithm)
+        inputs = entry.inputs
         if self.init is not None and self.algorithm != "ppo":
             raise RookeryError(
                 f"--init RUN is for --algorithm ppo, and {self.algorithm} starts afresh: leave it out, or go on from the "
                 "new run by --init afterwards."
             )
-        if (self.data is not None) != ("dataset" in inputs):
-            raise RookeryError("--algorithm bc and --data DIR go together: give both or none.")
+        if self.data is None and "dataset" in inputs:
+            raise RookeryError(f"--algorithm {self.algorithm} learns from demonstrations: give them by --data DIR.")
+        if self.data is not None and "dataset" not in (*inputs, *entry.optional):
+            raise RookeryError(
+                f"--data DIR is for --algorithm bc, sac and td3, and {self.algorithm} reads no demonstrations: leave it out."
+            )
         if self.teacher is not None and "teacher" not in inputs:
             raise RookeryError(
                 "--teacher RUN is for --algorithm dagger: give both, or use --init RUN to start from a policy."

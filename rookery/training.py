@@ -204,11 +204,17 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
     )
     entry = find_algorithm(settings.algorithm)
     try:
-        inputs = {name: _make_input(name, settings, env) for name in entry.inputs}
+        optional = [name for name in entry.optional if _given(name, settings)]
+        inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
         return entry.load()(env, settings.algorithm_config, settings.seed, inputs)  # type: ignore[call-arg]
     except RookeryError:
         env.close()
         raise
+
+
+def _given(name: str, settings: RunSettings) -> bool:
+    """Whether the settings name an input that may be left out."""
+    return {"dataset": settings.data, "teacher": settings.teacher}[name] is not None
 
 
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:

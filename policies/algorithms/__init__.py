@@ -30,11 +30,13 @@ class AlgorithmEntry:
         cls: "module:Class" of the Algorithm.
         config: "module:Class" of its config where that can be imported without torch; "" takes the algorithm's `Config`.
         inputs: names of what it learns from beside the environment: "teacher", "dataset".
+        optional: those that may be left out.
     """
 
     cls: str
     config: str = ""
     inputs: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     def load(self) -> type[Algorithm]:
         """The algorithm's class."""
@@ -47,8 +49,12 @@ class AlgorithmEntry:
 
 ALGORITHMS = {
     "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
-    "sac": AlgorithmEntry("rookery.policies.algorithms.sac:SAC", "rookery.policies.algorithms.sac_config:SACConfig"),
-    "td3": AlgorithmEntry("rookery.policies.algorithms.td3:TD3", "rookery.policies.algorithms.td3_config:TD3Config"),
+    "sac": AlgorithmEntry(
+        "rookery.policies.algorithms.sac:SAC", "rookery.policies.algorithms.sac_config:SACConfig", optional=("dataset",)
+    ),
+    "td3": AlgorithmEntry(
+        "rookery.policies.algorithms.td3:TD3", "rookery.policies.algorithms.td3_config:TD3Config", optional=("dataset",)
+    ),
     "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
     "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
 }
@@ -84,6 +90,14 @@ VARIANTS = {
             "policy_value": "mean",
         },
         source="Hiraoka et al. 2021, arXiv 2110.02034",
+    ),
+    "rlpd": Variant(
+        "sac",
+        {
+            "critics": 10, "target_critics": 2, "critic_layer_norm": True, "updates_per_step": 20.0, "policy_every": 20,
+            "policy_value": "mean",
+        },
+        source="Ball et al. 2023, arXiv 2302.02948; with --data",
     ),
     "ddpg": Variant(
         "td3",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 
+if TYPE_CHECKING:
+    from rookery.policies.datasets.dataset import Dataset
+
 __all__ = ["OffPolicy"]
 
 
@@ -29,7 +32,7 @@ class OffPolicy(Algorithm):
         env: the environment; learning happens on its device.
         config: settings.
         seed: of initial weights, exploration and minibatches.
-        inputs: not used.
+        inputs: {"dataset": Dataset} gives a share of every batch; may be left out.
 
     Attributes:
         Learner: what learns for one group.
@@ -37,7 +40,8 @@ class OffPolicy(Algorithm):
         steps: control steps that every world has made.
 
     Raises:
-        RookeryError: a vector reward, or a replay memory shorter than a rollout.
+        RookeryError: a vector reward, a replay memory shorter than a rollout, or demonstrations without rewards or of other
+            groups or sizes.
     """
 
     Learner: ClassVar[Any]
@@ -71,6 +75,16 @@ class OffPolicy(Algorithm):
             for name, group in env.groups.items()
         }
         self._active: dict[str, Tensor] = {}
+        if (inputs or {}).get("dataset") is not None:
+            self._learn_from(inputs["dataset"])  # type: ignore[index]
+
+    def _learn_from(self, data: Dataset) -> None:
+        from rookery.policies.storage.demonstrations import replay_of
+
+        weights = self.env.deployment().config.get("reward", {})
+        for name, group in self.env.groups.items():
+            data.check_group(name, group)
+            self.learners[name].learn_from(replay_of(data, name, weights, self.env.device))
 
     @torch.no_grad()
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:

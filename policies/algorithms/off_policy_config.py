@@ -57,6 +57,8 @@ class OffPolicyConfig:
     """Bring observations to mean 0 and standard deviation 1 with running statistics, which are a part of the policy."""
     obs_clip: float = 10.0
     """Limit of the normalised observations."""
+    demonstration_share: float = 0.5
+    """Share of every batch that is drawn from the demonstrations, where there are any (RLPD takes half)."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -75,6 +77,7 @@ class OffPolicyConfig:
         check_bounds(self, ("updates_per_step", "tau", "learning_rate", "obs_clip"), 0.0, exclude_low=True)
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
+        check_bounds(self, ("demonstration_share",), 0.0, 1.0)
         if self.target_critics > self.critics:
             raise RookeryError(
                 f"target_critics is {self.target_critics}, of {self.critics} critics: give at most {self.critics}."

@@ -38,6 +38,7 @@ class OffPolicyLearner(abc.ABC):
         NETWORKS: names of the attributes with weights.
         optimizers: Adam by the name of what it moves.
         made: gradient steps made, a tensor of one number.
+        demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
     """
 
     FIGURES: ClassVar[tuple[str, ...]]
@@ -63,6 +64,14 @@ class OffPolicyLearner(abc.ABC):
         self.norm = ObservationNorm(obs, config.obs_clip, device)
         self.replay = Replay(steps, worlds, group.count, obs, act, device)
         self.made = torch.zeros((), dtype=torch.int64)
+        self.demonstrations: Replay | None = None
+
+    def learn_from(self, demonstrations: Replay) -> None:
+        """Take a share of every batch from demonstrations."""
+        self.demonstrations = demonstrations
+        if self.config.normalize_observations:
+            self.norm.record(*demonstrations.latest(demonstrations.size))
+            self.norm.commit()
 
     def _critics(self, inputs: int, initial: torch.Generator) -> Ensemble:
         c = self.config
@@ -165,10 +174,19 @@ class OffPolicyLearner(abc.ABC):
         for i, n in zip(index, noise, strict=True):
             self.made += 1
             policy = int(self.made) % c.policy_every == 0
-            sums += self.descend(self.replay.take(i, c.gamma, c.n_step), n, generator, policy)
+            sums += self.descend(self._batch(i, generator), n, generator, policy)
             counts[: self.POLICY_FIGURES] += 1
             counts[self.POLICY_FIGURES :] += policy
         return sums / counts.clamp(min=1).to(sums.device)
+
+    def _batch(self, index: Tensor, generator: torch.Generator) -> Transitions:
+        """The transitions with these numbers [B], the last of them replaced by the demonstrations' share."""
+        c = self.config
+        if self.demonstrations is None:
+            return self.replay.take(index, c.gamma, c.n_step)
+        share = round(c.demonstration_share * len(index))
+        shown = self.demonstrations.sample(share, generator, c.gamma, c.n_step)
+        return self.replay.take(index[: len(index) - share], c.gamma, c.n_step).joined(shown)
 
     def policy(self) -> Policy:
         """What has been learnt so far: ``tanh`` of the network's first outputs."""

@@ -12,7 +12,7 @@ from torch.nn import functional
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with, weights_of
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import fits
-from rookery.policies.storage.replay import Transitions
+from rookery.policies.storage.replay import Replay, Transitions
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class SACLearner(OffPolicyLearner):
         next_action, next_log_prob = self.sample(next_obs, noise)
         soft_value = self.next_value(next_obs, next_action, generator) - self.log_temperature.exp() * next_log_prob
         return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, soft_value)
+
+    def learn_from(self, demonstrations: Replay) -> None:
+        super().learn_from(demonstrations)
+        self.compiled = None  # the kernel reads one memory
 
     def learn(self, index: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
         if self.compiled is None:

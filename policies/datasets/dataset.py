@@ -32,6 +32,7 @@ from rookery.policies.datasets.schema import (
     required,
 )
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors, safetensors_header
 
 WINDOW = 64
@@ -215,6 +216,20 @@ class Dataset:
         if name is not None and name not in self.groups:
             raise unknown("group", name, self.groups)
         return name or self.groups[0]
+
+    def check_group(self, name: str, group: Group) -> None:
+        """Compare the recorded observations with those that an environment declares.
+
+        Raises:
+            RookeryError: no such group, or observations of another shape.
+        """
+        self.group(name)
+        shape = self.columns[f"observation.{name}"].shape
+        if shape != (group.count, group.observation_size):
+            raise RookeryError(
+                f"the demonstrations have observations {list(shape)} of group {name!r}, and the environment "
+                f"{[group.count, group.observation_size]}: train with the config that they were recorded with."
+            )
 
     def require(self, contract: Mapping[str, Any], what: str = "the environment") -> None:
         """Refuse a contract under which these numbers mean something else (see `schema.refuse_other`)."""

@@ -77,13 +77,7 @@ class BehaviorCloning(Algorithm):
         self.seed = seed
         self.epoch = 0
         for name, group in env.groups.items():
-            data.group(name)
-            shape = data.columns[f"observation.{name}"].shape
-            if shape != (group.count, group.observation_size):
-                raise RookeryError(
-                    f"the demonstrations have observations {list(shape)} of group {name!r}, and the environment "
-                    f"{[group.count, group.observation_size]}: train with the config that they were recorded with."
-                )
+            data.check_group(name, group)
         self.training_episodes, self.validation_episodes = self._split()
         initial = torch.Generator().manual_seed(seed)
         self.networks = {

@@ -12,7 +12,7 @@ of a truncated episode the last observation is kept apart and stands in for it, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -44,6 +44,10 @@ class Transitions:
     discount: Tensor
     terminated: Tensor
     active: Tensor
+
+    def joined(self, other: Transitions) -> Transitions:
+        """These and others in one batch."""
+        return Transitions(*(torch.cat((getattr(self, f.name), getattr(other, f.name))) for f in fields(self)))
 
 
 class Replay:

@@ -119,7 +119,7 @@ def test_process_exit_codes():
         ("train drone-hover --steps 1e400", "--steps needs a whole number such as 5e6, got '1e400'"),
         ("train drone-hover --steps nan", "--steps needs a whole number such as 5e6, got 'nan'"),
         ("train drone-hover --config nowhere.toml", "cannot read the settings file nowhere.toml"),
-        ("train drone-hover --algorithm bc", "--algorithm bc and --data DIR go together"),
+        ("train drone-hover --algorithm bc", "--algorithm bc learns from demonstrations: give them by --data DIR"),
         ("train drone-hover --learning-rat 1", "did you mean --learning-rate?"),
         ("train drone-hover --rollout-steps soon", "--rollout-steps needs a whole number, got 'soon'"),
         ("train drone-hover --hidden wide", "--hidden cannot take this value"),

@@ -99,7 +99,7 @@ def test_refusals(demos, capsys, tmp_path, monkeypatch):
         (["demos", "replay", demos, "--episode", 7], "there is no episode 7"),
         (["demos", "export", demos, "--out", demos], "is not empty"),
         (["demos", "import", "nowhere", "--out", "x"], "is no LeRobot dataset"),
-        (clone, "go together"),
+        (clone, "learns from demonstrations: give them by --data DIR"),
         ([*clone, "--data", demos], "the task is"),
         (["train", "drone-hover", "--algorithm", "bc", "--data", demos, "--action", "rotor_thrust"], "the action of drone"),
     ):  # fmt: skip
