@@ -1,9 +1,9 @@
-"""Returns of our SAC and of Stable-Baselines3's on Pendulum-v1, with the same settings.
+"""Returns of our SAC or TD3 and of Stable-Baselines3's on a gymnasium task, with the same settings.
 
-    python benchmarks/sac_vs_sb3.py [--steps 20000] [--seeds 5] [--out benchmarks/results/sac-vs-sb3.json]
+    python benchmarks/off_policy_vs_sb3.py [--algorithm td3] [--task Hopper-v5] [--steps 20000] [--seeds 5] [--out FILE]
 
 Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100 random
-steps on. Every `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result
+steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result
 says whether our mean return at the end is within the spread of theirs over the seeds.
 """
 
@@ -23,11 +23,13 @@ import numpy as np
 import stable_baselines3
 import torch
 from machine import commit, machine
+from stable_baselines3.common.noise import NormalActionNoise
 
-from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.algorithms.sac import SAC
+from rookery.policies.algorithms.td3 import TD3
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
 
-TASK = "Pendulum-v1"
+OURS: dict[str, Any] = {"sac": SAC, "td3": TD3}
 EPISODES = 20
 FIRST_EVALUATION_SEED = 10_000
 SETTINGS: dict[str, Any] = {
@@ -39,9 +41,9 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def evaluate(act: Callable[[np.ndarray], np.ndarray]) -> float:
+def evaluate(task: str, act: Callable[[np.ndarray], np.ndarray]) -> float:
     """Mean return of a deterministic policy over the evaluation episodes."""
-    env = gymnasium.make(TASK)
+    env = gymnasium.make(task)
     total = 0.0
     for i in range(EPISODES):
         obs, _ = env.reset(seed=FIRST_EVALUATION_SEED + i)
@@ -54,46 +56,53 @@ def evaluate(act: Callable[[np.ndarray], np.ndarray]) -> float:
     return total
 
 
-def ours(seed: int, steps: int, every: int) -> dict[str, Any]:
-    """Train our SAC; evaluations and seconds of training."""
-    env = make_gymnasium(TASK, 1, seed)
-    space = gymnasium.make(TASK).action_space
+def ours(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str, Any]:
+    """Train ours; evaluations and seconds of training."""
+    env = make_gymnasium(task, 1, seed)
+    space = gymnasium.make(task).action_space
     middle = (space.high + space.low) / 2.0
     half = (space.high - space.low) / 2.0
-    config = SACConfig(rollout_steps=1, updates_per_step=1.0, batch=256, normalize_observations=False, **SETTINGS)
-    sac = SAC(env, config, seed)
+    cls = OURS[kind]
+    config = cls.Config(rollout_steps=1, updates_per_step=1.0, batch=256, normalize_observations=False, **SETTINGS)
+    algorithm = cls(env, config, seed)
     returns = []
     seconds = 0.0
     obs, _ = env.reset(seed)
     for step in range(1, steps + 1):
         start = time.perf_counter()
-        actions = sac.act(obs)
+        actions = algorithm.act(obs)
         result = env.step(actions)
-        sac.observe(obs, actions, result)
+        algorithm.observe(obs, actions, result)
         obs = result[0]
-        sac.update(step / steps)
+        algorithm.update(step / steps)
         seconds += time.perf_counter() - start
         if step % every == 0:
-            policy = sac.policies()["agent"]
+            policy = algorithm.policies()["agent"]
 
             @torch.no_grad()
             def act(x: np.ndarray, policy: Any = policy) -> np.ndarray:
                 return middle + half * policy(torch.from_numpy(x.astype(np.float32))).numpy()
 
-            returns.append(evaluate(act))
+            returns.append(evaluate(task, act))
     return {"returns": returns, "seconds": seconds}
 
 
-def theirs(seed: int, steps: int, every: int) -> dict[str, Any]:
-    """Train Stable-Baselines3's SAC; evaluations and seconds of training."""
-    model = stable_baselines3.SAC(
+def theirs(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str, Any]:
+    """Train Stable-Baselines3's; evaluations and seconds of training."""
+    env = gymnasium.make(task)
+    size = env.action_space.shape[0]
+    # SB3's TD3 has layers of 400 and 300 by default, and no noise
+    own = {"action_noise": NormalActionNoise(np.zeros(size), np.full(size, 0.1))} if kind == "td3" else {}
+    model = getattr(stable_baselines3, kind.upper())(
         "MlpPolicy",
-        gymnasium.make(TASK),
+        env,
         seed=seed,
         batch_size=256,
         train_freq=1,
         gradient_steps=1,
         device="cpu",
+        policy_kwargs={"net_arch": [256, 256]},
+        **own,
         **SETTINGS,
     )
     returns = []
@@ -102,7 +111,7 @@ def theirs(seed: int, steps: int, every: int) -> dict[str, Any]:
         start = time.perf_counter()
         model.learn(every, reset_num_timesteps=False)
         seconds += time.perf_counter() - start
-        returns.append(evaluate(lambda x: model.predict(x, deterministic=True)[0]))
+        returns.append(evaluate(task, lambda x: model.predict(x, deterministic=True)[0]))
     return {"returns": returns, "seconds": seconds}
 
 
@@ -113,11 +122,15 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
     return {"mean": statistics.mean(last), "std": spread, "low": min(last), "high": max(last)}
 
 
-def result(runs: dict[str, list[dict[str, Any]]], steps: int, every: int, wall_s: float) -> dict[str, Any]:
+def result(
+    runs: dict[str, list[dict[str, Any]]], kind: str, task: str, steps: int, every: int, wall_s: float
+) -> dict[str, Any]:
     """The results file, see benchmarks/tables.py.
 
     Args:
         runs: by trainer, one entry for each seed.
+        kind: "sac" or "td3".
+        task: name in gymnasium.
         steps: control steps of each training.
         every: control steps between evaluations.
         wall_s: seconds of everything together.
@@ -128,14 +141,14 @@ def result(runs: dict[str, list[dict[str, Any]]], steps: int, every: int, wall_s
     other = figures["stable_baselines3"]
     within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
     return {
-        "name": "sac-vs-sb3",
-        "command": f"python benchmarks/sac_vs_sb3.py --steps {steps} --every {every}",
+        "name": f"{kind}-vs-sb3",
+        "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {kind} --task {task} --steps {steps} --every {every}",
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "wall_s": round(wall_s, 1),
         "metrics": {
-            "mean": f"return of the deterministic policy after {steps} steps of {TASK}, {EPISODES} episodes a seed",
+            "mean": f"return of the deterministic policy after {steps} steps of {task}, {EPISODES} episodes a seed",
             "std": "standard deviation over seeds",
         },
         "columns": [
@@ -154,22 +167,25 @@ def result(runs: dict[str, list[dict[str, Any]]], steps: int, every: int, wall_s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--algorithm", choices=OURS, default="sac")
+    parser.add_argument("--task", default="Pendulum-v1")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--every", type=int, default=2_500)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sac-vs-sb3.json")
+    parser.add_argument("--out", type=Path, help="benchmarks/results/ALGORITHM-vs-sb3.json if left out")
     args = parser.parse_args()
+    out = args.out or Path(__file__).parent / "results" / f"{args.algorithm}-vs-sb3.json"
     torch.set_num_threads(1)
     start = time.perf_counter()
     runs: dict[str, list[dict[str, Any]]] = {"rookery": [], "stable_baselines3": []}
     for seed in range(args.seeds):
         for name, train in (("rookery", ours), ("stable_baselines3", theirs)):
-            run = train(seed, args.steps, args.every)
+            run = train(args.algorithm, args.task, seed, args.steps, args.every)
             runs[name].append({"seed": seed, **run})
             print(f"{name:18} seed {seed}: {[round(r, 1) for r in run['returns']]}, {run['seconds']:.0f} s", flush=True)
-        made = result(runs, args.steps, args.every, time.perf_counter() - start)
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(made, indent=1) + "\n")
+        made = result(runs, args.algorithm, args.task, args.steps, args.every, time.perf_counter() - start)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(made, indent=1) + "\n")
     print(json.dumps({row["trainer"]: row["mean"] for row in made["rows"]}, indent=1))
 
 
