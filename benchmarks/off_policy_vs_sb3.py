@@ -2,9 +2,10 @@
 
     python benchmarks/off_policy_vs_sb3.py [--algorithm td3] [--task Hopper-v5] [--steps 20000] [--seeds 5] [--out FILE]
 
-Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100 random
-steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result
-says whether our mean return at the end is within the spread of theirs over the seeds.
+Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100
+random steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every
+`--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result says
+whether our mean return at the end is within the spread of theirs over the seeds.
 """
 
 from __future__ import annotations
