@@ -15,7 +15,8 @@ from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.replay import Replay, Transitions
 from rookery.sim.buffers import under
-from rookery.sim.specs import Group
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group, joined
 
 __all__ = ["OffPolicyLearner", "descend_with", "weights_of"]
 
@@ -65,6 +66,7 @@ class OffPolicyLearner(abc.ABC):
         self.replay = Replay(steps, worlds, group.count, obs, act, device)
         self.made = torch.zeros((), dtype=torch.int64)
         self.demonstrations: Replay | None = None
+        self._mirror = _mirror_of(group, device) if config.mirror else None
 
     def learn_from(self, demonstrations: Replay) -> None:
         """Take a share of every batch from demonstrations."""
@@ -180,7 +182,20 @@ class OffPolicyLearner(abc.ABC):
         return sums / counts.clamp(min=1).to(sums.device)
 
     def _batch(self, index: Tensor, generator: torch.Generator) -> Transitions:
-        """The transitions with these numbers [B], the last of them replaced by the demonstrations' share."""
+        """The transitions with these numbers [B], the last of them replaced by the demonstrations' share, and every other one
+        mirrored where that is asked for."""
+        out = self._drawn(index, generator)
+        if self._mirror is None:
+            return out
+        observation, action = self._mirror
+        half = slice(None, None, 2)
+        for vectors, (place, sign) in (
+            (out.observation, observation), (out.next_observation, observation), (out.action, action)
+        ):  # fmt: skip
+            vectors[half] = vectors[half][:, place] * sign
+        return out
+
+    def _drawn(self, index: Tensor, generator: torch.Generator) -> Transitions:
         c = self.config
         if self.demonstrations is None:
             return self.replay.take(index, c.gamma, c.n_step)
@@ -225,6 +240,20 @@ class OffPolicyLearner(abc.ABC):
         for name, own in self.parts().items():
             own.copy_(state[name])
         self.replay.load_state_dict(under("replay", state))
+
+
+def _mirror_of(group: Group, device: torch.device) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Of observations and of actions: which component [D] comes to each place, and its sign [D].
+
+    Raises:
+        RookeryError: the group has no mirror.
+    """
+    if group.mirror is None:
+        raise RookeryError("mirror is for robots whose task declares their left-right symmetry: leave it out here.")
+    vectors = joined([group.mirror.observation] * group.history), group.mirror.action
+    signed = [torch.tensor(v, device=device) for v in vectors]
+    observation, action = ((v.abs() - 1, v.sign().float()) for v in signed)
+    return observation, action
 
 
 def weights_of(active: Tensor) -> Tensor:

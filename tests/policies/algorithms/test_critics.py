@@ -10,6 +10,7 @@ from policies_toy import ToyEnv, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Mirror
 
 SMALL = SACConfig(rollout_steps=4, learning_starts=16, batch=32, buffer_size=400, hidden=(8,), compiled=False)
 
@@ -87,14 +88,49 @@ def test_all_critics_learn_the_value():
     assert (q - batch.reward).abs().mean(1).max() < 0.1 < batch.reward.std()
 
 
+class MirroredEnv(ToyEnv):
+    """A toy whose left is its right: position and push change their sign, the clock does not."""
+
+    def __init__(self, num_envs: int = 4, **options) -> None:
+        super().__init__(num_envs, **options)
+        self.groups = {"point": replace(self.groups["point"], mirror=Mirror((-1, 2), (-1,), ()))}
+
+
+def test_every_other_transition_is_mirrored(monkeypatch):
+    batches = []
+    for mirror in (False, True):
+        sac = SAC(MirroredEnv(), replace(SMALL, mirror=mirror, normalize_observations=False))
+        learner = sac.learners["point"]
+        monkeypatch.setattr(learner, "descend", lambda batch, *_: (batches.append(batch), torch.zeros(5))[1])
+        train(sac, sac.env, sac.env.reset()[0], 2)
+    assert len(batches) == 8
+    flipped = torch.where(torch.arange(32) % 2 == 0, -1.0, 1.0)[:, None]
+    for plain, own in zip(batches[:4], batches[4:], strict=True):
+        assert torch.equal(own.action, plain.action * flipped)
+        for name in ("observation", "next_observation"):
+            mine, its = getattr(own, name), getattr(plain, name)
+            assert torch.equal(mine[:, :1], its[:, :1] * flipped) and torch.equal(mine[:, 1], its[:, 1])
+        for name in ("reward", "discount", "terminated", "active"):
+            assert torch.equal(getattr(own, name), getattr(plain, name))
+    memory = learner.replay
+    assert torch.equal(
+        memory.observation[1, :, 0, 0],
+        memory._take(
+            torch.ones(4, dtype=torch.int64), torch.arange(4), torch.zeros(4, dtype=torch.int64), 0.9
+        ).observation[:, 0],
+    ), "the memory keeps what happened"
+    with pytest.raises(RookeryError, match="declares their left-right symmetry"):
+        SAC(ToyEnv(), replace(SMALL, mirror=True))
+
+
 @pytest.mark.parametrize(
     "change",
     [{"critics": 3}, {"critics": 1, "target_critics": 1}, {"target_critics": 1}, {"critic_layer_norm": True},
-     {"critic_dropout": 0.1}, {"policy_every": 2}, {"policy_value": "mean"}],
+     {"critic_dropout": 0.1}, {"mirror": True}, {"policy_every": 2}, {"policy_value": "mean"}],
 )  # fmt: skip
 def test_only_plain_critics_are_compiled(change):
-    assert SAC(ToyEnv(), replace(SMALL, compiled=True)).learners["point"].compiled is not None
-    assert SAC(ToyEnv(), replace(SMALL, compiled=True, **change)).learners["point"].compiled is None
+    assert SAC(MirroredEnv(), replace(SMALL, compiled=True)).learners["point"].compiled is not None
+    assert SAC(MirroredEnv(), replace(SMALL, compiled=True, **change)).learners["point"].compiled is None
 
 
 def test_misfits_are_refused():
