@@ -67,20 +67,26 @@ class OffPolicy(Algorithm):
                 f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
                 f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * env.num_envs}."
             )
+        state_size = env.state_size if self.config.critic == "central" else 0
+        if self.config.critic == "central" and not state_size:
+            raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
         self.steps = 0
         self._generator = torch.Generator(env.device).manual_seed(seed)
         initial = torch.Generator().manual_seed(seed)
         self.learners: dict[str, OffPolicyLearner] = {
-            name: self.Learner(group, env.num_envs, kept, self.config, initial, env.device)
+            name: self.Learner(group, env.num_envs, kept, self.config, initial, env.device, state_size)
             for name, group in env.groups.items()
         }
         self._active: dict[str, Tensor] = {}
+        self._state: Tensor | None = None
         if (inputs or {}).get("dataset") is not None:
             self._learn_from(inputs["dataset"])  # type: ignore[index]
 
     def _learn_from(self, data: Dataset) -> None:
         from rookery.policies.storage.demonstrations import replay_of
 
+        if self.config.critic == "central":
+            raise RookeryError('demonstrations hold no state of the environment: use critic="own" with them.')
         weights = self.env.deployment().config.get("reward", {})
         for name, group in self.env.groups.items():
             data.check_group(name, group)
@@ -90,6 +96,7 @@ class OffPolicy(Algorithm):
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]}."""
         self._active = {name: mask.clone() for name, mask in (self.env.active or {}).items()}
+        self._state = self._state_now()
         random = self.steps * self.env.num_envs < self.config.learning_starts
         return {name: learner.act(obs[name], self._generator, random) for name, learner in self.learners.items()}
 
@@ -98,13 +105,19 @@ class OffPolicy(Algorithm):
         """Store one control step, see `Algorithm.observe`."""
         next_obs, reward, terminated, truncated, info = result
         next_active = self.env.active or {}
+        next_state = self._state_now()
+        final_state = None if next_state is None else info.get("final_state")
         for name, learner in self.learners.items():
             final = info["final_observation"][name] if "final_observation" in info else None
             learner.replay.add(
                 obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
-                self._active.get(name), next_active.get(name),
+                self._active.get(name), next_active.get(name), self._state, next_state, final_state,
             )  # fmt: skip
         self.steps += 1
+
+    def _state_now(self) -> Tensor | None:
+        """The environment's state [N, S] where the critics see it."""
+        return self.env.state.clone() if self.config.critic == "central" else None
 
     def update(self, progress: float) -> dict[str, float]:
         """Make the gradient steps that are due for the latest rollout.
@@ -117,8 +130,7 @@ class OffPolicy(Algorithm):
         """
         if self.config.normalize_observations:
             for learner in self.learners.values():
-                learner.norm.record(*learner.replay.latest(self.rollout_steps))
-                learner.norm.commit()
+                learner.record_statistics(self.rollout_steps)
         ratio = self.config.updates_per_step
         due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
         if due == 0 or self.steps * self.env.num_envs <= self.config.learning_starts:

@@ -38,6 +38,8 @@ class OffPolicyConfig:
     """Gradient steps of the critics for each one of the policy."""
     policy_value: Literal["min", "mean", "first"] = "min"
     """What the policy climbs: the least of the critics (SAC), their mean (REDQ and DroQ), or the first one (TD3)."""
+    critic: Literal["own", "central"] = "own"
+    """What the critics see: the agent's own observation, or the state of the environment besides (MAPPO's critic, for SAC)."""
     critics: int = 2
     """Critics, each with weights of its own."""
     target_critics: int = 2
@@ -80,6 +82,8 @@ class OffPolicyConfig:
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
         check_bounds(self, ("demonstration_share",), 0.0, 1.0)
+        if self.mirror and self.critic == "central":
+            raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
         if self.target_critics > self.critics:
             raise RookeryError(
                 f"target_critics is {self.target_critics}, of {self.critics} critics: give at most {self.critics}."

@@ -31,6 +31,7 @@ class OffPolicyLearner(abc.ABC):
         config: settings.
         initial: source of the initial weights, on the CPU.
         device: where everything lives.
+        state_size: S, of the environment's state where the critics see it, else 0.
         outputs: numbers that the policy's network gives.
 
     Attributes:
@@ -49,7 +50,7 @@ class OffPolicyLearner(abc.ABC):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: OffPolicyConfig, initial: torch.Generator,
-        device: torch.device, outputs: int,
+        device: torch.device, state_size: int, outputs: int,
     ) -> None:  # fmt: skip
         self.config = config
         obs = group.observation_size
@@ -59,14 +60,23 @@ class OffPolicyLearner(abc.ABC):
         # The policy begins around the neutral action: tanh(atanh(neutral)) = neutral.
         neutral = torch.tensor(group.action.neutral, device=device).clamp(-0.99, 0.99)
         self.actor.biases[-1].data[0, 0, :act] += neutral.atanh()
-        self.critics, self.targets = (self._critics(obs + act, initial).to(device) for _ in range(2))
+        self.critics, self.targets = (self._critics(state_size + obs + act, initial).to(device) for _ in range(2))
         self.targets.requires_grad_(False).load_state_dict(self.critics.state_dict())
         self.optimizers = {"actor": self.adam(self.actor), "critics": self.adam(self.critics)}
         self.norm = ObservationNorm(obs, config.obs_clip, device)
-        self.replay = Replay(steps, worlds, group.count, obs, act, device)
+        self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
+        self.replay = Replay(steps, worlds, group.count, obs, act, device, state_size)
         self.made = torch.zeros((), dtype=torch.int64)
         self.demonstrations: Replay | None = None
         self._mirror = _mirror_of(group, device) if config.mirror else None
+
+    def record_statistics(self, steps: int) -> None:
+        """Take the latest control steps into the normalisers."""
+        self.norm.record(*self.replay.latest(steps))
+        self.norm.commit()
+        if self.states is not None:
+            self.states.record(self.replay.latest_states(steps))
+            self.states.commit()
 
     def learn_from(self, demonstrations: Replay) -> None:
         """Take a share of every batch from demonstrations."""
@@ -121,8 +131,12 @@ class OffPolicyLearner(abc.ABC):
         rows = obs.shape[:-1].numel()
         return self.explore(obs, torch.randn(rows, self.action_size, generator=generator, device=obs.device))
 
+    def seen(self, state: Tensor, obs: Tensor) -> Tensor:
+        """What critics see [B, S + O] of states [B, S] and normalised observations [B, O]."""
+        return obs if self.states is None else torch.cat((self.states.normalize(state), obs), -1)
+
     def q_values(self, critics: Ensemble, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
-        """All critics' values [C, B] of normalised observations [B, O] and actions [B, D]."""
+        """All critics' values [C, B] of what they see, see `seen`, and actions [B, D]."""
         out: Tensor = critics(torch.cat((obs, action), -1), generator).squeeze(-1)
         return out
 
@@ -144,7 +158,7 @@ class OffPolicyLearner(abc.ABC):
     def critic_step(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        """Move the critics towards value targets [B] of normalised observations and actions; returns the loss."""
+        """Move the critics towards value targets [B] of what they see and actions; returns the loss."""
         q = self.q_values(self.critics, obs, action, generator)
         loss = 0.5 * ((q - target).square() * weight).sum()
         descend_with(self.optimizers["critics"], loss)
@@ -218,6 +232,8 @@ class OffPolicyLearner(abc.ABC):
     def parts(self) -> dict[str, Tensor]:
         """All tensors that keep their shape, by name."""
         out = {"made": self.made} | prefixed("norm", self.norm.state_dict())
+        if self.states is not None:
+            out |= prefixed("states", self.states.state_dict())
         for name in self.NETWORKS:
             network: Any = getattr(self, name)
             out |= prefixed(name, network.state_dict())

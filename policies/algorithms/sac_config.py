@@ -29,5 +29,12 @@ class SACConfig(OffPolicyConfig):
     @property
     def plain(self) -> bool:
         """Whether gradient steps are those of the paper, without later additions."""
+        central = self.critic == "central"
         additions = self.critic_layer_norm or self.critic_dropout > 0.0 or self.policy_every > 1 or self.mirror
-        return self.critics == 2 and self.target_critics == 2 and self.policy_value == "min" and not additions
+        return (
+            self.critics == 2
+            and self.target_critics == 2
+            and self.policy_value == "min"
+            and not additions
+            and not central
+        )

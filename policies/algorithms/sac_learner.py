@@ -34,10 +34,11 @@ class SACLearner(OffPolicyLearner):
     config: SACConfig
 
     def __init__(
-        self, group: Group, worlds: int, steps: int, config: SACConfig, initial: torch.Generator, device: torch.device
-    ) -> None:
+        self, group: Group, worlds: int, steps: int, config: SACConfig, initial: torch.Generator, device: torch.device,
+        state_size: int = 0,
+    ) -> None:  # fmt: skip
         act = group.action.size
-        super().__init__(group, worlds, steps, config, initial, device, outputs=2 * act)
+        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=2 * act)
         self.target_entropy = -float(act) if config.target_entropy is None else config.target_entropy
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
@@ -73,7 +74,8 @@ class SACLearner(OffPolicyLearner):
         """
         next_obs = self.norm.normalize(batch.next_observation)
         next_action, next_log_prob = self.sample(next_obs, noise)
-        soft_value = self.next_value(next_obs, next_action, generator) - self.log_temperature.exp() * next_log_prob
+        next_q = self.next_value(self.seen(batch.next_state, next_obs), next_action, generator)
+        soft_value = next_q - self.log_temperature.exp() * next_log_prob
         return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, soft_value)
 
     def learn_from(self, demonstrations: Replay) -> None:
@@ -95,17 +97,20 @@ class SACLearner(OffPolicyLearner):
         weight = weights_of(batch.active)
         target = self.target_values(batch, noise[0], generator)
         figures = torch.zeros(len(self.FIGURES), device=obs.device)
-        figures[0] = self.critic_step(obs, batch.action, target, weight, generator)
+        seen = self.seen(batch.state, obs)
+        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
         if policy:
-            figures[1:] = self._policy_step(obs, weight, noise[1], generator)
+            figures[1:] = self._policy_step(obs, seen, weight, noise[1], generator)
         self.follow(self.targets, self.critics)
         return figures
 
-    def _policy_step(self, obs: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _policy_step(
+        self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
         """Move policy (equation 9) and temperature (18); returns their figures."""
         action, log_prob = self.sample(obs, noise)
         temperature = self.log_temperature.detach().exp()
-        value = self.policy_value(obs, action, generator)
+        value = self.policy_value(seen, action, generator)
         loss = ((temperature * log_prob - value) * weight).sum()
         descend_with(self.optimizers["actor"], loss)
         entropy = -(log_prob.detach() * weight).sum()

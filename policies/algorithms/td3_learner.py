@@ -29,9 +29,10 @@ class TD3Learner(OffPolicyLearner):
     config: TD3Config
 
     def __init__(
-        self, group: Group, worlds: int, steps: int, config: TD3Config, initial: torch.Generator, device: torch.device
-    ) -> None:
-        super().__init__(group, worlds, steps, config, initial, device, outputs=group.action.size)
+        self, group: Group, worlds: int, steps: int, config: TD3Config, initial: torch.Generator, device: torch.device,
+        state_size: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=group.action.size)
         self.actor_target = Ensemble(1, self.actor.sizes, config.activation, initial).to(device).requires_grad_(False)
         self.actor_target.load_state_dict(self.actor.state_dict())
         first = config.exploration_noise
@@ -52,7 +53,7 @@ class TD3Learner(OffPolicyLearner):
         next_obs = self.norm.normalize(batch.next_observation)
         smoothing = (noise * c.target_noise).clamp(-c.target_noise_clip, c.target_noise_clip)
         next_action = (self.actor_target(next_obs)[0].tanh() + smoothing).clamp(-1.0, 1.0)
-        value = self.next_value(next_obs, next_action, generator)
+        value = self.next_value(self.seen(batch.next_state, next_obs), next_action, generator)
         return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, value)
 
     @torch.enable_grad()
@@ -64,9 +65,10 @@ class TD3Learner(OffPolicyLearner):
         weight = weights_of(batch.active)
         target = self.target_values(batch, noise[0], generator)
         figures = torch.zeros(len(self.FIGURES), device=obs.device)
-        figures[0] = self.critic_step(obs, batch.action, target, weight, generator)
+        seen = self.seen(batch.state, obs)
+        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
         if policy:
-            value = self.policy_value(obs, self.actor(obs)[0].tanh(), generator)
+            value = self.policy_value(seen, self.actor(obs)[0].tanh(), generator)
             loss = -(value * weight).sum()
             descend_with(self.optimizers["actor"], loss)
             figures[1] = loss.detach()

@@ -35,6 +35,7 @@ class Transitions:
         discount: [B], by which what follows counts: gamma to the number of steps.
         terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
         active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
+        state, next_state: [B, S] of the environment, with the observations; S is 0 where it is not kept.
     """
 
     observation: Tensor
@@ -44,6 +45,8 @@ class Transitions:
     discount: Tensor
     terminated: Tensor
     active: Tensor
+    state: Tensor
+    next_state: Tensor
 
     def joined(self, other: Transitions) -> Transitions:
         """These and others in one batch."""
@@ -57,6 +60,7 @@ class Replay:
         steps: T, control steps of every world that are kept.
         worlds, agents, observation_size, action_size: N, A, O, D.
         device: where everything is stored.
+        state_size: S, of the environment's state, which is kept where it is above 0.
 
     Attributes:
         size: control steps stored, at most T.
@@ -66,14 +70,17 @@ class Replay:
         reward: [T + 1, N, A].
         active: [T + 1, N, A] bool.
         terminated, truncated: [T + 1, N] bool.
+        state: [T + 1, N, S].
         finals: [F, A, O] last observations of truncated episodes, a ring that grows as needed.
+        final_states: [F, S] last states likewise.
         final_index: [T + 1, N] int64, the running number of an episode's last observation, at ``number % F`` in
             `finals`; -1 where there is none.
     """
 
     def __init__(
-        self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str
-    ) -> None:
+        self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str,
+        state_size: int = 0,
+    ) -> None:  # fmt: skip
         slots = steps + 1
         self.steps = steps
         self.size = 0
@@ -83,7 +90,9 @@ class Replay:
         self.active = torch.ones(slots, worlds, agents, dtype=torch.bool, device=device)
         self.terminated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
+        self.state = torch.zeros(slots, worlds, state_size, device=device)
         self.finals = torch.zeros(worlds, agents, observation_size, device=device)
+        self.final_states = torch.zeros(worlds, state_size, device=device)
         self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
         self._slots = slots
         self.head = 0
@@ -92,7 +101,9 @@ class Replay:
         self._finals_of_slot = [0] * slots
         # An assignment to a part of an array costs a tenth of one to a part of a tensor.
         self._on_cpu = self.reward.device.type == "cpu"
-        self._rings = {name: self._writable(getattr(self, name)) for name in _RINGS}
+        self._ring_names = (*_RINGS, "state") if state_size else _RINGS
+        self._final_names = ("finals", "final_states") if state_size else ("finals",)
+        self._rings = {name: self._writable(getattr(self, name)) for name in self._ring_names}
 
     def _writable(self, tensor: Tensor) -> Any:
         """The tensor, on a CPU as an array."""
@@ -109,6 +120,9 @@ class Replay:
         final_observation: Tensor | None = None,
         active: Tensor | None = None,
         next_active: Tensor | None = None,
+        state: Tensor | None = None,
+        next_state: Tensor | None = None,
+        final_state: Tensor | None = None,
     ) -> None:
         """Store one control step of all worlds, in place of the oldest one where the memory is full.
 
@@ -120,6 +134,7 @@ class Replay:
             terminated, truncated: [N] bool; where both hold, `terminated` counts.
             final_observation: [N, A, O], read where an episode was truncated; None where none was.
             active, next_active: [N, A] bool, who takes part before and after; None for everyone.
+            state, next_state, final_state: [N, S] of the environment, like the observations; needed where S is above 0.
         """
         head = self.head
         following = (head + 1) % self._slots
@@ -137,10 +152,13 @@ class Replay:
         rings["truncated"][head] = self._writable(cut)
         rings["observation"][following] = self._writable(next_observation)
         rings["active"][following] = True if next_active is None else self._writable(next_active)
+        if state is not None and next_state is not None:
+            rings["state"][head] = self._writable(state)
+            rings["state"][following] = self._writable(next_state)
         rings["final_index"][head] = -1
         self._finals_of_slot[head] = 0
         if final_observation is not None:
-            self._add_finals(head, cut.nonzero().squeeze(1), final_observation)
+            self._add_finals(head, cut.nonzero().squeeze(1), final_observation, final_state)
         self.head = following
 
     def latest(self, steps: int) -> tuple[Tensor, Tensor]:
@@ -148,6 +166,11 @@ class Replay:
         fewer."""
         slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
         return self.observation[slots], self.active[slots]
+
+    def latest_states(self, steps: int) -> Tensor:
+        """States [K N, S] of the latest `steps` control steps, or of all where there are fewer."""
+        slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
+        return self.state[slots].flatten(0, 1)
 
     def sample(self, count: int, generator: torch.Generator, gamma: float, steps: int = 1) -> Transitions:
         """`count` transitions, each drawn uniformly from the latest T steps of all worlds and agents; see `take`."""
@@ -187,7 +210,9 @@ class Replay:
         following = (last + 1) % self._slots
         number = self.final_index[last, world]
         final = self.finals[number.clamp(min=0) % len(self.finals), agent]
-        next_observation = torch.where((number >= 0)[:, None], final, self.observation[following, world, agent])
+        cut = (number >= 0)[:, None]
+        next_observation = torch.where(cut, final, self.observation[following, world, agent])
+        final_state = self.final_states[number.clamp(min=0) % len(self.finals)]
         dropped_out = ~self.active[following, world, agent] & ~self.truncated[last, world]
         return Transitions(
             self.observation[slot, world, agent],
@@ -197,14 +222,18 @@ class Replay:
             discount,
             self.terminated[last, world] | dropped_out,
             self.active[slot, world, agent],
+            self.state[slot, world],
+            torch.where(cut, final_state, self.state[following, world]),
         )
 
-    def _add_finals(self, slot: int, ids: Tensor, final_observation: Tensor) -> None:
+    def _add_finals(self, slot: int, ids: Tensor, final_observation: Tensor, final_state: Tensor | None) -> None:
         """Keep the last observations of the worlds `ids`, whose episodes were truncated in `slot`."""
         count = len(ids)
         self._reserve_finals(self._next_final + count - self._first_final)
         number = torch.arange(self._next_final, self._next_final + count, device=ids.device)
         self.finals[number % len(self.finals)] = final_observation[ids]
+        if final_state is not None:
+            self.final_states[number % len(self.finals)] = final_state[ids]
         self.final_index[slot, ids] = number
         self._finals_of_slot[slot] = count
         self._next_final += count
@@ -214,17 +243,21 @@ class Replay:
         if needed <= len(self.finals):
             return
         kept = torch.arange(self._first_final, self._next_final, device=self.finals.device)
-        larger = self.finals.new_zeros(max(needed, 2 * len(self.finals)), *self.finals.shape[1:])
-        larger[kept % len(larger)] = self.finals[kept % len(self.finals)]
-        self.finals = larger
+        size = len(self.finals)
+        for name in ("finals", "final_states"):
+            old = getattr(self, name)
+            larger = old.new_zeros(max(needed, 2 * size), *old.shape[1:])
+            larger[kept % len(larger)] = old[kept % size]
+            setattr(self, name, larger)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The slots in use (the whole ring once it is full), the last observations still needed, and the counters."""
         used = self._slots if self.size == self.steps else self.size + 1
         numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
         counters = [self.steps, self.head, self.size, self._first_final, self._next_final]
-        return {name: getattr(self, name)[:used] for name in _RINGS} | {
-            "finals": self.finals[numbers % len(self.finals)],
+        return {
+            **{name: getattr(self, name)[:used] for name in self._ring_names},
+            **{name: getattr(self, name)[numbers % len(self.finals)] for name in self._final_names},
             "counters": torch.tensor(counters),
         }
 
@@ -234,10 +267,10 @@ class Replay:
         Raises:
             RookeryError: it is incomplete, or of another number of steps, worlds or agents, or of other sizes.
         """
-        for name in (*_RINGS, "finals", "counters"):
+        for name in (*self._ring_names, *self._final_names, "counters"):
             if name not in state:
                 raise RookeryError(f"the saved replay memory lacks {name!r}: use the run's own settings.")
-        for name in (*_RINGS, "finals"):
+        for name in (*self._ring_names, *self._final_names):
             own = getattr(self, name)
             saved = state[name]
             if saved.shape[1:] != own.shape[1:] or saved.dtype != own.dtype:
@@ -255,8 +288,9 @@ class Replay:
                 "buffer_size."
             )
         used = self._slots if size == steps else size + 1
-        whole = 0 <= size <= steps and 0 <= head < self._slots and len(state["finals"]) == following - first >= 0
-        if not whole or any(len(state[name]) != used for name in _RINGS):
+        finals = {len(state[name]) for name in self._final_names}
+        whole = 0 <= size <= steps and 0 <= head < self._slots and finals == {following - first} and following >= first
+        if not whole or any(len(state[name]) != used for name in self._ring_names):
             raise RookeryError("the saved replay memory contradicts its own counters: use an older checkpoint.")
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -268,11 +302,12 @@ class Replay:
         self.check_state(state)
         _, self.head, self.size, self._first_final, self._next_final = state["counters"].tolist()
         self.final_index.fill_(-1)
-        for name in _RINGS:
+        for name in self._ring_names:
             getattr(self, name)[: len(state[name])] = state[name]
         self._reserve_finals(self._next_final - self._first_final)
         numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
-        self.finals[numbers % len(self.finals)] = state["finals"].to(self.finals.device)
+        for name in self._final_names:
+            getattr(self, name)[numbers % len(self.finals)] = state[name].to(self.finals.device)
         self._finals_of_slot = (self.final_index >= 0).sum(1).tolist()
 
 

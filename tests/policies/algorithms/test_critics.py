@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from policies_fake import FakeEnv
 from policies_toy import ToyEnv, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -88,6 +89,46 @@ def test_all_critics_learn_the_value():
     assert (q - batch.reward).abs().mean(1).max() < 0.1 < batch.reward.std()
 
 
+@pytest.mark.parametrize("horizon", [3, 100])
+def test_a_central_critic_sees_the_state_of_the_same_step(monkeypatch, horizon):
+    """The state of FakeEnv is its agents' observations side by side."""
+    config = replace(SMALL, critic="central", n_step=2, batch=64, compiled=True)
+    sac = SAC(FakeEnv(4, agents=2, obs=3, horizon=horizon, limit=1.5), config)
+    learner = sac.learners["point"]
+    batches = []
+    own = learner.descend
+    monkeypatch.setattr(learner, "descend", lambda batch, *rest: (batches.append(batch), own(batch, *rest))[1])
+    train(sac, sac.env, sac.env.reset()[0], 4)
+    batch = batches[-1]
+    mine = [(batch.state[:, k : k + 3] == batch.observation).all(1) for k in (0, 3)]
+    assert (mine[0] ^ mine[1]).all()
+    following = torch.where(mine[0][:, None], batch.next_state[:, :3], batch.next_state[:, 3:])
+    lives = ~batch.terminated
+    assert lives.sum() > 20 and torch.equal(following[lives], batch.next_observation[lives])
+    assert learner.compiled is None
+    assert learner.critics.sizes[0] == 6 + 3 + 1 and learner.actor.sizes[0] == 3
+    states = learner.replay.state[:16].flatten(0, 1)
+    torch.testing.assert_close(learner.states.mean, states.mean(0), rtol=1e-4, atol=1e-4)
+    seen = learner.seen(batch.state, learner.norm.normalize(batch.observation))
+    torch.testing.assert_close(seen[:, :6], (batch.state - learner.states.mean) / learner.states.std)
+
+
+@pytest.mark.parametrize("before", [1, 8])
+def test_a_central_critic_resumes_with_the_same_bits(before):
+    def make() -> SAC:
+        return SAC(FakeEnv(4, agents=2, horizon=3, drop_out=True), replace(SMALL, critic="central", buffer_size=80))
+
+    sac = make()
+    obs, _ = train(sac, sac.env, sac.env.reset()[0], before)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in sac.state_dict().items()})
+    other.env.load_state_dict(sac.env.state_dict())
+    ends = [train(s, s.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for s in (sac, other)]
+    assert ends[0] == ends[1] and ends[0][-1]
+    mine, its = sac.state_dict(), other.state_dict()
+    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+
+
 class MirroredEnv(ToyEnv):
     """A toy whose left is its right: position and push change their sign, the clock does not."""
 
@@ -138,5 +179,9 @@ def test_misfits_are_refused():
         SACConfig(target_critics=3)
     with pytest.raises(RookeryError, match="critic_dropout"):
         SACConfig(critic_dropout=0.95)
+    with pytest.raises(RookeryError, match="needs the state of the environment, and this one has none"):
+        SAC(ToyEnv(), replace(SMALL, critic="central"))
+    with pytest.raises(RookeryError, match="mirror is for critics that see observations alone"):
+        SACConfig(critic="central", mirror=True)
     with pytest.raises(RookeryError, match="policy_value"):
         SACConfig(policy_value="max")

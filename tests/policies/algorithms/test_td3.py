@@ -28,6 +28,7 @@ def batch_of(rows: int, seed: int = 0) -> Transitions:
     return Transitions(
         obs, action, torch.randn(rows, generator=g), after, torch.full((rows,), 0.9),
         torch.rand(rows, generator=g) < 0.3, torch.ones(rows, dtype=torch.bool),
+        torch.zeros(rows, 0), torch.zeros(rows, 0),
     )  # fmt: skip
 
 

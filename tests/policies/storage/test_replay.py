@@ -31,7 +31,8 @@ def fill(replay: Replay, worlds: int, agents: int, seed: int, steps: int) -> lis
         following = torch.where(done[:, None, None], fresh, after)
         next_active = torch.rand(worlds, agents, generator=g) < 0.8
         final = after if done.any() else None
-        replay.add(obs, action, reward, following, terminated, truncated, final, active, next_active)
+        states = (10.0 * x[:, 0] for x in (obs, following, after)) if replay.state.shape[-1] else ()
+        replay.add(obs, action, reward, following, terminated, truncated, final, active, next_active, *states)
         for n in range(worlds):
             for a in range(agents):
                 cut = bool(truncated[n] and not terminated[n])
@@ -67,7 +68,7 @@ def everything(replay: Replay) -> Transitions:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(0, 10**6))
 def test_it_holds_the_latest_transitions(capacity: int, worlds: int, agents: int, steps: int, seed: int) -> None:
-    replay = Replay(capacity, worlds, agents, OBS, ACT, "cpu")
+    replay = Replay(capacity, worlds, agents, OBS, ACT, "cpu", state_size=OBS)
     rows = fill(replay, worlds, agents, seed, steps)
     wanted = rows[-min(capacity, steps) * worlds * agents :]
     got = everything(replay)
@@ -77,6 +78,9 @@ def test_it_holds_the_latest_transitions(capacity: int, worlds: int, agents: int
     lives = ~got.terminated
     following = torch.stack([row["next_observation"] for row in wanted])
     assert torch.equal(got.next_observation[lives], following[lives])
+    first = torch.arange(len(wanted)) // agents * agents  # the states are ten times the first agents' observations
+    assert torch.equal(got.state, 10.0 * got.observation[first])
+    assert torch.equal(got.next_state[lives], 10.0 * following[first][lives])
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,19 +118,20 @@ def test_several_steps_end_with_the_episode_and_with_what_is_stored(
 def test_a_saved_memory_continues_as_if_not_saved(
     capacity: int, worlds: int, before: int, after: int, seed: int
 ) -> None:
-    replay = Replay(capacity, worlds, 2, OBS, ACT, "cpu")
+    replay = Replay(capacity, worlds, 2, OBS, ACT, "cpu", OBS)
     fill(replay, worlds, 2, seed, before)
     saved = {k: v.clone() for k, v in replay.state_dict().items()}
-    other = Replay(capacity, worlds, 2, OBS, ACT, "cpu")
+    other = Replay(capacity, worlds, 2, OBS, ACT, "cpu", OBS)
     fill(other, worlds, 2, seed + 1, 7)  # what it held before is gone
     other.load_state_dict(saved)
     for r in (replay, other):
         fill(r, worlds, 2, seed + 2, after)
     samples = [r.sample(50, torch.Generator().manual_seed(1), 0.99) for r in (replay, other)]
-    for name in ("observation", "action", "reward", "terminated", "active"):
+    for name in ("observation", "action", "reward", "terminated", "active", "state"):
         assert torch.equal(getattr(samples[0], name), getattr(samples[1], name)), name
     lives = ~samples[0].terminated
-    assert torch.equal(samples[0].next_observation[lives], samples[1].next_observation[lives])
+    for name in ("next_observation", "next_state"):
+        assert torch.equal(getattr(samples[0], name)[lives], getattr(samples[1], name)[lives])
 
 
 def test_samples_are_uniform() -> None:
