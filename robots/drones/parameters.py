@@ -102,7 +102,7 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
         )
         out["wind_direction"] = Parameter(
             "where the wind blows to, from world x to y", "rad", fx.wind_direction, -math.tau, math.tau, direction, (),
-            (-math.pi, math.pi),
+            (-math.pi, math.pi), () if fx.wind_speed > 0.0 else (("wind_speed",),),
         )  # fmt: skip
     if fx.battery and drones.drone.battery.reference > 0.0:
         out["battery_charge"] = Parameter(

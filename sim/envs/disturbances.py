@@ -32,6 +32,16 @@ SETTINGS = {
     "wrench_time": ("how long a wrench lasts", "s", 5.0, 0.5),
 }
 """By name: what it is, its unit, the greatest value, and the greatest typical one. All are 0 if nothing is drawn."""
+_NEEDS = {
+    "push_rate": (("push_speed", "push_spin"),),
+    "push_speed": (("push_rate",),),
+    "push_spin": (("push_rate",),),
+    "wrench_rate": (("wrench_force", "wrench_torque"),),
+    "wrench_force": (("wrench_rate",),),
+    "wrench_torque": (("wrench_rate",),),
+    "wrench_time": (("wrench_rate",), ("wrench_force", "wrench_torque")),
+}
+"""By name: `Parameter.needs`. A wrench without a time lasts one control step."""
 _PARTS = tuple((name, 0) for name in SETTINGS)
 
 
@@ -85,7 +95,7 @@ class Disturbances(Buffers):
         names = [name for name in SETTINGS if self.free or name.startswith("wrench")]
         rows = ((name, *SETTINGS[name]) for name in names)
         return {
-            name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(self, name), (), (0.0, typical))
+            name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(self, name), (), (0.0, typical), _NEEDS[name])
             for name, what, unit, most, typical in rows
         }
 

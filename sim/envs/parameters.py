@@ -46,6 +46,8 @@ _PARAMETERS = {
     "action_hold": ("for how long commands get lost then", "s", MAX_DELAY, (0.0, 0.04)),
 }
 """By name: what it is, unit, greatest value, and what it typically differs by. All are 0 if nothing is drawn."""
+_NEEDS = {"action_hold": (("action_dropout",),)}
+"""By name: `Parameter.needs`."""
 
 
 class _Common:
@@ -85,7 +87,7 @@ def env_parameters(
     """
     own = _Common(world, pipelines, delays, numbers)
     return {
-        name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical)
+        name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical, _NEEDS.get(name, ()))
         for name, (what, unit, most, typical) in _PARAMETERS.items()
     }
 

@@ -57,6 +57,7 @@ class Parameter:
         components: names of the S rotors, joints, ... that can differ from each other; empty for one number.
         typical: least and greatest value that ``--randomize all`` draws where the task's default leaves the parameter alone;
             None leaves it out.
+        needs: names of others without which it does nothing, such as the rate of pushes for their speed: one of each tuple.
     """
 
     summary: str
@@ -67,6 +68,7 @@ class Parameter:
     write: Write
     components: tuple[str, ...] = ()
     typical: tuple[float, float] | None = None
+    needs: tuple[tuple[str, ...], ...] = ()
 
 
 def _each(v: Tensor, like: Tensor) -> Tensor:

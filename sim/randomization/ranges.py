@@ -105,7 +105,8 @@ class _Draws:
         rows: by parameter, [S] the draw of each component, -1 for none.
 
     Raises:
-        RookeryError: an unknown name, a pattern without match, or a distribution outside of what the parameter accepts.
+        RookeryError: an unknown name, a pattern without match, a distribution outside of what the parameter accepts, or a
+            parameter that does nothing without another one, which is not drawn.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter], ranges: Mapping[str, Range]) -> None:
@@ -118,6 +119,7 @@ class _Draws:
             if name not in parameters:
                 raise unknown("parameter", name, parameters)
             self._add(entry, name, pattern, parameters[name], distribution)
+            self._check_needs(entry, parameters[name], distribution, parameters, ranges)
         self._drop_unused()
 
     def _add(self, entry: str, name: str, pattern: str, p: Parameter, r: Range) -> None:
@@ -142,6 +144,19 @@ class _Draws:
                 row[i] = self._draw(f"{name}:{p.components[i]}", r, p.nominal)
         else:
             row[chosen or [0]] = self._draw(entry, r, p.nominal)
+
+    def _check_needs(
+        self, entry: str, p: Parameter, r: Range, parameters: Mapping[str, Parameter], ranges: Mapping[str, Range]
+    ) -> None:
+        """Refuse what would silently do nothing. A parameter that is held at its nominal value is meant to."""
+        if r.low == r.high == p.nominal:
+            return
+        given = {other.partition(":")[0] for other in ranges}
+        for group in p.needs:
+            if given.isdisjoint(group):
+                other = parameters[group[0]]
+                most = "" if other.typical is None else f", such as {group[0]} up to {other.typical[1]:g} {other.unit}"
+                raise RookeryError(f"{entry} does nothing without {' or '.join(group)}: give that too{most}.")
 
     def _draw(self, name: str, r: Range, nominal: float) -> int:
         if name in self.names:  # a later entry for the same component

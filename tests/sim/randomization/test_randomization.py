@@ -278,3 +278,46 @@ def test_missing_files_and_misspelt_presets(tmp_path):
         load(str(tmp_path / "folder.toml"))
     with pytest.raises(RookeryError, match="did you mean 'default'"):
         load("defualt")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"push_speed": (0.0, 1.0)},
+            "push_speed does nothing without push_rate: give that too, such as push_rate up to 0.2 1/s",
+        ),
+        ({"push_spin": (0.0, 1.0)}, "push_spin does nothing without push_rate"),
+        ({"push_rate": (0.1, 0.1)}, "push_rate does nothing without push_speed or push_spin"),
+        ({"wrench_rate": (0.0, 1.0)}, "wrench_rate does nothing without wrench_force or wrench_torque"),
+        ({"wrench_force": (0.0, 1.0), "push_rate": (0.0, 1.0)}, "wrench_force does nothing without wrench_rate"),
+        ({"wrench_torque": (0.0, 0.1)}, "wrench_torque does nothing without wrench_rate"),
+        ({"wrench_time": (0.0, 1.0), "wrench_force": (0.1, 0.1)}, "wrench_time does nothing without wrench_rate"),
+        ({"wrench_time": (0.0, 1.0), "wrench_rate": (0.1, 0.1)}, "wrench_time does nothing without wrench_force or"),
+        ({"action_hold": (0.0, 0.05)}, "action_hold does nothing without action_dropout"),
+        ({"wind_direction": (0.0, 3.0)}, "wind_direction does nothing without wind_speed"),
+    ],
+)
+def test_what_does_nothing_without_another_is_refused(tmp_path, given, message):
+    file = tmp_path / "ranges.toml"
+    file.write_text("".join(f"[{name}]\nlow = {low}\nhigh = {high}\n" for name, (low, high) in given.items()))
+    with pytest.raises(RookeryError, match=message):
+        rookery.make("drone-hover", num_envs=1, randomize=str(file))
+
+
+def test_a_rate_that_is_held_and_values_that_change_nothing_are_no_mistake(tmp_path):
+    file = tmp_path / "ranges.toml"
+    file.write_text("[push_speed]\nlow = 0.0\nhigh = 1.0\n")
+    rookery.make("drone-hover", num_envs=1, randomize=str(file), fixed={"push_rate": 0.0}).close()
+    rookery.make("drone-hover", num_envs=1, fixed={"push_speed": 0.0, "wrench_time": 0.0}).close()
+    rookery.make("drone-hover", num_envs=1, fixed={"wrench_rate": 0.1, "wrench_force": 0.1}).close()
+
+
+@pytest.mark.parametrize("n", [3, 5, 8, 21])
+def test_gravity_is_tilted_to_all_sides_in_few_worlds_too(n):
+    env = rookery.make("drone-hover", num_envs=n, fixed={"gravity_tilt": 0.1})
+    env.reset()
+    x, y, _ = env.world.params.get("gravity").unbind(-1)
+    around = torch.atan2(y, x).sort().values
+    gaps = torch.cat((around.diff(), around[:1] + math.tau - around[-1:]))
+    assert gaps.max() < 2.0 * math.tau / n  # of golden angles no gap is twice the mean
