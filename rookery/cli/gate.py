@@ -31,7 +31,8 @@ class Args:
     """Stress a policy: other engines, other physics steps, every factor swept until it fails, the worst combinations, and
     the exported C in place of torch. The verdict is against a profile of hardware.
 
-    Exit code 0: it passes; 1: it does not; 2: something is to be put right first. Writes gate.json and gate.html.
+    Exit code 0: it passes; 1: it does not; 2: something is to be put right first, such as a compiler that is missing for the
+    exported C. Writes gate.json and gate.html.
     """
 
     run: Run
@@ -87,7 +88,10 @@ def run(args: Args) -> int:
         print_json(report.to_json())
     else:
         show(report, args.out)
-    return 0 if report.passed else 1
+    for case in report.cases:
+        if case.verdict == "skipped":
+            _note(f"{case.name} was not run: {case.note}")
+    return {"pass": 0, "fail": 1, "incomplete": 2}[report.verdict]
 
 
 def _check(args: Args) -> None:
@@ -133,7 +137,7 @@ def _checkpoints(args: Args, settings: Settings) -> int:
         _note(f"checkpoint of {steps:,} steps")
         report = gate_policies(policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None)
         success = report.cases[0].success
-        verdict = "pass" if report.passed else "fail"
+        verdict = report.verdict
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})
         rows[-1]["failures"] = report.failures
     _make_folder(args.out)
@@ -163,11 +167,8 @@ def show(report: Report, folder: Path) -> None:
     """The short table for people."""
     from rookery.sim2real.gate.page import number, reached
 
-    skipped = sum(c.verdict == "skipped" for c in report.cases)
-    but = f", {skipped} of {len(report.cases)} cases skipped" if skipped else ""
-    print(
-        f"{report.task} against {report.profile}: {'pass' if report.passed else 'fail'}, score {report.score:.3f}{but}"
-    )
+    but = f", not run: {', '.join(report.skipped)}" if report.skipped else ""
+    print(f"{report.task} against {report.profile}: {report.verdict}, score {report.score:.3f}{but}")
     cases = [(c.name, "" if c.success is None else f"{c.success:.3f}", c.verdict, c.note) for c in report.cases]
     if report.combinations is not None:
         c = report.combinations

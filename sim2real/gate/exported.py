@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Act, Env
-from rookery.sim.errors import RookeryError
 from rookery.sim2real.compatibility import with_networks
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
@@ -24,15 +23,21 @@ TOLERANCE = 1e-4
 """Largest difference of actions in [-1, 1] from torch; that of `check_bundle` with room for longer sums of float32."""
 
 
+def without_c(policies: Mapping[str, Policy]) -> str:
+    """Why the gate has no C of these policies to run; "" where it has."""
+    if any(p.targets for p in policies.values()):
+        return "a policy with a state estimator is checked by `rookery export --check`"
+    if modules := [p.module for p in policies.values() if p.module]:
+        return f"the network is the module {modules[0]}, which is exported as ONNX alone"
+    return ""
+
+
 def compile_policies(policies: Mapping[str, Policy], contract: Contract, folder: Path) -> dict[str, NativePolicy]:
     """The C of every group's policy, compiled in a folder and loaded.
 
     Raises:
-        RookeryError: the policy cannot be exported, has a state estimator that the environment informs, or there is no
-            compiler.
+        RookeryError: the policy cannot be exported, or there is no compiler.
     """
-    if any(p.targets for p in policies.values()):
-        raise RookeryError("a policy with a state estimator is checked by `rookery export --check`.")
     contract = with_networks(contract, policies)
     out = {}
     for group, policy in policies.items():

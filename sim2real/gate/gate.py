@@ -15,11 +15,11 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.combinations import Combinations, search_combinations
-from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies
+from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
-from rookery.sim2real.gate.report import Case, Margin, Report
+from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
 from rookery.sim2real.gate.trials import Outcome, Trials
 
@@ -185,7 +185,7 @@ class Gate:
             name = "physics step doubled" if factor == 2.0 else f"physics step times {factor:g}"
             out.append(self._under(name, config={"dt": factor * self.dt}))
         else:
-            out.append(Case("physics step doubled", "skipped", note="it is as long as a control step"))
+            out.append(Case("physics step doubled", NOT_APPLICABLE, note="it is as long as a control step"))
         out.append(self._exported())
         return out
 
@@ -204,7 +204,9 @@ class Gate:
         """The exported C acts, and torch answers the same observations."""
         name = "exported C"
         if self._policies is None or self._contract is None:
-            return Case(name, "skipped", note="no policy to export")
+            return Case(name, NOT_APPLICABLE, note="no policy to export")
+        if reason := without_c(self._policies):
+            return Case(name, NOT_APPLICABLE, note=reason)
         self._note(name)
         with tempfile.TemporaryDirectory(prefix="rookery-gate-") as folder:
             try:

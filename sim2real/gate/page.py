@@ -18,6 +18,7 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 32px 0 8p
 p { margin: 4px 0; } .soft { color: var(--soft); }
 .badge { display: inline-block; padding: 2px 10px; border-radius: 4px; color: #fff; font-weight: 600; }
 .badge.pass { background: var(--pass); } .badge.fail { background: var(--fail); }
+.badge.incomplete { background: var(--none); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
@@ -33,9 +34,11 @@ have the same starts and noise. The green band is the range that the profile req
 
 def page(report: Report) -> str:
     """The text of the page."""
-    verdict = "pass" if report.passed else "fail"
+    verdict = report.verdict
     title = f"Transfer gate: {report.task}"
-    failures = "" if report.passed else f"<p>Does not pass: {_e(', '.join(report.failures))}.</p>"
+    failures = f"<p>Does not pass: {_e(', '.join(report.failures))}.</p>" if report.failures else ""
+    if report.skipped:
+        failures += f"<p>Not run, and so not known: {_e(', '.join(report.skipped))}.</p>"
     parts = [
         f'<h1>{_e(title)} <span class="badge {verdict}">{verdict}</span></h1>',
         f'<p class="soft">{_e(report.run)}, engine {_e(report.engine)}, profile <b>{_e(report.profile)}</b>: '
@@ -82,7 +85,7 @@ def _e(text: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells that are HTML already; a cell that is a verdict is coloured."""
-    kinds = {"pass": "pass", "fail": "fail", "no effect": "none", "skipped": "none"}
+    kinds = {"pass": "pass", "fail": "fail", "no effect": "none", "skipped": "none", "not applicable": "none"}
     top = "".join(f"<th>{h}</th>" for h in head)
     body = "".join(
         "<tr>" + "".join(f'<td class="{kinds[c]}">{c}</td>' if c in kinds else f"<td>{c}</td>" for c in row) + "</tr>"

@@ -10,7 +10,8 @@ from rookery.sim2real.gate.combinations import Combinations
 from rookery.sim2real.gate.sweep import Tried
 
 FORMAT = "rookery-gate"
-VERSION = 1
+VERSION = 2
+NOT_APPLICABLE = "not applicable"
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class Case:
 
     Args:
         name: of the condition, such as "engine mujoco".
-        verdict: "pass", "fail" or "skipped".
-        success: success rate; None where skipped.
+        verdict: "pass", "fail", "skipped" where it could not be run here, or "not applicable" where there is no such case.
+        success: success rate; None where it was not run.
         low, high: its 95 % interval.
         required: the least success rate.
-        note: why it was skipped, or what else was measured.
+        note: why it was not run, or what else was measured.
     """
 
     name: str
@@ -125,9 +126,19 @@ class Report:
         return out
 
     @property
+    def skipped(self) -> list[str]:
+        """Cases that could not be run here."""
+        return [c.name for c in self.cases if c.verdict == "skipped"]
+
+    @property
+    def verdict(self) -> str:
+        """ "fail" where anything fails, or else "incomplete" where a case was skipped, or else "pass"."""
+        return "fail" if self.failures else "incomplete" if self.skipped else "pass"
+
+    @property
     def passed(self) -> bool:
-        """Whether everything that the profile requires is met."""
-        return not self.failures
+        """Whether every case was run, and everything that the profile requires is met."""
+        return self.verdict == "pass"
 
     @property
     def score(self) -> float:
@@ -140,6 +151,6 @@ class Report:
         return 0.5 * (coverage + self.combinations.success)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values: the fields, with format, version, verdict, score and failures."""
-        head = {"format": FORMAT, "version": VERSION, "verdict": "pass" if self.passed else "fail"}
-        return {**head, "score": self.score, "failures": self.failures, **dataclasses.asdict(self)}
+        """JSON values: the fields, with format, version, verdict, score, failures and skipped cases."""
+        head = {"format": FORMAT, "version": VERSION, "verdict": self.verdict, "score": self.score}
+        return {**head, "failures": self.failures, "skipped": self.skipped, **dataclasses.asdict(self)}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import main
+from rookery.sim2real.gate.report import Case, Report
 
 QUICK = ["--episodes", "2", "--interval", "0.9", "--rounds", "0", "--combinations", "2"]
 
@@ -29,6 +30,20 @@ def test_the_exit_code_is_the_verdict(tmp_path, capsys):
         assert printed == json.loads((out / "gate.json").read_text())
         assert printed["verdict"] == ("fail" if code else "pass") and (out / "gate.html").is_file()
         assert [m["verdict"] for m in printed["margins"] if m["factor"] == "mass"] == ["", printed["verdict"]]
+
+
+def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
+    """Exit code 2, and the first line and the JSON name the case."""
+    cases = [Case("nominal", "pass", 1.0, 0.9, 1.0, 0.9), Case("exported C", "skipped", note="there is no C compiler.")]
+    report = Report("drone-hover", "r", "rotor", "p", "s", 64, 0.1, 0, 0.9, cases, [], None, 0.8, 0.5, [], [])
+    monkeypatch.setattr("rookery.gating.gate", lambda *_: report)
+    assert main(["gate", "drone-hover", "--out", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "drone-hover against p: incomplete, score 1.000, not run: exported C"
+    assert err.splitlines()[-1] == "rookery: exported C was not run: there is no C compiler."
+    assert main(["gate", "drone-hover", "--out", str(tmp_path), "--json"]) == 2
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["verdict"], printed["skipped"]) == ("incomplete", ["exported C"])
 
 
 @pytest.mark.parametrize(

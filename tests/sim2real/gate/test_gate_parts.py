@@ -133,6 +133,18 @@ def test_the_score_is_what_the_docs_say():
     assert values["margins"][0]["tried"][1] == {"value": 2.0, "success": 0.5, "low": 0.4, "high": 0.6}
 
 
+def test_a_skipped_case_makes_the_verdict_incomplete_and_a_failure_makes_it_fail():
+    report = made([side(1.0, "pass")], None)
+    assert report.verdict == "pass"
+    report.cases.append(Case("exported C", "skipped", note="no compiler"))
+    assert report.verdict == "incomplete" and not report.passed
+    text = page(report)
+    assert 'class="badge incomplete"' in text and "Not run, and so not known: exported C." in text
+    failed = made([side(0.5, "fail")], None)
+    failed.cases.append(Case("exported C", "skipped"))
+    assert failed.verdict == "fail" and "Does not pass: mass up." in page(failed)
+
+
 class Balanced(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

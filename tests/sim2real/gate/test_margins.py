@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,9 +143,26 @@ def test_other_physics_steps_and_engines(tmp_path):
     verdicts = {c.name: c.verdict for c in found.cases}
     assert verdicts == {
         "nominal": "pass", "engine good": "pass", "engine bad": "fail", "physics step halved": "pass",
-        "physics step doubled": "fail", "exported C": "skipped",
+        "physics step doubled": "fail", "exported C": "not applicable",
     }  # fmt: skip
-    assert found.failures == ["engine bad", "physics step doubled"]
+    assert found.failures == ["engine bad", "physics step doubled"] and found.skipped == []
+
+
+def test_what_cannot_be_run_here_is_no_pass_and_what_there_is_not_is_none(tmp_path, monkeypatch):
+    def no_compiler(*_: Any) -> None:
+        raise RookeryError("there is no C compiler.")
+
+    monkeypatch.setattr("rookery.sim2real.gate.gate.compile_policies", no_compiler)
+    path = profile(tmp_path, {"offset": (0.0, 0.05)})
+    settings = Settings(50, 0.2, rounds=0, combinations=0)
+    contract: Any = SimpleNamespace()
+    for module, verdict, whole in (("", "skipped", "incomplete"), ("a.b:net", "not applicable", "pass")):
+        policies: Any = {"agent": SimpleNamespace(targets=(), module=module)}
+        found = Gate(ToyOpener(), path, settings, policies, contract).run()
+        assert (found.cases[-1].name, found.cases[-1].verdict) == ("exported C", verdict)
+        assert found.verdict == found.to_json()["verdict"] == whole and found.failures == []
+        assert found.skipped == found.to_json()["skipped"] == ["exported C"] * (verdict == "skipped")
+        assert found.passed == (whole == "pass")
 
 
 def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
