@@ -7,7 +7,8 @@ Each mutant changes one place of one module (an operator, a sign, a constant, an
 function for its opposite) in a copy of the repository, where the module's tests then run until the first failure. A mutant
 that no test notices survives. Some are equivalent (another tolerance of a guard against division by zero): look at each.
 
-The places are drawn at random, modules having equal shares. A test that does not end within --limit seconds has noticed.
+The places are drawn at random, and so is the order of the modules, which have equal shares. A test that does not end within
+--limit seconds has noticed; kernels take up to a minute to compile, so give more than the default to samples of them.
 FILE holds every mutant; to one that is equivalent write the reason by hand, as "equivalent".
 """
 
@@ -49,18 +50,48 @@ SAC = (
     ALGORITHM_DEFAULTS,
     *(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),
 )
+MEMORY = (
+    ALGORITHM_DEFAULTS,
+    "tests/policies/nn/test_gru.py",
+    "tests/policies/algorithms/test_ppo_memory.py",
+    "tests/policies/test_policies_with_memory.py",
+)
 FLOCK = (DEFAULTS, "tests/tasks/swarm/test_flock_terms.py", "tests/tasks/swarm/test_flock.py")
 SWARM = (DEFAULTS, *(f"tests/tasks/swarm/test_{name}.py" for name in ("target_terms", "surround", "escort", "catch")))
 VOLLEY = (DEFAULTS, *(f"tests/tasks/volleyball/test_{name}.py" for name in ("terms", "single", "cooperative", "base")))
 ARMS = (DEFAULTS, "tests/tasks/manipulation/test_arm_terms.py", "tests/tasks/manipulation/test_panda_tasks.py")
 HANDS = (DEFAULTS, "tests/tasks/manipulation/test_hand_terms.py", "tests/tasks/manipulation/test_hand.py")
+DRAWS = tuple(
+    f"tests/sim/randomization/test_{n}.py" for n in ("distributions", "randomization", "curriculum", "draw_log")
+)
+WRITERS = ("tests/sim/randomization/test_parameters.py", "tests/robots/test_parameters.py")
+PATCHES = ("tests/robots/test_floor_patches.py", "tests/tasks/locomanip/test_walking_terms.py")
+DISTURBANCES = ("tests/sim/envs/test_disturbances.py",)
+LINK = (*(f"tests/sim/envs/test_{name}.py" for name in ("link", "delays", "observation")), *DRAWS)
+WIND = tuple(
+    f"tests/sim/engines/rotor/test_{name}.py" for name in ("wind", "effects", "snapshot", "params", "world", "threads")
+)
+COVERAGE = (DEFAULTS, "tests/tasks/swarm/test_coverage.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,
     "sim/envs/episode_kernels.py": VEC_ENV,
     "sim/envs/delays.py": ("tests/sim/envs/test_delays.py", *VEC_ENV),
+    "sim/envs/disturbances.py": DISTURBANCES,
+    "sim/envs/disturbance_kernels.py": DISTURBANCES,
+    "sim/envs/parameters.py": LINK,
+    "sim/envs/parameter_kernels.py": LINK,
     "sim/envs/observation.py": (*OBSERVATION, *VEC_ENV),
     "sim/envs/observation_kernels.py": (*OBSERVATION, *VEC_ENV),
+    **{
+        f"sim/randomization/{name}.py": DRAWS
+        for name in ("curriculum", "distributions", "draw_log", "kernels", "ranges")
+    },
+    **{f"sim/randomization/{name}.py": WRITERS for name in ("bodies", "joints", "parameters")},
+    "sim/randomization/patches.py": PATCHES,
+    "sim/randomization/patch_kernels.py": PATCHES,
+    "sim/engines/rotor/wind.py": WIND,
+    "sim/engines/rotor/winds.py": WIND,
     "tasks/drones/base.py": HOVER,
     "tasks/drones/hover.py": HOVER,
     "tasks/drones/kernels.py": HOVER,
@@ -76,6 +107,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         for name in ("formation", "swap", "race")
     },
     "tasks/swarm/downwash.py": (*FLOCK, "tests/tasks/swarm/test_downwash.py"),
+    "tasks/swarm/coverage.py": COVERAGE,
+    "tasks/swarm/radio.py": COVERAGE,
     **{f"tasks/swarm/{name}.py": SWARM for name in ("multi_objective", "escort", "catch")},
     **{f"tasks/volleyball/{name}.py": VOLLEY for name in ("bump_and_pass", "set_and_spike", "hit", "solo_bump")},
     **{f"tasks/volleyball/{name}.py": VOLLEY for name in ("back_and_forth", "competitive", "landing")},
@@ -88,6 +121,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         for name in ("off_policy", "off_policy_learner", "sac_learner", "td3_learner")
     },
     "policies/nn/ensemble.py": SAC,
+    "policies/algorithms/ppo_memory.py": MEMORY,
+    "policies/nn/gru.py": MEMORY,
+    "policies/nn/recurrent.py": MEMORY,
+    "policies/algorithms/sac_kernels.py": SAC,
     "policies/storage/rollout.py": PPO,
     "policies/storage/replay.py": ("tests/policies/storage", *SAC),
     "policies/storage/demonstrations.py": ("tests/policies/storage/test_demonstrations.py",),
@@ -97,8 +134,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/imitation/dagger.py": (ALGORITHM_DEFAULTS, "tests/policies/imitation"),
 }
 """Tests of each module, those first that fail soonest."""
-COMPILED = frozenset(name for name in TESTS if name.endswith("kernels.py"))
+COMPILED = frozenset(name for name in TESTS if name.endswith(("kernels.py", "/wind.py", "/radio.py")))
 """Modules whose mutants are compiled anew, which takes up to a minute each; drawn only if named."""
+DRAWN = sorted(set(TESTS) - COMPILED)
 
 OPERATORS: dict[type[ast.AST], ast.AST] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.Pow: ast.Mult(),
@@ -206,11 +244,20 @@ def copy_repository(to: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", to)
 
 
-def notice(copy: Path, tests: tuple[str, ...], limit_s: float) -> str | None:
-    """The test that fails, "time" for one that does not end, None where all pass."""
+def notice(copy: Path, tests: tuple[str, ...], limit_s: float, cache: str = "") -> str | None:
+    """The test that fails, "time" for one that does not end, None where all pass.
+
+    Args:
+        copy: of the repository.
+        tests: files.
+        limit_s: for all of them.
+        cache: folder in which Numba keeps what it compiles, in place of the copy's.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow",
                *tests]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    if cache:
+        environment["NUMBA_CACHE_DIR"] = cache
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -221,15 +268,10 @@ def notice(copy: Path, tests: tuple[str, ...], limit_s: float) -> str | None:
     return failed[0].split(" - ")[0] if failed else done.stdout[-200:] + done.stderr[-200:]
 
 
-def forget_caches(copy: Path) -> None:
-    """Compiled functions may call the mutated one: Numba would go on with the old code."""
-    for index in copy.glob("rookery/**/*.nbi"):
-        index.unlink()
-
-
 def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
     """`count` mutants of a copy of the repository, modules having equal shares."""
     chance = random.Random(seed)
+    modules = chance.sample(modules, len(modules))
     by_module = {m: mutants(m, (copy / m).read_text()) for m in modules}
     for found in by_module.values():
         chance.shuffle(found)
@@ -245,7 +287,7 @@ def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=60)
-    parser.add_argument("--modules", nargs="+", default=sorted(set(TESTS) - COMPILED), choices=sorted(TESTS))
+    parser.add_argument("--modules", nargs="+", default=DRAWN, choices=sorted(TESTS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for the tests of one mutant")
     parser.add_argument("--out", type=Path, default=None)
@@ -280,9 +322,8 @@ def tried(copy: Path, mutant: Mutant, limit_s: float) -> str | None:
     original = file.read_bytes()
     kept = file.stat()
     file.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.stop :])
-    if mutant.module in COMPILED:
-        forget_caches(copy)
-    noticed = notice(copy, TESTS[mutant.module], limit_s)
+    with tempfile.TemporaryDirectory() as folder:  # other kernels are compiled with the mutated one inside
+        noticed = notice(copy, TESTS[mutant.module], limit_s, folder if mutant.module in COMPILED else "")
     file.write_bytes(original)
     os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
     print(f"{mutant.module}:{mutant.line} {mutant.old!r} -> {mutant.new!r}: {noticed or 'SURVIVES'}", flush=True)
@@ -329,7 +370,8 @@ def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: floa
     titles = {"code": "code", **dict(zip(counted, ("mutants", "survive", "survive now", "equivalent"), strict=True))}
     return {
         "name": "mutation",
-        "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}",
+        "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}"
+        + (f" --modules {' '.join(args.modules)}" if args.modules != DRAWN else ""),
         "commit": commit(),
         "machine": machine(),
         "date": str(datetime.date.today()),

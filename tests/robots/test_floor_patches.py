@@ -107,3 +107,13 @@ def test_patches_of_many_worlds_are_those_of_few():
         feet = torch.arange(4.0).view(1, 4, 1).expand(len(patches.spread), 4, 3).contiguous()
         patches.update(feet)
     assert torch.equal(few.in_force, many.in_force[:2])
+
+
+def test_a_world_has_patches_though_the_others_have_none():
+    env = made()
+    env.randomization.parameters["friction_patches"].write(torch.tensor([1]), torch.tensor([0.5]))
+    found = stand_at(env, [(k + 0.1, 0.1) for k in range(4)])
+    assert len(found[1].unique()) == 4 and (found[[0, 2]] == 0.8).all()
+    again = made()
+    again.load_state_dict(env.state_dict())
+    assert len(stand_at(again, [(k + 5.1, 0.1) for k in range(4)])[1].unique()) == 4

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from rookery.policies.nn.gru import GRU, parameter_count
+from rookery.policies.nn.recurrent import Recurrent
+from rookery.policies.nn.spec import NetworkSpec
 
 INPUTS, SIZE, STEPS, SEQUENCES = 4, 6, 7, 5
 
@@ -103,3 +105,14 @@ def test_initial_gates_are_orthogonal_without_bias() -> None:
     for gate in cells[0].weight_ih.detach().split(SIZE):
         torch.testing.assert_close(gate.T @ gate, torch.eye(INPUTS), atol=1e-5, rtol=1e-5)
     assert not cells[0].bias_ih.any() and not cells[0].bias_hh.any()
+
+
+def test_without_a_state_every_row_is_an_episode_of_its_own() -> None:
+    spec = NetworkSpec(INPUTS, 2, (5,), memory_size=SIZE)
+    parameters = torch.zeros(2, spec.parameter_count)
+    network = spec.build(parameters, torch.zeros_like(parameters))
+    network.initialize(torch.Generator().manual_seed(0), 1.0)
+    assert isinstance(network, Recurrent)
+    x = torch.randn(2, 9, INPUTS, generator=torch.Generator().manual_seed(1))
+    rows = [network.step(x[:, i : i + 1], torch.zeros(2, 1, SIZE))[0].clone() for i in range(9)]
+    torch.testing.assert_close(network.forward(x), torch.cat(rows, 1))

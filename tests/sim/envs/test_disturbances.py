@@ -88,6 +88,13 @@ def test_nothing_is_drawn_and_nothing_moves_where_nothing_is_asked_for():
     assert (env.disturbances.rng.counters == counters).all()
 
 
+def test_rates_and_sizes_are_0_at_least_and_unless_drawn():
+    parameters = env_with(1).randomization.parameters
+    for name in ("push_rate", "push_speed", "push_spin", "wrench_rate", "wrench_force", "wrench_torque", "wrench_time"):
+        p = parameters[name]
+        assert p.nominal == p.low == p.typical[0] == 0.0 < p.typical[1] < p.high
+
+
 def test_disturbed_episodes_repeat_and_resume_bit_by_bit():
     settings = {"push_rate": 3.0, "push_speed": 0.5, "wrench_rate": 3.0, "wrench_force": 0.3, "wrench_time": 0.1}
     a, b = (env_with(8, **settings) for _ in range(2))
@@ -95,7 +102,7 @@ def test_disturbed_episodes_repeat_and_resume_bit_by_bit():
     for _ in range(20):
         x, y = a.step(action)[0]["drone"], b.step(action)[0]["drone"]
         assert torch.equal(x, y)
-    c = env_with(8, **settings)
+    c = rookery.make("drone-hover", num_envs=8, fixed=settings, config=NO_AIR, seed=9)  # that has not begun
     c.load_state_dict(a.state_dict())
     for _ in range(20):
         x, y = a.step(action)[0]["drone"], c.step(action)[0]["drone"]

@@ -184,6 +184,87 @@ def test_the_objectives() -> None:
     assert task.power[1, 2].item() == pytest.approx(power, rel=1e-4)
 
 
+def placed(stations: list[Any], users: list[Any], velocities: list[Any]) -> Coverage:
+    """The task of one world whose stations and users have been put somewhere, and its links there."""
+    env = make(1, num_drones=len(stations), num_users=len(users))
+    task = env.task
+    assert isinstance(task, Coverage)
+    state = task.drones.bodies.state.clone()
+    state[..., 7:] = 0.0
+    state[0, :, :3] = torch.tensor(stations)
+    state[0, :, 7:10] = torch.tensor(velocities)
+    task.drones.reset(torch.arange(1), state)
+    env.world.forward()
+    task.users[0] = torch.tensor(users)
+    task.last_action.zero_()
+    task._serve(task._all)
+    return task
+
+
+def test_reward_terms_of_stations_put_somewhere() -> None:
+    """Two stations, one over its user and one far from it: all by the closed forms of the papers."""
+    stations = [[-150.0, 0.0, 50.0], [150.0, 0.0, 150.0]]
+    users = [[-150.0, 0.0], [30.0, 160.0]]
+    task = placed(stations, users, [[0.0, 0.0, 0.0], [3.0, -4.0, 2.0]])
+
+    def watts(i: int, j: int) -> float:
+        """Received by user i from station j, of 1 W: Friis, and 1 dB or 20 dB more with or without line of sight."""
+        x, y, height = stations[j]
+        across = math.hypot(users[i][0] - x, users[i][1] - y)
+        distance = math.hypot(across, height)
+        degrees = math.degrees(math.atan2(height, across))
+        p = 1.0 / (1.0 + 9.61 * math.exp(-0.16 * (degrees - 9.61)))
+        decibel = p * 1.0 + (1.0 - p) * 20.0
+        return (299_792_458.0 / (4.0 * math.pi * 2e9 * distance)) ** 2 * 10.0 ** (-decibel / 10.0)
+
+    noise = 10.0 ** ((-174.0 + 9.0) / 10.0) * 1e-3 * 10e6  # W in 10 MHz
+    rates = [10.0 * math.log2(1.0 + watts(i, i) / (noise + watts(i, 1 - i))) for i in range(2)]  # Mbit/s
+    assert task.server[0].tolist() == [0, 1] and rates[0] > 1.5 * rates[1]
+    reward = {name: value[0].tolist() for name, value in task.rewards()["drone"].items()}
+    assert reward["rate"] == pytest.approx([sum(rates) / 2] * 2, rel=1e-4)
+    assert reward["fairness"] == pytest.approx([sum(rates) ** 2 / (2 * sum(r * r for r in rates))] * 2, rel=1e-4)
+    ratio = 25.0 / (2 * 4.03**2)
+    power = 79.86 * (1 + 3 * 25.0 / 120.0**2) + 88.63 * math.sqrt(math.sqrt(1 + ratio**2) - ratio)
+    power += 0.5 * 0.6 * 1.225 * 0.05 * 0.503 * 5.0**3 + 20.0 * 2.0
+    assert reward["energy"] == pytest.approx([1.0, power / 168.49], rel=1e-4)
+    assert reward["crash"] == [0.0, 0.0]
+    task.crashed[0, 1] = True
+    assert task.rewards()["drone"]["crash"][0].tolist() == [0.0, 1.0]
+
+
+def test_observation_terms_of_stations_put_somewhere() -> None:
+    users = [[10.0, 0.0], [30.0, 40.0], [-200.0, 100.0]]
+    task = placed([[0.0, 0.0, 60.0]], users, [[1.0, -2.0, 3.0]])
+    task.last_action[0, 0] = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    seen = {name: value[0, 0] for name, value in task.observe()["drone"].items()}
+    weight = [1.0 / (1.0 + 1e-6 * r) for r in task.rate[0].tolist()]  # a user needs 1 Mbit/s
+    middle = [sum(w * u[k] for w, u in zip(weight, users, strict=True)) / sum(weight) for k in range(2)]
+    assert seen["poor_users"].tolist() == pytest.approx(middle, rel=1e-3)
+    assert seen["own_users"].tolist() == pytest.approx([-160.0 / 3, 140.0 / 3], rel=1e-4)
+    assert seen["place"].tolist() == pytest.approx([0.0, 0.0, -20.0], abs=1e-4)  # starts are at 80 m
+    assert seen["linear_velocity"].tolist() == pytest.approx([1.0, -2.0, 3.0])
+    assert seen["last_action"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert seen["user_offset"][6:].tolist() == [0.0] * 6 and seen["neighbour_seen"].tolist() == [0.0] * 3
+
+
+def test_success_takes_the_whole_episode_enough_users_and_no_crash() -> None:
+    env = make(5)
+    task = env.task
+    assert isinstance(task, Coverage)
+    task.steps.fill_(task.max_steps)
+    task.count.fill_(100.0)
+    task.clock.fill_(float(task.max_steps))
+    task.share_sum.fill_(95.5)
+    task.steps[1] -= 1
+    task.share_sum[2] = 94.5
+    task.crashed[3, 2] = True
+    task.count[4] = 50.0  # a world that began in the middle: over the steps that it has
+    metrics = task.metrics()
+    assert metrics["success"].tolist() == [1.0, 0.0, 0.0, 0.0, 1.0]
+    assert metrics["served"].tolist() == pytest.approx([0.955, 0.955, 0.945, 0.955, 1.91])
+    assert metrics["crash"].tolist() == [0.0, 0.0, 0.0, 1.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("cause", "place"),
     [("out_of_bounds", [301.0, 0.0, 80.0]), ("out_of_bounds", [0.0, 0.0, 151.0]), ("out_of_bounds", [0.0, 0.0, 19.0])],
