@@ -1,6 +1,6 @@
 """Trainings killed (SIGKILL) at random moments and resumed, against an undisturbed one: all bits must be equal.
 
-    python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo sac dagger bc] [--seed 0] [--out FILE]
+    python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo ppo-gru sac dagger bc] [--seed 0] [--out FILE]
 
 For each algorithm one small training of drone-hover is made without disturbance. Then the same training is started, killed at
 a moment that is drawn uniformly over its steps (and, within an update, over time), resumed by `rookery train --resume` (started
@@ -34,8 +34,10 @@ from rookery.demonstrations import record
 TASK = "drone-hover"
 EPISODE = {"episode_s": 0.6, "settled_s": 0.1}
 SMALL = ["--hidden", "16"]
+PPO = ["--steps", "6144", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"]
 WORDS = {
-    "ppo": ["--steps", "6144", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"],
+    "ppo": PPO,
+    "ppo-gru": [*PPO, "--memory", "gru", "--memory-size", "8"],
     "sac": [
         "--steps",
         "4096",
@@ -51,7 +53,7 @@ WORDS = {
     "dagger": ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
     "bc": ["--steps", "6000", "--batch", "64"],
 }
-"""Options of each training: 32 worlds, a checkpoint after each update."""
+"""Options of each training by name, which begins with its algorithm: 32 worlds, a checkpoint after each update."""
 LIMIT_S = 900.0
 """Bound of a training's duration, on a busy machine."""
 
@@ -208,7 +210,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for algorithm in args.algorithms:
-            words = [TASK, "--algorithm", algorithm, *common, *WORDS[algorithm]]
+            words = [TASK, "--algorithm", algorithm.partition("-")[0], *common, *WORDS[algorithm]]
             if algorithm == "bc":
                 recording = os.fork()  # so that this process starts no threads
                 if not recording:

@@ -56,7 +56,7 @@ class Policy(nn.Module):
         target_mean, target_std: [M] buffers: prediction = target_mean + target_std * estimator(x).
 
     Raises:
-        RookeryError: an unknown squash or memory, or a module that cannot be made.
+        RookeryError: an unknown squash or memory, a module that cannot be made, or a limit that is no float32 above zero.
     """
 
     mean: Tensor
@@ -84,6 +84,8 @@ class Policy(nn.Module):
             raise unknown("squash", squash, SQUASHES)
         if memory not in MEMORIES:
             raise unknown("memory", memory, MEMORIES)
+        if not 0.0 < obs_clip <= torch.finfo(torch.float32).max:
+            raise RookeryError(f"obs_clip must be a number above 0 that fits into 32 bits, got {obs_clip}.")
         self.observation_size = observation_size
         self.action_size = action_size
         self.hidden = tuple(hidden)

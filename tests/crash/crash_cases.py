@@ -54,6 +54,12 @@ def ppo() -> Algorithm:
     return PPO(FakeEnv(WORLDS, horizon=7), PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,)))
 
 
+def ppo_gru() -> Algorithm:
+    """Episodes go on across iterations, and so does what the networks remember."""
+    config = PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,), memory="gru", memory_size=3)
+    return PPO(FakeEnv(WORLDS, horizon=7), config)
+
+
 def sac() -> Algorithm:
     config = SACConfig(
         rollout_steps=2, updates_per_step=0.5, learning_starts=2, batch=4, buffer_size=12, hidden=(4,), compiled=False
@@ -114,4 +120,4 @@ def until(run: Runner, iteration: int) -> Progress:
     return stop
 
 
-CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, sac, dagger, bc)}
+CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, ppo_gru, sac, dagger, bc)}

@@ -142,7 +142,7 @@ def mutate_npz(data: bytes, rng: random.Random) -> bytes:
     packing = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
     with zipfile.ZipFile(out, "w", packing) as new:
         for member, text in members:
-            new.writestr(member, text)
+            new.writestr(zipfile.ZipInfo(member), text, packing)  # of no date: the same file at any time
     return out.getvalue()
 
 

@@ -88,13 +88,13 @@ def contract_of(policy: Policy) -> Contract:
     return Contract("drone-hover", 0.01, 0.002, {"drone": group}, {"episode_s": 5.0})
 
 
-def make_policy() -> Policy:
+def make_policy(memory_size: int = 0) -> Policy:
     torch.manual_seed(0)
-    return Policy(6, 2, (8,), "tanh")
+    return Policy(6, 2, (8,), "tanh", memory="gru" if memory_size else "none", memory_size=memory_size)
 
 
-def write_policy(folder: Path) -> None:
-    policy = make_policy()
+def write_policy(folder: Path, memory_size: int = 0) -> None:
+    policy = make_policy(memory_size)
     store.save_policy(folder, {"drone": policy}, contract_of(policy).to_json())
 
 
@@ -151,21 +151,41 @@ def seal_checkpoint(folder: Path) -> None:
         return
 
 
-def write_bundle(folder: Path) -> None:
-    policy = make_policy()
+def write_bundle(folder: Path, memory_size: int = 0) -> None:
+    policy = make_policy(memory_size)
     contract = contract_of(policy)
     contract.write(folder / "contract.json")
     code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
     write_golden(policy, contract.fingerprint, folder / "golden.npz")
-    kinds = (("obs", 6), ("action", 2))
-    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size]) for name, size in kinds]
-    node = onnx.helper.make_node("Identity", ["obs"], ["action"])
+    kinds = [("obs", "action", 6, 2), *[("h_in", "h_out", memory_size, memory_size)] * (memory_size > 0)]
+    ends = [
+        [onnx.helper.make_tensor_value_info(kind[end], onnx.TensorProto.FLOAT, [1, kind[end + 2]]) for kind in kinds]
+        for end in range(2)
+    ]
+    nodes = [onnx.helper.make_node("Identity", [kind[0]], [kind[1]]) for kind in kinds]
     weights = [onnx.numpy_helper.from_array(a, name) for name, a in policy_arrays(policy).items()]
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "policy", ends[:1], ends[1:], weights))
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "policy", *ends, weights))
     onnx.helper.set_model_props(model, {CONTRACT_KEY: contract.dumps(), GROUP_KEY: "drone"})
     onnx.save(model, folder / "policy.onnx")
+
+
+def write_recurrent_policy(folder: Path) -> None:
+    write_policy(folder, 4)
+
+
+def read_recurrent_policy(folder: Path) -> None:
+    """Load it, and act twice: its state has the size that the weights have."""
+    policy = store.load_policy(folder)[0]["drone"]
+    state = policy.initial_state()
+    for _ in range(2):
+        action, state = policy.step(torch.zeros(policy.observation_size), state)
+    assert action.shape == (policy.action_size,)
+
+
+def write_recurrent_bundle(folder: Path) -> None:
+    write_bundle(folder, 4)
 
 
 def read_bundle(folder: Path) -> None:
@@ -306,6 +326,14 @@ TARGETS = [
     Target("sealed checkpoint state", write_checkpoint, STATE, mutate_json_text, read_checkpoint, seal=seal_checkpoint),
     Target("sealed checkpoint", write_checkpoint, TENSORS, mutate_safetensors, read_checkpoint, seal=seal_checkpoint),
     Target("bundle contract", write_bundle, "contract.json", mutate_json_text, read_bundle),
+    Target("recurrent policy", write_recurrent_policy, POLICY, mutate_safetensors, read_recurrent_policy, seal=seal_policy),
+    Target(
+        "network of a recurrent policy", write_recurrent_policy, POLICY, mutate_network, read_recurrent_policy,
+        seal=seal_policy,
+    ),
+    Target("recurrent bundle", write_recurrent_bundle, "contract.json", mutate_json_text, read_bundle),
+    Target("recurrent golden vectors", write_recurrent_bundle, "golden.npz", mutate_npz, read_bundle),
+    Target("recurrent onnx", write_recurrent_bundle, "policy.onnx", either(mutate_bytes, mutate_onnx), read_bundle),
     Target("header", write_bundle, "policy.h", mutate_bytes, read_bundle),
     Target("golden vectors", write_bundle, "golden.npz", mutate_npz, read_bundle),
     Target("onnx", write_bundle, "policy.onnx", either(mutate_bytes, mutate_onnx), read_bundle),

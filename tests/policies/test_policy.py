@@ -29,3 +29,9 @@ def test_the_stages_follow_each_other(squash):
 def test_an_unknown_squash_is_refused():
     with pytest.raises(RookeryError, match="unknown squash 'tan': did you mean 'tanh'"):
         Policy(3, 2, squash="tan")
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf"), 1e39])
+def test_a_limit_that_no_float32_holds_is_refused(limit):
+    with pytest.raises(RookeryError, match="obs_clip must be a number above 0"):
+        Policy(3, 2, obs_clip=limit)

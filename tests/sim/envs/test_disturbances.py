@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.random import Streams
 
 every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco"])
 NO_AIR = {"effects": "none", "action": "ctbr", "integrated_yaw": False}
@@ -32,6 +33,39 @@ def test_a_push_changes_velocity_and_rates_by_what_is_drawn(engine):
     assert change[..., :7].abs().max() < 1e-6  # quaternions are written at unit length
     mean = change[..., 7:10].mean((0, 1))
     assert mean.norm() < 4 * 0.7 / math.sqrt(64)  # directions go all ways
+
+
+def vectors(words: torch.Tensor, size: float) -> torch.Tensor:
+    """Vectors [N, 3] of a length from two uniform numbers [N, 2] each: height on the sphere, and angle around it."""
+    z = 2.0 * words[:, 0] - 1.0
+    angle = math.tau * words[:, 1]
+    across = (1.0 - z * z).sqrt()
+    return size * torch.stack((across * angle.cos(), across * angle.sin(), z), -1)
+
+
+def test_an_event_follows_from_the_worlds_numbers():
+    """Four numbers give the directions of a push, the fifth the steps to the next one; a wrench takes four."""
+    settings = {"push_rate": 4.0, "push_speed": 0.7, "push_spin": 1.5}
+    settings |= {"wrench_rate": 3.0, "wrench_force": 0.3, "wrench_torque": 0.002, "wrench_time": 0.05}
+    env = env_with(300, **settings)
+    d = env.disturbances
+    drawn = Streams(300, 0)
+    drawn.keys[:], drawn.counters[:] = d.rng.keys, d.rng.counters
+    words = drawn(None).uniform(0.0, 1.0, (9,))
+    before = env.task.drones.bodies.state.clone()
+    d.wait.fill_(1)
+    d.act()
+    change = (env.task.drones.bodies.state - before)[:, 0]
+    close = {"rtol": 1e-3, "atol": 1e-4}
+    torch.testing.assert_close(change[:, 7:10], vectors(words[:, 0:2], 0.7), **close)
+    torch.testing.assert_close(change[:, 10:13], vectors(words[:, 2:4], 1.5), **close)
+    weight = env.task.drone.mass * 9.81
+    torch.testing.assert_close(d.wrench[:, 0, :3], vectors(words[:, 5:7], 0.3 * weight), **close)
+    torch.testing.assert_close(d.wrench[:, 0, 3:], vectors(words[:, 7:9], 0.002 * weight), rtol=1e-3, atol=1e-7)
+    again = 1 + (torch.log1p(-words[:, 4].double()) / math.log1p(-4.0 * env.control_dt)).long()
+    assert torch.equal(d.wait[0, :, 0], again)
+    assert (d.wait[1, :, 0] == round(0.05 / env.control_dt)).all()
+    assert (d.rng.counters == drawn.counters).all()
 
 
 def test_pushes_come_with_their_rate():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.sim.envs.delays import ActionDelay
+from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
@@ -192,3 +192,46 @@ def test_commands_as_given_are_left_alone():
     for _ in range(5):
         d.push(action)
     assert (action == 1.0).all()
+
+
+def test_each_parameter_of_observations_goes_where_it_belongs():
+    """Values that all differ; what is not given stays; delay and jitter together are no more than the memory holds."""
+    p = pipeline(2, Term("x", 1), noise=2.0, bias=3.0, drift=4.0, dropout=0.25, delay=0.04, jitter=0.02)
+    fields = ("noise", "bias", "drift", "dropout", "extra", "jitter")
+
+    def now() -> list[list[float]]:
+        return [getattr(p, name).tolist() for name in fields]
+
+    assert now() == [[2.0] * 2, [3.0] * 2, [4.0] * 2, [0.25] * 2, [2] * 2, [1] * 2]
+    for name, value, at, after in (
+        ("noise", 5.0, 0, 5.0), ("bias", 6.0, 1, 6.0), ("drift", 7.0, 2, 7.0), ("dropout", 0.5, 3, 0.5),
+        ("delay", 0.06, 4, 3), ("jitter", 0.04, 5, 2),
+    ):  # fmt: skip
+        wanted = now()
+        wanted[at][1] = after
+        p.configure(np.array([1]), Batch.of({f"observation_{name}": np.full(1, value, np.float32)}))
+        assert now() == wanted
+    p.configure(np.array([0]), Batch.of({"observation_delay": np.full(1, MAX_DELAY, np.float32)}))
+    assert (p.extra[0], p.jitter[0]) == (round(MAX_DELAY / DT), 0)
+
+
+def test_each_parameter_of_actions_goes_where_it_belongs():
+    d = ActionDelay(2, 1, 1, 4, DT / 4, torch.zeros(1), Streams(2, 1))
+    fields = ("delay", "jitter", "loss", "hold")
+
+    def now() -> list[list[float]]:
+        return [getattr(d, name).tolist() for name in fields]
+
+    both = {"action_delay": 0.02, "action_jitter": 0.01, "action_dropout": 0.25, "action_hold": 0.06}
+    d.configure(np.arange(2), batch(2, both))
+    assert now() == [[4] * 2, [2] * 2, [0.25] * 2, [3] * 2]
+    for name, value, at, after in (
+        ("delay", 0.03, 0, 6),
+        ("jitter", 0.02, 1, 4),
+        ("dropout", 0.5, 2, 0.5),
+        ("hold", 0.02, 3, 1),
+    ):
+        wanted = now()
+        wanted[at][1] = after
+        d.configure(np.array([1]), Batch.of({f"action_{name}": np.full(1, value, np.float32)}))
+        assert now() == wanted
