@@ -75,8 +75,8 @@ def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> 
     first, mine, theirs = found[0]
     more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
     raise RookeryError(
-        f"the policy does not fit: at contract line {first}{more} the contract says {_short(mine)} and {name} "
-        f"{_short(theirs)}; use what the policy was trained with, or train and export again."
+        f"the policy does not fit: at contract line {first}{more} the contract says {short(mine)} and {name} "
+        f"{short(theirs)}; use what the policy was trained with, or train and export again."
     )
 
 
@@ -120,7 +120,8 @@ def _interface(group: Group, estimates: bool) -> dict[str, Any]:
     return out | {"targets": values.get("targets"), "future": values.get("future")} if estimates else out
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """What a line of a contract holds, for a message."""
     if value is None:
         return "nothing"
     shown = repr(value)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, onnx_arrays, parse_json, read_npz, read_onnx
-from rookery.sim2real.compatibility import differences
+from rookery.sim2real.compatibility import differences, short
 from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
 from rookery.sim2real.export.answers import LIBRARY, ask_c, ask_onnx
 from rookery.sim2real.export.bundle import bundle_files
@@ -195,11 +195,13 @@ def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
     except (KeyError, ValueError) as e:
         raise RookeryError(f"{path} carries no Rookery contract in its metadata: {AGAIN}.") from e
     if meta.get(GROUP_KEY) != group:
-        raise RookeryError(f"{path} is the policy of group {meta.get(GROUP_KEY)!r}, not of {group!r}: {AGAIN}.")
+        raise RookeryError(f"{path} is the policy of group {short(meta.get(GROUP_KEY))}, not of {group!r}: {AGAIN}.")
     found = differences(contract.to_json(), inner)
     if found or contract.fingerprint != fingerprint_of(inner):
         line, ours, theirs = found[0] if found else ("(some line)", "one thing", "another")
-        raise RookeryError(f"contract line {line} is {ours!r} in contract.json and {theirs!r} in {path}: {AGAIN}.")
+        raise RookeryError(
+            f"contract line {line:.200} is {short(ours)} in contract.json and {short(theirs)} in {path}: {AGAIN}."
+        )
     network = contract.groups[group].trained
     memory = [1, network.memory_size]
     wanted = [(INPUT, [1, network.observation_size]), *[(STATE, memory)] * (memory[1] is not None)]

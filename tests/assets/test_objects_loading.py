@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import mujoco
@@ -184,6 +185,18 @@ def test_bad_files_get_one_sentence_each(tmp_path):
         {"scale": 0.0},
         {"scale": "mm"},
         {"mass": 1.0, "density": 1.0},
+        {"mass": "1"},
+        {"mass": True},
+        {"mass": 1e30},
+        {"mass": 1e-30},
+        {"density": math.inf},
+        {"scale": [1.0, 2.0]},
+        {"max_faces": "100"},
+        {"max_faces": 10**9},
+        {"max_faces": math.nan},
+        {"max_parts": 2.5},
+        {"max_parts": 10**6},
+        {"max_parts": math.inf},
     ],
 )
 def test_bad_numbers_are_refused(tmp_path, given):
@@ -207,3 +220,8 @@ def test_a_gltf_file_that_asks_for_too_many_vertices_is_refused_before_they_are_
     file.write_text(json.dumps(model))
     with pytest.raises(ValueError, match=r"vertices and indices, and at most 20000000 are read"):
         load_object(file)
+
+
+def test_what_is_no_path_is_refused():
+    with pytest.raises(ValueError, match="the path is None"):
+        load_object(None)

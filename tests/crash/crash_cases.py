@@ -51,11 +51,7 @@ class CountingTeacher(Teacher):
 
 
 def ppo() -> Algorithm:
-    return PPO(FakeEnv(WORLDS, horizon=7), PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,)))
-
-
-def ppo_gru() -> Algorithm:
-    """Episodes go on across iterations, and so does what the networks remember."""
+    """With memory: episodes go on across iterations, and so does what the networks remember."""
     config = PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,), memory="gru", memory_size=3)
     return PPO(FakeEnv(WORLDS, horizon=7), config)
 
@@ -120,4 +116,4 @@ def until(run: Runner, iteration: int) -> Progress:
     return stop
 
 
-CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, ppo_gru, sac, dagger, bc)}
+CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, sac, dagger, bc)}

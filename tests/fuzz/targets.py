@@ -190,9 +190,10 @@ def write_recurrent_bundle(folder: Path) -> None:
 
 def read_bundle(folder: Path) -> None:
     contract = Contract.read(folder)
-    check_header(folder / "policy.h", contract, "drone")
-    read_golden(folder / "golden.npz", contract, "drone")
-    read_weights(open_onnx(folder / "policy.onnx", contract, "drone"), folder / "policy.onnx")
+    group = next(iter(contract.groups))
+    check_header(folder / "policy.h", contract, group)
+    read_golden(folder / "golden.npz", contract, group)
+    read_weights(open_onnx(folder / "policy.onnx", contract, group), folder / "policy.onnx")
 
 
 def mutate_onnx(data: bytes, rng: random.Random) -> bytes:

@@ -161,7 +161,7 @@ def edit_contract(bundle: Path, line: str, change: Any) -> None:
     [
         ("groups.drone.observation.2.unit", "km/s", r"groups\.drone\.observation\[2\]\.unit is 'km/s' .* and 'm/s'"),
         ("control_dt", 0.02, r"control_dt is 0\.02 in contract\.json and 0\.01"),
-        ("provenance.steps", None, r"provenance\.steps is None in contract\.json and 1000"),
+        ("provenance.steps", None, r"provenance\.steps is nothing in contract\.json and 1000"),
         ("control_dt", 0.01 * (1 + 1e-13), "contract line"),
         ("groups.drone.network.hidden", [32, 16], r"network\.hidden\[1\] is 16"),
         ("groups.drone.network.observation_size", 16, r"network\.observation_size is 16, but it must be 15"),
