@@ -12,8 +12,8 @@ from rookery.sim.errors import RookeryError
 GOOD = 0.8
 BAD = 0.5
 """Success rates above which distributions widen, and below which they narrow."""
-STEP = 0.05
-"""Share of the full width by which they do."""
+STEP = 0.2
+"""Share of the full width by which they do: drone-hover's preset has 12 turns of episodes, of which 6 come before success."""
 
 
 class Curriculum(Buffers):

@@ -36,6 +36,16 @@ def test_it_widens_with_success_and_narrows_with_failure():
     assert c.share.item() == 1.0
 
 
+def test_five_good_turns_are_all_of_the_width():
+    """Presets have a dozen turns: drone-hover's 3.2 M steps are 12 episodes in each of its 512 worlds."""
+    c = Curriculum(100)
+    c.begin()
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0, 1.0):
+        c.learn(success(1.0))
+        assert c.share.item() == pytest.approx(share)
+    assert c.share.item() == 1.0
+
+
 def test_it_decides_after_a_window_of_episodes():
     c = Curriculum(100)
     c.begin()
