@@ -226,3 +226,20 @@ def test_streams_go_on_where_they_stopped():
     again.streams.load_state_dict(parts.streams.state_dict())
     for expected in series[4:]:
         assert np.array_equal(blow(again), expected)
+
+
+def test_gusts_begin_with_the_first_wind_and_go_on_through_another():
+    every = np.arange(LANES)
+    calm = Wind(np.zeros((1, WORLD * LANES)), replace(REALISTIC, wind_speed=0.0, gusts=False), HEIGHT, DT)
+    calm.begin(every)
+    set_mean(calm, every, 5.0, TOWARDS)
+    assert not calm.gusty and not calm.gust.any()  # of a scene without gusts
+    w = Wind(np.zeros((1, WORLD * LANES)), replace(REALISTIC, wind_speed=0.0), HEIGHT, DT)
+    w.begin(every)
+    set_mean(w, every, 0.0, TOWARDS)
+    assert not w.gusty and not w.gust.any()
+    set_mean(w, every, 5.0, TOWARDS)
+    assert w.gusty and w.gust.all()
+    state, counters = w.gust.copy(), w.streams.counters.copy()
+    set_mean(w, every[:1], 7.0, TOWARDS)
+    assert np.array_equal(w.gust, state) and np.array_equal(w.streams.counters, counters)
