@@ -2,13 +2,13 @@
 
     python benchmarks/gate_ranking.py --default RUN --none RUN [--gru RUN] [--repeats 20]
 
-Five prepared policies (trained with randomization, without, recurrent, low-passed, broken) are scored `repeats` times, each time
-with another seed of the gate. The right order is that of their success on hidden physics: another airframe (`AIRFRAME`) under
-everything in hidden_hover.toml at once. Five more policies, checkpoints of the runs and other faults, give Spearman's rank
+Five prepared policies (trained with randomization, without, recurrent, low-passed, broken) are scored `repeats` times,
+each time with another seed of the gate. The right order is that of their success on hidden physics: another airframe
+(`AIRFRAME`) under everything in hidden_hover.toml at once. Five more policies, checkpoints of the runs, give Spearman's rank
 correlation of score and hidden success over ten. Scores are of `rookery gate` reduced to what the score is made of:
 --sweeps-only (engines, physics steps and exported C do not enter it), --rounds 0, fewer episodes.
 
-The result is benchmarks/results/gate-ranking.json. Scores that are there already are kept in --cache: an interrupted run goes on.
+The result is benchmarks/results/gate-ranking.json. Scores are kept in --cache: an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -73,12 +73,6 @@ def exchange(weight: torch.Tensor, bias: torch.Tensor) -> None:
     """Pitch for roll."""
     weight[[0, 1]] = weight[[1, 0]]
     bias[[0, 1]] = bias[[1, 0]]
-
-
-def weaken(weight: torch.Tensor, bias: torch.Tensor) -> None:
-    """Half of the thrust's feedback."""
-    bias[3] = bias[3] + 0.0
-    weight[3] *= 0.5
 
 
 def prepared(default: Path, none: Path, gru: Path, share: float) -> dict[str, Entry]:
@@ -170,7 +164,9 @@ def _write(args: argparse.Namespace, names: list[str], hidden: dict, cache: dict
         low, high = wilson(hidden[name][0] * args.hidden_episodes, args.hidden_episodes)
         s = np.array(scores[name])
         row = {"policy": name, "hidden": hidden[name][0], "low": low, "high": high, "error_cm": hidden[name][1]}
-        rows.append(row | {"score": s[0], "least": s.min(), "most": s.max(), "repeats": len(s), "prepared": name in five})
+        rows.append(
+            row | {"score": s[0], "least": s.min(), "most": s.max(), "repeats": len(s), "prepared": name in five}
+        )
     result = {
         "name": "gate-ranking",
         "command": f"python benchmarks/gate_ranking.py --default RUN --none RUN --repeats {args.repeats} "

@@ -12,8 +12,9 @@ import argparse
 import datetime
 import json
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from machine import commit, machine
 
@@ -26,14 +27,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 PLAIN, GRU = "drone-hover", "drone-hover-gru"
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """What is changed: parameters in all worlds, what is drawn, the engine, the task's config."""
 
     name: str
-    fixed: dict[str, float] = {}
+    fixed: dict[str, float] = field(default_factory=dict)
     randomize: str = "none"
     engine: str | None = None
-    config: dict[str, float] = {}
+    config: dict[str, float] = field(default_factory=dict)
 
 
 CHANGES = (
