@@ -20,7 +20,7 @@ LATEST = "latest"
 
 
 def zoo() -> dict[str, Path]:
-    """Policies that come with the package, by task."""
+    """Policies that come with the package, by name: that of their task, or for a second one of a task its own."""
     import rookery.policies
 
     folder = Path(rookery.policies.__file__).parent / "zoo"
