@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    start = time.perf_counter()
+    start, source = time.perf_counter(), commit()
     rows = []
     for d in drones():
         own, *others = [figures(run, d.name, args.episodes, args.seed, "none") for run in args.runs]
@@ -137,7 +137,7 @@ def main() -> None:
     result = {
         "name": "any-drone",
         "command": f"python benchmarks/any_drone.py --episodes {args.episodes} --seed {args.seed}",
-        "commit": commit(),
+        "commit": source,
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "wall_s": round(time.perf_counter() - start, 1),

@@ -4,8 +4,8 @@
 
 Five prepared policies (trained with randomization, without, recurrent, low-passed, broken) are scored `repeats` times,
 each time with another seed of the gate. The right order is that of their success on hidden physics: another airframe
-(`AIRFRAME`) under everything in hidden_hover.toml at once. Five more policies, checkpoints of the runs, give Spearman's rank
-correlation of score and hidden success over ten. Scores are of `rookery gate` reduced to what the score is made of:
+(`AIRFRAME`) under everything in hidden_hover.toml at once, at three severities. More policies, checkpoints of the runs, give
+Spearman's rank correlation of score and hidden success. Scores are of `rookery gate` reduced to what the score is made of:
 --sweeps-only (engines, physics steps and exported C do not enter it), --rounds 0, fewer episodes.
 
 The result is benchmarks/results/gate-ranking.json. Scores are kept in --cache: an interrupted run goes on.
@@ -36,6 +36,7 @@ from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.table import register_drone
 from rookery.run_env import make_env
 from rookery.runs import open_run
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.gate import Settings
 from rookery.sim2real.gate.intervals import wilson
@@ -56,6 +57,9 @@ AIRFRAME = dataclasses.replace(
     ground_effect_gain=5.0,
 )
 """A Crazyflie's thrust with another's inertia, other lags and three times its drag."""
+
+SEVERITIES = (0.2, 0.5, 1.0)
+"""Shares of the width of what is drawn: at full width alone, all policies without memory fail, and nothing tells them apart."""
 
 Entry = tuple[dict[str, Policy], Contract]
 
@@ -94,12 +98,19 @@ def prepared(default: Path, none: Path, gru: Path, share: float) -> dict[str, En
 
 
 def hidden_success(entry: Entry, episodes: int, seed: int) -> tuple[float, float]:
-    """Success and position error (cm) on hidden physics, the same draws for every policy of that seed."""
+    """Success and position error (cm) on hidden physics: means over `SEVERITIES`, each with as many episodes; the same draws
+    for every policy of that seed."""
     policies, contract = entry
-    env = make_env(contract, episodes, {"drone": AIRFRAME.name}, seed=seed, randomize=str(HIDDEN))
-    result = evaluate(env, act_with(policies, env), episodes, seed)
-    env.close()
-    return result["metrics"]["success"], 100.0 * result["metrics"]["error_m"]
+    found = []
+    for severity in SEVERITIES:
+        env = make_env(contract, episodes, {"drone": AIRFRAME.name}, seed=seed, randomize=str(HIDDEN))
+        assert isinstance(env, VecEnv)
+        env.randomization.curriculum.share.fill_(severity)
+        metrics = evaluate(env, act_with(policies, env), episodes, seed)["metrics"]
+        env.close()
+        found.append((metrics["success"], 100.0 * metrics["error_m"]))
+    success, error = np.array(found).mean(0).tolist()
+    return success, error
 
 
 def score(entry: Entry, settings: Settings) -> float:
@@ -126,10 +137,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--episodes", type=int, default=16, help="at each point of the gate")
     parser.add_argument("--combinations", type=int, default=32)
-    parser.add_argument("--hidden-episodes", type=int, default=512)
+    parser.add_argument("--hidden-episodes", type=int, default=256, help="of each severity")
     parser.add_argument("--cache", type=Path, default=Path("runs/gate-ranking.json"))
     args = parser.parse_args()
-    start = time.perf_counter()
+    start, source = time.perf_counter(), commit()
     register_drone(AIRFRAME)
     entries = prepared(args.default, args.none, args.gru, args.share)
     names = list(entries)
@@ -146,10 +157,14 @@ def main() -> None:
                 args.cache.parent.mkdir(parents=True, exist_ok=True)
                 args.cache.write_text(json.dumps(cache, indent=1))
                 print(f"{key:40} {cache[key]:.3f}", flush=True)
-    _write(args, names, hidden, cache, time.perf_counter() - start)
+    _write(args, names, hidden, cache, time.perf_counter() - start, source)
 
 
-def _write(args: argparse.Namespace, names: list[str], hidden: dict, cache: dict, seconds: float) -> None:  # type: ignore[type-arg]
+def _write(
+    args: argparse.Namespace, names: list[str], hidden: dict[str, tuple[float, float]], cache: dict[str, float],
+    seconds: float, source: str,
+) -> None:  # fmt: skip
+    """The result, with the rankings that are right."""
     five = names[:5]
     truth = sorted(five, key=lambda name: -hidden[name][0])
     scores = {n: [cache[f"{n}/{r}"] for r in range(args.repeats if n in five else 1)] for n in names}
@@ -160,8 +175,9 @@ def _write(args: argparse.Namespace, names: list[str], hidden: dict, cache: dict
     success = np.array([hidden[n][0] for n in names])
     rho = spearman(np.array([scores[n][0] for n in names]), success)
     rows = []
+    total = args.hidden_episodes * len(SEVERITIES)
     for name in sorted(names, key=lambda n: -hidden[n][0]):
-        low, high = wilson(hidden[name][0] * args.hidden_episodes, args.hidden_episodes)
+        low, high = wilson(hidden[name][0] * total, total)
         s = np.array(scores[name])
         row = {"policy": name, "hidden": hidden[name][0], "low": low, "high": high, "error_cm": hidden[name][1]}
         rows.append(
@@ -171,7 +187,7 @@ def _write(args: argparse.Namespace, names: list[str], hidden: dict, cache: dict
         "name": "gate-ranking",
         "command": f"python benchmarks/gate_ranking.py --default RUN --none RUN --repeats {args.repeats} "
         f"--episodes {args.episodes} --combinations {args.combinations}",
-        "commit": commit(),
+        "commit": source,
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "wall_s": round(seconds, 1),
@@ -179,7 +195,8 @@ def _write(args: argparse.Namespace, names: list[str], hidden: dict, cache: dict
         "repeats": args.repeats,
         "spearman": rho,
         "metrics": {
-            "hidden": f"success over {args.hidden_episodes} episodes on hidden physics, with its 95 % interval (Wilson)",
+            "hidden": f"success over {total} episodes on hidden physics, a third each at 0.2, 0.5 and 1 of its width; from, to: "
+            "its 95 % interval (Wilson)",
             "score": f"of the gate with seed 0; least and greatest of seeds 0 to {args.repeats - 1} for the five prepared",
             "rankings": f"the five prepared policies in the order of their hidden success: {right} of {args.repeats} seeds",
             "rank correlation": f"Spearman's, of score (seed 0) and hidden success over {len(names)} policies: {rho:.3f}",
