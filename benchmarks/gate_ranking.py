@@ -195,8 +195,8 @@ def _write(
         "repeats": args.repeats,
         "spearman": rho,
         "metrics": {
-            "hidden": f"success over {total} episodes on hidden physics, a third each at 0.2, 0.5 and 1 of its width; from, to: "
-            "its 95 % interval (Wilson)",
+            "hidden": f"success over {total} episodes on hidden physics, a third each at 0.2, 0.5 and 1 of its width; "
+            "from, to: its 95 % interval (Wilson)",
             "score": f"of the gate with seed 0; least and greatest of seeds 0 to {args.repeats - 1} for the five prepared",
             "rankings": f"the five prepared policies in the order of their hidden success: {right} of {args.repeats} seeds",
             "rank correlation": f"Spearman's, of score (seed 0) and hidden success over {len(names)} policies: {rho:.3f}",

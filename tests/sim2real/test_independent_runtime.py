@@ -99,9 +99,11 @@ def test_the_runtime_refuses_version_1(bundle: Bundle) -> None:
 # Flying
 
 
-def hover(runtime: Runtime, seed: int, seconds: float = 5.0) -> float:
-    """m, distance from the target after a flight; inf where the drone leaves the room."""
+def hover(runtime: Runtime, seed: int, seconds: float = 5.0, mass: float = 1.0) -> float:
+    """m, distance from the target after a flight with the mass times a factor; inf where the drone leaves the room."""
     model, data, task = start("drone-hover", seed)
+    model.body("drone_0/base").mass *= mass
+    mujoco.mj_setConst(model, mujoco.MjData(model))
     target = task.target[0, 0].double().numpy()
     drive = MotorDrive(runtime.group)
     drone = CRAZYFLIE_21  # the plant's motors, from the robot and not from the contract
@@ -133,6 +135,12 @@ def hover(runtime: Runtime, seed: int, seconds: float = 5.0) -> float:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_hover(bundle: Bundle, seed: int) -> None:
     assert hover(runtime_of(bundle("drone-hover")), seed) < 0.05
+
+
+def test_hover_with_memory(bundle: Bundle) -> None:
+    """A policy with memory finds out that the drone is heavier; one without sags."""
+    assert hover(runtime_of(bundle("drone-hover-gru")), 1, mass=1.3) < 0.03
+    assert hover(runtime_of(bundle("drone-hover")), 1, mass=1.3) > 0.05
 
 
 def swap(values: list[Any], i: int, j: int) -> None:
