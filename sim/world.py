@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.errors import RookeryError
+
 if TYPE_CHECKING:
     from rookery.sim.scene import Scene
 
@@ -95,6 +97,20 @@ class Actuators(abc.ABC):
     @abc.abstractmethod
     def force(self) -> Tensor:
         """[N, U] scalar actuator force (N or N m), as applied in the last physics step."""
+
+    def keep_peaks(self) -> None:
+        """From now on, keep `peak`; it costs the engine a copy of all forces in each physics step.
+
+        Raises:
+            RookeryError: the engine cannot.
+        """
+        raise RookeryError("this engine does not keep the peaks of actuator forces: take mujoco or pybullet.")
+
+    @property
+    def peak(self) -> Tensor:
+        """[N, U] N or N m, largest size of `force` in any of the K physics steps of the last `step(K)`; 0 in worlds that
+        diverged in it. Only after `keep_peaks`."""
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod

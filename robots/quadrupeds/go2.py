@@ -104,6 +104,7 @@ class Go2(Buffers):
         base: view of the trunk.
         home: [J] rad, joint angles at rest: 12 of the legs, then those of the arm.
         pos, vel: [N, J] rad, rad/s, of `refresh`.
+        peak: [N, J] N m, largest sizes of the servos' torques in any physics step of the last control step, of `read_forces`.
         rotation: [N, 9] row-major, trunk to world; foot_pos, foot_vel: [N, 4, 3] m, m/s, world; of `refresh`.
         legs, arm_spec, whole: declarations of the actions: 12 leg joints, the arm's, both.
     """
@@ -119,6 +120,7 @@ class Go2(Buffers):
         self.base = world.bodies([f"{TRUNK_NAME}/base"])
         self.joints = world.joints(self.joint_names)
         self.actuators = world.actuators(self.joint_names)
+        self.actuators.keep_peaks()
         self.gripper = None if arm is None else world.actuators([f"{ARM_NAME}/gripper"])
         limits = np.array([RANGES[_range_of(j)] for j in JOINTS])
         swing = np.array([LEG_SWING[j.split("_")[1]] for j in JOINTS])
@@ -141,6 +143,7 @@ class Go2(Buffers):
         j = len(self.joint_names)
         self.buffer("target", n, j)
         self.buffer("force", n, j)
+        self.peak = torch.zeros(n, j)
         self.buffer("offset", n, j)
         self._misread = False
         self.pos = torch.zeros(n, j)
@@ -212,8 +215,9 @@ class Go2(Buffers):
         )  # fmt: skip
 
     def read_forces(self) -> None:
-        """Store the servos' torques in `force`. To be called after each control step."""
+        """Store the servos' torques in `force` and `peak`. To be called after each control step."""
         self.force.copy_(self.actuators.force)
+        self.peak.copy_(self.actuators.peak)
 
     def reset(self, ids: Tensor, state: Tensor, joints: Tensor) -> None:
         """Put robots at trunk states [n, 13] and joint angles [n, J] rad, at rest, servos holding them there."""

@@ -94,7 +94,7 @@ class Reach(LeggedTask):
             ),
             "fell": "1 where the robot fell",
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
-            "torque_peak": "N m, largest torque of any joint at the last physics step of any control step",
+            "torque_peak": "N m, largest torque of any joint in any physics step",
         }
     )
 
@@ -255,7 +255,7 @@ class Reach(LeggedTask):
         self.counted += counts
         self.speed_error += counts * (r.velocity[:, :2] - self.command[:, :2]).square().sum(1)
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.force.abs().amax(1)))
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
         late = torch.stack((position.mean(), rotation.mean()))
         self.widths.lerp_(late, 0.002)
 

@@ -67,7 +67,7 @@ class Velocity(LeggedTask):
     out `settle_s` after the start, every new command and every push. `velocity_error_all` and `turn_error_all` are those of
     the velocity itself over all time but `settle_s` at the start. Where an episode ended before any time counted, the errors
     are those at its end. `action_change` is the mean change of an action between control steps, `torque_peak` (N m) the largest
-    torque of any joint at the end of any control step.
+    torque of any joint in any physics step.
     """
 
     metric_definitions = MappingProxyType(
@@ -86,7 +86,7 @@ class Velocity(LeggedTask):
             "turn_error_all": "rad/s, the same of the yaw rate",
             "fell": "1 where the robot fell",
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
-            "torque_peak": "N m, largest torque of any joint at the last physics step of any control step",
+            "torque_peak": "N m, largest torque of any joint in any physics step",
         }
     )
 
@@ -188,7 +188,7 @@ class Velocity(LeggedTask):
         self.squared_all += begun * (now - before)[:, :2].square().sum(1)
         self.rate_squared_all += begun * (now - before)[:, 2].square()
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.force.abs().amax(1)))
+        self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
 
     def level_velocity(self) -> Tensor:
         """[N, 2] m/s, horizontal, along and across the heading."""

@@ -187,6 +187,14 @@ class MujocoActuators(Actuators):
     def force(self) -> Tensor:
         return _single(self._force[:, self._cols])
 
+    def keep_peaks(self) -> None:
+        self._world.keep_peaks()
+
+    @property
+    def peak(self) -> Tensor:
+        assert self._world.peaks is not None, "keep_peaks was not called"
+        return _single(self._world.peaks[:, self._cols])
+
     @property
     def control(self) -> Tensor:
         return _single(self._ctrl[:, self._cols])

@@ -87,6 +87,8 @@ class MujocoWorld(World):
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactSums | None = None  # made by the first view of contacts
+        self.peaks: np.ndarray | None = None  # [N, nu] N or N m, see keep_peaks
+        self._forces = np.zeros((num_envs, 0, self.model.nu))  # of each physics step of a rollout
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
@@ -129,6 +131,11 @@ class MujocoWorld(World):
             self._impacts.report(pairs, sums)
         return sums
 
+    def keep_peaks(self) -> None:
+        """From now on, `peaks` are the largest sizes of the actuators' forces over the physics steps of each `step`."""
+        if self.peaks is None:
+            self.peaks = np.zeros((self.num_envs, self.model.nu))
+
     @property
     def params(self) -> MujocoParams:
         return self._params
@@ -154,10 +161,12 @@ class MujocoWorld(World):
         self._params.flush()
         if self._touching is not None:
             self._touching.clear()
+        if self.peaks is not None:
+            self.peaks[:] = 0.0
         rows = self._take_rows(k)
         if self.inner_loops or self._flies:
             self._step_one_by_one(k, rows)
-        elif rows is not None or isinstance(self._touching, ContactRecorder):
+        elif rows is not None or self.peaks is not None or isinstance(self._touching, ContactRecorder):
             self._rollout(k, rows)
         else:
             self._call(self._last_stage, k)
@@ -200,6 +209,7 @@ class MujocoWorld(World):
                 self._call(self._last_stage if i == k - 1 else _NONE)
             if isinstance(self._touching, ContactRecorder):
                 self._touching.take(self._touching.now[:, None], i)
+            self._raise_peaks(self.batch.bind("actuator_force"))
             self.version += 1
         if self._flies:  # between control steps the state holds the user's wrenches and no others
             wrench[:, bodies] = users
@@ -237,24 +247,36 @@ class MujocoWorld(World):
             self._put_back(e.ids)
 
     def _rollout(self, k: int, rows: np.ndarray | None) -> None:
-        """k steps with rows of controls [N, k, nu], or with those held, whose contacts are recorded one by one."""
+        """k steps with rows of controls [N, k, nu], or with those held, whose contacts and forces are recorded one by one."""
         # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
         head = k - 1 if self.needs_derived else k
         touching = self._touching if isinstance(self._touching, ContactRecorder) else None
         if head:
             out = {} if touching is None else {"sensordata": touching.out(head)}
+            if self.peaks is not None:
+                if self._forces.shape[1] != head:
+                    self._forces = np.zeros((self.num_envs, head, self.model.nu))
+                out["actuator_force"] = self._forces
             try:
                 self.batch.rollout(head, None if rows is None else rows[:, :head], record=tuple(out), out=out)
             except SimulationError as e:
                 self._put_back(e.ids)
             if touching is not None:
                 touching.take(out["sensordata"], 0)
+            for i in range(head if self.peaks is not None else 0):
+                self._raise_peaks(self._forces[:, i])
         if self.needs_derived:
             if rows is not None:
                 self.batch.bind("ctrl")[:] = rows[:, -1]
             self._call(_VEL)
+            self._raise_peaks(self.batch.bind("actuator_force"))
             if touching is not None:
                 touching.take(touching.now[:, None], head)
+
+    def _raise_peaks(self, forces: np.ndarray) -> None:
+        """Take the forces [N, nu] of a physics step into the peaks, where they are kept."""
+        if self.peaks is not None:
+            np.maximum(self.peaks, np.abs(forces), out=self.peaks)
 
     def _put_back(self, ids: np.ndarray) -> None:
         """MuJoCo raised in these copies and left their state: count and reset them."""
@@ -271,6 +293,8 @@ class MujocoWorld(World):
         self.failures += len(bad)
         if self._touching is not None:
             self._touching.clear(self._failed)
+        if self.peaks is not None:
+            self.peaks[bad] = 0.0
         self.reset(self._failed)
         # mj_step's own reset begins to count anew: from zero here too, or the next failure would look like the last one
         self.batch.warning[bad] = 0

@@ -133,6 +133,13 @@ class PyBulletActuators(Actuators):
     def force(self) -> Tensor:
         return torch.from_numpy(self._world.actuation.force[:, self._ids].astype(np.float32))
 
+    def keep_peaks(self) -> None:
+        """Peaks are always kept."""
+
+    @property
+    def peak(self) -> Tensor:
+        return torch.from_numpy(self._world.peaks[:, self._ids].astype(np.float32))
+
     @property
     def control(self) -> Tensor:
         return torch.from_numpy(self._world.control[:, self._ids].astype(np.float32))

@@ -78,6 +78,7 @@ class PyBulletWorld(World):
         self.qpos = np.repeat(model.qpos0[None], num_envs, axis=0)
         self.qvel = np.zeros((num_envs, model.nv))
         self.control = np.zeros((num_envs, model.nu))
+        self.peaks = np.zeros((num_envs, model.nu))  # N or N m, largest sizes of forces in the last step(k)
         self.wrench = np.zeros((num_envs, model.nbody, 6))
         self.time = np.zeros(num_envs)  # s
         placed = np.flatnonzero(model.body_mocapid >= 0)[np.argsort(model.body_mocapid[model.body_mocapid >= 0])]
@@ -166,12 +167,14 @@ class PyBulletWorld(World):
         bad = np.zeros(self.num_envs, dtype=bool)
         if self._touching is not None:
             self._touching.clear()
+        self.peaks[:] = 0.0
         for i in range(k):
             for loop in self.inner_loops:
                 loop(i)
             control = self.control if self.rows is None else self.rows[:, i]
             for s in range(self.substeps):
                 self._bullet_step(control, bad)
+                np.maximum(self.peaks, np.abs(self.actuation.force), out=self.peaks)
                 if self._touching is not None:
                     dt = self.dt / self.substeps
                     self._touching.take(i * self.dt + s * dt, dt)
@@ -333,6 +336,7 @@ class PyBulletWorld(World):
             self.failures += len(rows)
             if self._touching is not None:
                 self._touching.clear(self._failed)
+            self.peaks[rows] = 0.0
             for i in rows:  # anew, since NaN can stay in Bullet's broad phase and caches
                 self.built[i] = self._build(int(i))
             self.reset(self._failed)

@@ -261,6 +261,30 @@ def test_actuator_forces():
     assert cart.force[0, 0].item() == pytest.approx(3 * (1 - (1 - 0.002 / 0.05) ** 24))
 
 
+@pytest.mark.parametrize("way", ["held", "rows", "derived", "one by one"])
+def test_peaks_are_the_largest_forces_of_all_physics_steps(way):
+    """Of each step(k) alone, against k calls of one step."""
+    many, single = world(), world()
+    u, v = many.actuators(ACTUATORS), single.actuators(ACTUATORS)
+    u.keep_peaks()
+    if way == "derived":
+        many.sensors("touching")
+    if way == "one by one":
+        many.inner_loops = (lambda i: None,)
+    for c in random_controls(3, 60).split(5):
+        rows = c if way in ("rows", "derived") else c[:1].expand(5, -1, -1)
+        u.set_control(c[0] if way in ("held", "one by one") else rows.transpose(0, 1))
+        many.step(5)
+        wanted = torch.zeros(3, 5)
+        for row in rows:
+            v.set_control(row)
+            single.step()
+            wanted = torch.maximum(wanted, v.force.abs())
+        assert torch.equal(u.peak, wanted)
+        assert not torch.equal(wanted, v.force.abs())
+        np.testing.assert_array_equal(state(many), state(single))
+
+
 def test_half_the_mass_accelerates_twice_as_hard():
     w = world(option='gravity="0 0 0"')
     w.params.set("mass", ["cart"], torch.tensor([[2.0], [1.0], [4.0]]))

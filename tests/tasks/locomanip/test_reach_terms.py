@@ -241,7 +241,7 @@ def test_errors_count_from_the_second_after_the_start(reach):
     task.goals.advance = lambda: None
     try:
         task.steps.copy_(torch.tensor([51, 50, 400, 0]))
-        task.robot.force.copy_(torch.from_numpy(reach.torque))
+        task.robot.peak.copy_(torch.from_numpy(np.abs(reach.torque)))
         read = task.robot.read_forces
         task.robot.read_forces = lambda: None
         task.advance()

@@ -171,6 +171,23 @@ def test_metrics_are_roots_of_means_and_success_needs_0_15_m_s_and_no_fall():
         assert got[name].tolist() == pytest.approx(value, rel=1e-5), name
 
 
+def test_the_torque_peak_is_of_every_physics_step():
+    """Beside the engine's own forces, read between the physics steps."""
+    env = rookery.make("go2-velocity", 2, config=CALM)
+    env.reset(seed=0)
+    forces = env.world.batch.bind("actuator_force")
+    every, last = np.zeros(2), np.zeros(2)
+    env.world.inner_loops += (lambda _: np.maximum(every, np.abs(forces).max(1), out=every),)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        env.step({"robot": torch.rand(2, 1, 12, generator=generator) * 2 - 1})
+        last = np.maximum(last, np.abs(forces).max(1))
+    peak = env.task.metrics()["torque_peak"].numpy()
+    env.close()
+    np.testing.assert_allclose(peak, np.maximum(every, last), rtol=1e-6)
+    assert (peak > 1.02 * last).any()  # than the largest at the ends of control steps
+
+
 def test_an_early_fall_has_the_error_of_its_end():
     """Nothing has counted after 0.1 s of the settle time of 1 s; 0 m/s would lower the mean of all episodes."""
     env = rookery.make("go2-velocity", 2, config={**CALM, "fall_height_m": 1.0})
