@@ -18,6 +18,7 @@ COMMANDS = {
     "new": "write a project with a task or robot of your own",
     "list": "every task: agents, observation and action sizes, engines",
     "train": "learn a policy, with live progress; makes a run folder",
+    "reproduce": "train a policy of the zoo again, by its recipe",
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
@@ -84,7 +85,7 @@ def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         from rich.console import Console
 
-        commands = "\n".join(f"  [cyan]{name:8}[/] {summary}" for name, summary in COMMANDS.items())
+        commands = "\n".join(f"  [cyan]{name:9}[/] {summary}" for name, summary in COMMANDS.items())
         Console(highlight=False, soft_wrap=True).print(HELP.format(commands=commands), end="")
         return 0
     if words[0] in ("-V", "--version"):

@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
         training = resume(command.resume, parsed.changes, command.task)
     else:
         training = start(parsed.settings, command.out)
-    _announce(training.settings, training.folder)
+    announce_training(training.settings, training.folder)
     result = training.run()
     if command.json:
         print_json(result)
@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
     return 130 if result["interrupted"] else 0
 
 
-def _announce(settings: RunSettings, folder: Path) -> None:
+def announce_training(settings: RunSettings, folder: Path) -> None:
     """What is trained, and where to look for it: compiling may take a minute before the first figures."""
     engine = settings.engine or find(settings.task).engines[0]
     worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
