@@ -279,7 +279,7 @@ class Reproduction:
     def settings(self, stage: Stage) -> RunSettings:
         """The settings with which a training of the recipe is made."""
         settings = RunSettings.from_values(stage.values)
-        paths = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
+        paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
         settings = dataclasses.replace(settings, **paths)
         if self.seed is not None:
             settings = dataclasses.replace(settings, seed=self.seed)
@@ -314,9 +314,10 @@ class Reproduction:
             for key in ("first", "second"):
                 policies, contract = self._open(stage.values[key])
                 learned.append((policies[name], contract.groups[name].spec))
+            first, second = learned
             provenance = gather_provenance(0, 0, env.engine, "none") | {"fixed": {}}
             fused = build_contract(env, config=full_config(self.recipe.task, {}), provenance=provenance)
-            save_policy(self.folder / stage.name, {name: fuse_policies(*learned, group)}, fused.to_json())
+            save_policy(self.folder / stage.name, {name: fuse_policies(first, second, group)}, fused.to_json())
         finally:
             env.close()
 

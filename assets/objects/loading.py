@@ -106,8 +106,8 @@ def _check_numbers(
     scale: float | str | None, mass: float | None, density: float | None, max_faces: int, max_parts: int, open: str
 ) -> None:
     for name, value in (("scale", None if scale == "auto" else scale), ("mass", mass), ("density", density)):
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if value is not None and not (number and np.isfinite(value) and value > 0.0):
+        good = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value) and value > 0.0
+        if value is not None and not good:
             also = ", 'auto' or None" if name == "scale" else ""
             raise ValueError(f"{name} is {value!r}: give a number above zero{also}.")
     if mass is not None and density is not None:
