@@ -478,3 +478,16 @@ def test_where_no_mask_is_given_everyone_takes_part():
     roll.set_active(0, torch.zeros(4, 2, dtype=torch.bool))
     roll.set_active(1, None)
     assert not roll.active[0].any() and roll.active[1].all()
+
+
+def test_an_update_takes_a_whole_rollout() -> None:
+    env = FakeEnv(4)
+    ppo = PPO(env, BASE)
+    obs, _ = env.reset()
+    for steps in range(2):
+        with pytest.raises(RookeryError, match=rf"update\(\) has {steps} of 12 steps to learn from"):
+            ppo.update(0.0)
+        actions = ppo.act(obs)
+        result = env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
