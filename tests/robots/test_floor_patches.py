@@ -117,3 +117,8 @@ def test_a_world_has_patches_though_the_others_have_none():
     again = made()
     again.load_state_dict(env.state_dict())
     assert len(stand_at(again, [(k + 5.1, 0.1) for k in range(4)])[1].unique()) == 4
+
+
+def test_the_floor_is_even_unless_patches_are_drawn():
+    p = made().randomization.parameters["friction_patches"]
+    assert p.nominal == p.low == p.typical[0] == 0.0 < p.typical[1] < p.high < 1.0

@@ -163,7 +163,7 @@ def test_stack():
     scene = Scene("panda-stack")
     task, arm = scene.task, scene.arms["arm"]
     large = scene.draw.uniform(0.4, 0.6, (N, 3)) * [1, 1, 0] + [0, 0, 0.035]
-    small = large + np.array([[0.1, 0.1, 0.05], [0.021, 0.0, 0.06], [0.01, 0.01, 0.065], [0.0, 0.0, 0.06]])
+    small = large + np.array([[0.1, 0.1, 0.04], [0.021, 0.0, 0.06], [0.01, 0.01, 0.065], [0.0, 0.0, 0.06]])
     tool = small + np.array([[0.01, 0.0, 0.0], [0.0, 0.03, 0.0], [0.0, 0.0, 0.05], [0.0, 0.0, 0.041]])
     scene.set_arm("arm", tool=tool)
     scene.put(task.large, large, yaws(0.1, 0.2, 0.3, 0.4))
