@@ -10,6 +10,7 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`. A task without one has a 
     [[stages]]
     name = "trained"
     init = "imitated"                # a stage before it, or a policy of the zoo; likewise `teacher`
+    randomize = "ranges.toml"        # a file is found from the recipe's folder
     ppo = {learning_rate = 1e-4}
 
     [[stages]]
@@ -154,6 +155,9 @@ def read_recipe(file: Path) -> Recipe:
         raise RookeryError(f"{file.name} has no stages: begin each with [[stages]].")
     stages: list[Stage] = []
     for number, stage in enumerate(given, 1):
+        ranges = stage.get("randomize")
+        if isinstance(ranges, str) and (file.parent / ranges).is_file():
+            stage["randomize"] = str((file.parent / ranges).resolve())
         stages.append(_stage(dict(stage), str(task), [s.name for s in stages], f"stage {number} of {file.name}"))
     return Recipe(file.stem, str(task), tuple(stages), str(values.get("notes", "")).strip())
 
