@@ -267,11 +267,10 @@ class PyBulletWorld(World):
         self._dirty[:] = False
 
     def _build(self, i: int) -> bullet.Built:
-        dt = self.dt / self.substeps
         constants = self._params.constants(i)
         self._com[i] = constants.com
         self.actuation.place(i, constants.com)
-        return bullet.build(self._p, self._clients[i], self.plan, constants, dt)
+        return bullet.build(self._p, self._clients[i], self.plan, constants, self.dt / self.substeps)
 
     def _push_state(self, i: int) -> None:
         p = self._p
@@ -283,9 +282,8 @@ class PyBulletWorld(World):
                 q, v = int(self.model.jnt_qposadr[self._base[t]]), int(self.model.jnt_dofadr[self._base[t]])
                 qpos = self.qpos[i : i + 1, q : q + 7]
                 qvel = self.qvel[i : i + 1, v : v + 6]
-                com = self._com[i : i + 1, tree.root]
-                ahead = self._ahead.get(tree.root, 0.0)
-                base = poses.body_to_base(self.plan, tree.root, com, qpos, qvel, ahead)[0].tolist()
+                placed = self._com[i : i + 1, tree.root], qpos, qvel, self._ahead.get(tree.root, 0.0)
+                base = poses.body_to_base(self.plan, tree.root, *placed)[0].tolist()
                 p.resetBasePositionAndOrientation(uid, base[0:3], base[3:7], physicsClientId=client)
                 p.resetBaseVelocity(uid, base[7:10], base[10:13], physicsClientId=client)
             elif (m := int(self.model.body_mocapid[tree.root])) >= 0:
@@ -300,8 +298,7 @@ class PyBulletWorld(World):
     def set_gravity(self, rows: np.ndarray) -> None:
         """Hand these worlds' gravity to Bullet."""
         for i in rows:
-            gravity = self._params.arrays["gravity"][i]
-            self._p.setGravity(*(float(g) for g in gravity), physicsClientId=self._clients[i])
+            self._p.setGravity(*map(float, self._params.arrays["gravity"][i]), physicsClientId=self._clients[i])
         self._flying.set_constants(self._params.fields)
 
     def reset(self, ids: Ids = None) -> None:
