@@ -1,4 +1,4 @@
-"""How well a policy of go2arm-reach tracks while it stands and while it walks at one speed.
+"""How well a policy of go2arm-reach tracks while it stands and while it walks at one speed: benchmarks/results/reach.json.
 
     python benchmarks/reach.py [policies/zoo/go2arm-reach] --episodes 256
 
@@ -8,15 +8,34 @@ Nominal physics, the task's own pushes, deterministic policy; the means run over
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
+import time
 from pathlib import Path
 
 import torch
-from machine import machine
+from machine import commit, machine
 
 import rookery
 from rookery.runs import open_run
 
-ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
+ROOT = Path(__file__).resolve().parents[1]
+ZOO = ROOT / "policies" / "zoo"
+OUT = ROOT / "benchmarks" / "results" / "reach.json"
+COLUMNS = [
+    {"key": "speed", "title": "command, m/s", "format": ".1f"},
+    {"key": "position_cm", "title": "position error, cm", "format": ".2f"},
+    {"key": "rotation_error", "title": "orientation error, rad", "format": ".3f"},
+    {"key": "success", "title": "success rate", "format": ".3f"},
+    {"key": "fell", "title": "fell", "format": ".3f"},
+    {"key": "reached", "title": "speed reached, m/s", "format": ".2f"},
+    {"key": "action_change", "title": "action change", "format": ".3f"},
+    {"key": "torque_peak", "title": "largest torque, N m", "format": ".1f"},
+]
+METRICS = {
+    "success": "no fall, and mean errors below 3 cm and 0.2 rad",
+    "torque_peak": "the largest of any joint in any physics step, mean over episodes",
+}
 
 
 def main() -> None:
@@ -25,11 +44,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=256)
     args = parser.parse_args()
     policies, contract = open_run(args.run)
-    print(machine())
-    print(
-        "\n| command | position, cm | orientation, rad | fell | speed reached, m/s | action change | torque peak, N m |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    start = time.perf_counter()
+    rows = []
     for speed in (0.0, 0.3):
         config = {**contract.task_config, "resample_s": 1e6}
         env = rookery.make("go2arm-reach", args.episodes, seed=1, config=config)
@@ -51,11 +67,21 @@ def main() -> None:
                 done[ids] = True
         m = {name: float(values.mean()) for name, values in figures.items()}
         whole = figures["fell"] == 0
-        print(
-            f"| {speed} m/s | {100 * m['position_error']:.2f} | {m['rotation_error']:.3f} | {m['fell']:.3f} "
-            f"| {float(reached[whole].mean()) / env.max_episode_steps:.2f} | {m['action_change']:.3f} "
-            f"| {m['torque_peak']:.1f} |"
-        )
+        walked = float(reached[whole].mean()) / env.max_episode_steps
+        rows.append({"speed": speed, **m, "position_cm": 100 * m["position_error"], "reached": walked})
+        print(rows[-1], flush=True)
+    result = {
+        "name": "reach",
+        "command": f"python benchmarks/reach.py --episodes {args.episodes}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "metrics": METRICS,
+        "columns": COLUMNS,
+        "rows": rows,
+    }
+    OUT.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

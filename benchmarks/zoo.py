@@ -2,6 +2,7 @@
 
     python benchmarks/zoo.py [--episodes 256] [--only drone-hover table-push] [--out benchmarks/results/zoo.json]
 
+With --only the rows of other policies stay as they are in the file, and each new row says its commit.
 Each policy is measured by `rookery eval`, with nominal physics and with the task's default randomization. `--rookery` gives
 another command, such as that of another checkout, to compare two versions.
 """
@@ -102,6 +103,11 @@ def main() -> None:
         "columns": COLUMNS,
         "rows": rows,
     }
+    if args.only and args.out.exists():
+        old = json.loads(args.out.read_text())
+        new = {r["policy"]: [{**own, "commit": commit()} for own in rows if own["policy"] == r["policy"]] for r in rows}
+        names = sorted({r["policy"] for r in old["rows"]} | set(new))
+        result = old | {"rows": [r for n in names for r in new.get(n, [o for o in old["rows"] if o["policy"] == n])]}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
 

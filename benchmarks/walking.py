@@ -1,0 +1,120 @@
+"""How well a policy of go2-velocity walks: benchmarks/results/walking.json.
+
+    python benchmarks/walking.py [policies/zoo/go2-velocity] [--episodes 1000] [--only nominal pybullet]
+
+Deterministic policy, episodes of 20 s with the task's own commands and pushes. Rows that are not measured anew stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import commit, machine
+
+from rookery.policies.training.evaluate import evaluate
+from rookery.run_env import open_env
+from rookery.sim2real.gate.intervals import wilson
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "benchmarks" / "results" / "walking.json"
+CASES: dict[str, dict[str, Any]] = {
+    "nominal": {},
+    "default randomization": {"randomize": "default"},
+    "actions 20 ms late": {"fixed": {"action_delay": 0.02}, "share": 0.25},
+    "physics steps of 2.5 ms": {"config": {"dt": 0.0025}, "share": 0.25},
+    "pybullet": {"engine": "pybullet", "share": 0.032, "worlds": 16},
+}
+"""Options of open_env; `share` of the episodes, and the most worlds."""
+COLUMNS = [
+    {"key": "case", "title": "physics"},
+    {"key": "episodes", "title": "episodes", "format": ",.0f"},
+    {"key": "all", "title": "velocity error, all time, m/s", "format": ".3f"},
+    {"key": "settled", "title": "settled, low-passed, m/s", "format": ".3f"},
+    {"key": "turn_all", "title": "yaw rate error, all time, rad/s", "format": ".3f"},
+    {"key": "falls", "title": "falls", "format": ".0f"},
+    {"key": "falls_interval", "title": "falls in 1,000, 95 %"},
+    {"key": "change", "title": "action change", "format": ".3f"},
+    {"key": "torque", "title": "largest torque, mean, N m", "format": ".1f"},
+    {"key": "torque_most", "title": "of all episodes, N m", "format": ".1f"},
+]
+METRICS = {
+    "all": "rms over an episode but its first second, mean over episodes; commands jump and pushes of up to 0.5 m/s "
+    "come every 4 s",
+    "settled": "rms behind a low-pass of 0.2 s, without the second after the start, every command and every push",
+    "falls_interval": "Wilson's interval",
+    "torque": "the largest of any joint in any physics step of an episode",
+}
+
+
+def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+    """The figures of one case."""
+    options = dict(CASES[case])
+    count = max(1, round(options.pop("share", 1.0) * episodes))
+    env, act = open_env(run, min(count, options.pop("worlds", 500)), seed=seed, **options)
+    largest = [0.0]
+    step: Any = env.step
+
+    def watched(actions: Any) -> Any:
+        result = step(actions)
+        if "episode" in result[4]:
+            largest.append(float(result[4]["episode"]["metrics"]["torque_peak"].max()))
+        return result
+
+    env.step = watched  # type: ignore[method-assign]
+    try:
+        figures = evaluate(env, act, count, seed)
+    finally:
+        env.close()
+    m = figures["metrics"]
+    falls = round(m["fell"] * count)
+    low, high = wilson(falls, count)
+    return {
+        "case": case,
+        "episodes": count,
+        "all": m["velocity_error_all"],
+        "settled": m["velocity_error"],
+        "turn_all": m["turn_error_all"],
+        "turn": m["turn_error"],
+        "success": m["success"],
+        "falls": falls,
+        "falls_interval": f"{1e3 * low:.1f} to {1e3 * high:.1f}",
+        "change": m["action_change"],
+        "torque": m["torque_peak"],
+        "torque_most": max(largest),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, nargs="?", default=ROOT / "policies" / "zoo" / "go2-velocity")
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=list(CASES), choices=CASES)
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args()
+    start = time.perf_counter()
+    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    for case in args.only:
+        rows[case] = row(args.run, case, args.episodes, args.seed)
+        print(rows[case], flush=True)
+    result = {
+        "name": "walking",
+        "command": f"python benchmarks/walking.py --episodes {args.episodes} --seed {args.seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "wall_s": round(time.perf_counter() - start, 1),
+        "metrics": METRICS,
+        "columns": COLUMNS,
+        "rows": [rows[case] for case in CASES if case in rows],
+    }
+    args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
