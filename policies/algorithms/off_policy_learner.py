@@ -108,6 +108,21 @@ class OffPolicyLearner(abc.ABC):
         """Actions [N, A, D] with exploration for observations [N, A, O] and normal noise [N A, D]."""
 
     @abc.abstractmethod
+    def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Value targets [B] of transitions, for normal noise [B, D] on the next actions."""
+
+    @abc.abstractmethod
+    def policy_step(
+        self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """Move the policy, for normalised observations [B, O], what critics see of them, shares of the rows in the loss [B] and
+        normal noise [NOISES, B, D]; returns its figures."""
+
+    @abc.abstractmethod
+    def move_targets(self, policy: bool) -> None:
+        """Let the targets follow after a gradient step, with or without one of the policy."""
+
+    @torch.enable_grad()
     def descend(
         self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None, policy: bool = True
     ) -> Tensor:
@@ -115,13 +130,23 @@ class OffPolicyLearner(abc.ABC):
 
         Args:
             batch: what to learn from.
-            noise: standard normal, [NOISES, B, D].
+            noise: standard normal, [NOISES, B, D], the first for the next actions.
             generator: of the critics' dropout and of subsets of them.
             policy: whether the policy takes a step too.
 
         Returns:
             one number for each of FIGURES; those of the policy are 0 where it takes none.
         """
+        obs = self.norm.normalize(batch.observation)
+        seen = self.seen(batch.state, obs)
+        weight = weights_of(batch.active)
+        target = self.target_values(batch, noise[0], generator)
+        figures = torch.zeros(len(self.FIGURES), device=obs.device)
+        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
+        if policy:
+            figures[1:] = self.policy_step(obs, seen, weight, noise, generator)
+        self.move_targets(policy)
+        return figures
 
     def act(self, obs: Tensor, generator: torch.Generator, random: bool) -> Tensor:
         """Actions with exploration [N, A, D] for observations [N, A, O]; uniformly random ones on request."""

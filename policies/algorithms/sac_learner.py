@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with, weights_of
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import fits
 from rookery.policies.storage.replay import Replay, Transitions
@@ -88,27 +88,14 @@ class SACLearner(OffPolicyLearner):
         self.made += len(index)
         return self.compiled.learn(index, noise) / len(index)
 
-    @torch.enable_grad()
-    def descend(
-        self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None, policy: bool = True
-    ) -> Tensor:
-        """As OffPolicyLearner's, with noise for the next and the present action."""
-        obs = self.norm.normalize(batch.observation)
-        weight = weights_of(batch.active)
-        target = self.target_values(batch, noise[0], generator)
-        figures = torch.zeros(len(self.FIGURES), device=obs.device)
-        seen = self.seen(batch.state, obs)
-        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
-        if policy:
-            figures[1:] = self._policy_step(obs, seen, weight, noise[1], generator)
+    def move_targets(self, policy: bool) -> None:
         self.follow(self.targets, self.critics)
-        return figures
 
-    def _policy_step(
+    def policy_step(
         self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
     ) -> Tensor:
         """Move policy (equation 9) and temperature (18); returns their figures."""
-        action, log_prob = self.sample(obs, noise)
+        action, log_prob = self.sample(obs, noise[1])
         temperature = self.log_temperature.detach().exp()
         value = self.policy_value(seen, action, generator)
         loss = ((temperature * log_prob - value) * weight).sum()

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with, weights_of
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with
 from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.storage.replay import Transitions
@@ -56,22 +56,17 @@ class TD3Learner(OffPolicyLearner):
         value = self.next_value(self.seen(batch.next_state, next_obs), next_action, generator)
         return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, value)
 
-    @torch.enable_grad()
-    def descend(
-        self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None, policy: bool = True
+    def policy_step(
+        self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        """As OffPolicyLearner's, with noise for the next action. The targets follow when the policy takes a step."""
-        obs = self.norm.normalize(batch.observation)
-        weight = weights_of(batch.active)
-        target = self.target_values(batch, noise[0], generator)
-        figures = torch.zeros(len(self.FIGURES), device=obs.device)
-        seen = self.seen(batch.state, obs)
-        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
+        """Move the policy up the value; returns its loss."""
+        value = self.policy_value(seen, self.actor(obs)[0].tanh(), generator)
+        loss = -(value * weight).sum()
+        descend_with(self.optimizers["actor"], loss)
+        return loss.detach()
+
+    def move_targets(self, policy: bool) -> None:
+        """The targets follow when the policy takes a step."""
         if policy:
-            value = self.policy_value(seen, self.actor(obs)[0].tanh(), generator)
-            loss = -(value * weight).sum()
-            descend_with(self.optimizers["actor"], loss)
-            figures[1] = loss.detach()
             self.follow(self.targets, self.critics)
             self.follow(self.actor_target, self.actor)
-        return figures
