@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rookery.policies.algorithms import VARIANTS, find_algorithm
+from rookery.policies.algorithms import VARIANTS, base_algorithm, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.training.settings import RunnerConfig
@@ -233,8 +233,8 @@ def preset(task: str, algorithm: str | None = None) -> RunSettings:
     Raises:
         RookeryError: an unknown task or algorithm.
     """
-    if isinstance(algorithm, str) and algorithm in VARIANTS:
-        return varied(preset(task, VARIANTS[algorithm].algorithm), algorithm)
+    if algorithm is not None and (base := base_algorithm(algorithm)) != algorithm:
+        return varied(preset(task, base), algorithm)
     entry = find(task)
     own = None if entry.members or task in PRESETS else entry.load().preset
     settings = replace(PRESETS.get(task, own or RunSettings()), task=task, engine=entry.engines[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -109,3 +110,20 @@ def train(
             obs = result[0]
         figures.append(algorithm.update(progress))
     return obs, figures
+
+
+def assert_resumes(make: Callable[[], Any], before: int) -> list[dict]:
+    """An algorithm made anew, with the state saved after so many updates, makes the next five with the same bits; returns their
+    figures."""
+    one = make()
+    obs, _ = train(one, one.env, one.env.reset()[0], before)
+    other = make()
+    other.load_state_dict({k: v.clone() for k, v in one.state_dict().items()})
+    other.env.load_state_dict(one.env.state_dict())
+    ends = [train(a, a.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for a in (one, other)]
+    assert ends[0] == ends[1]
+    mine = one.state_dict()
+    its = other.state_dict()
+    assert mine.keys() == its.keys()
+    assert all(torch.equal(mine[k], its[k]) for k in mine)
+    return ends[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from policies_fake import FakeEnv
-from policies_toy import ToyEnv, train
+from policies_toy import ToyEnv, assert_resumes, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.sim.errors import RookeryError
@@ -66,15 +66,7 @@ def test_dropout_and_subsets_resume_with_the_same_bits():
         )  # fmt: skip
         return SAC(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
 
-    sac = make()
-    obs, _ = train(sac, sac.env, sac.env.reset()[0], 7)
-    other = make()
-    other.load_state_dict({k: v.clone() for k, v in sac.state_dict().items()})
-    other.env.load_state_dict(sac.env.state_dict())
-    ends = [train(s, s.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for s in (sac, other)]
-    assert ends[0] == ends[1] and ends[0][-1]["point/policy_loss"] != 0.0
-    mine, its = sac.state_dict(), other.state_dict()
-    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+    assert assert_resumes(make, 7)[-1]["point/policy_loss"] != 0.0
 
 
 def test_all_critics_learn_the_value():
@@ -118,15 +110,7 @@ def test_a_central_critic_resumes_with_the_same_bits(before):
     def make() -> SAC:
         return SAC(FakeEnv(4, agents=2, horizon=3, drop_out=True), replace(SMALL, critic="central", buffer_size=80))
 
-    sac = make()
-    obs, _ = train(sac, sac.env, sac.env.reset()[0], before)
-    other = make()
-    other.load_state_dict({k: v.clone() for k, v in sac.state_dict().items()})
-    other.env.load_state_dict(sac.env.state_dict())
-    ends = [train(s, s.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for s in (sac, other)]
-    assert ends[0] == ends[1] and ends[0][-1]
-    mine, its = sac.state_dict(), other.state_dict()
-    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+    assert assert_resumes(make, before)[-1]
 
 
 class MirroredEnv(ToyEnv):

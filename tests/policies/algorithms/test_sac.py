@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policies_toy import ToyEnv, train
+from policies_toy import ToyEnv, assert_resumes, train
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -181,17 +181,7 @@ def test_a_resume_is_bit_equal(before: int, compiled: bool) -> None:
         )
         return SAC(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
 
-    sac = make()
-    obs, _ = train(sac, sac.env, sac.env.reset()[0], before)
-    other = make()
-    other.load_state_dict({k: v.clone() for k, v in sac.state_dict().items()})
-    other.env.load_state_dict(sac.env.state_dict())
-    ends = [train(s, s.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for s in (sac, other)]
-    assert ends[0] == ends[1]
-    mine = sac.state_dict()
-    its = other.state_dict()
-    assert mine.keys() == its.keys()
-    assert all(torch.equal(mine[k], its[k]) for k in mine)
+    assert_resumes(make, before)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

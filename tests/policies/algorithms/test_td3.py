@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policies_toy import ToyEnv, train
+from policies_toy import ToyEnv, assert_resumes, train
 
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.storage.replay import Transitions
@@ -121,15 +121,7 @@ def test_a_resume_is_bit_equal(before):
         config = replace(SMALL, batch=16, buffer_size=200, critic_dropout=0.1, critic_layer_norm=True, policy_every=3)
         return TD3(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
 
-    td3 = make()
-    obs, _ = train(td3, td3.env, td3.env.reset()[0], before)
-    other = make()
-    other.load_state_dict({k: v.clone() for k, v in td3.state_dict().items()})
-    other.env.load_state_dict(td3.env.state_dict())
-    ends = [train(t, t.env, {k: v.clone() for k, v in obs.items()}, 5)[1] for t in (td3, other)]
-    assert ends[0] == ends[1]
-    mine, its = td3.state_dict(), other.state_dict()
-    assert mine.keys() == its.keys() and all(torch.equal(mine[k], its[k]) for k in mine)
+    assert_resumes(make, before)
 
 
 def test_the_policy_is_the_squashed_output_and_begins_at_the_neutral_action():
