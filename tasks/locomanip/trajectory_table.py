@@ -42,7 +42,7 @@ class TrajectoryTable:
         family: index into `families` [K] int64.
         steps: index of the last sample [K] int64; the trajectory takes ``steps * control_dt`` seconds.
         in_base_frame: frame is "base", not "start" [K] bool.
-        object_pos: [K, M, 3] m, in the trajectory's frame; zero where a trajectory has fewer than M objects.
+        object_pos: [K, M, 3] m, in the trajectory's frame; M >= 1; zero where a trajectory has fewer than M objects.
         object_quat: [K, M, 4]; the identity there.
         object_names: of the objects, by family.
     """
@@ -68,7 +68,7 @@ class TrajectoryTable:
         return torch.tensor(values, dtype=torch.int64, device=self.device)
 
     def _place_objects(self, trajectories: Sequence[Trajectory]) -> None:
-        K, M = len(trajectories), max(len(x.object_name) for x in trajectories)
+        K, M = len(trajectories), max(1, *(len(x.object_name) for x in trajectories))
         pos = np.zeros((K, M, 3))
         quat = np.tile([1.0, 0.0, 0.0, 0.0], (K, M, 1))
         self.object_names: dict[str, tuple[str, ...]] = {}

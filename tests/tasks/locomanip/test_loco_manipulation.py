@@ -205,6 +205,14 @@ def test_an_episode_ends_with_its_trajectory_and_reports_its_error():
     assert env.task.sampler.draws.sum() >= 4
 
 
+def test_the_one_task_without_things_is_played_alone():
+    env = make(2, tasks="reach")
+    env.reset(seed=0)
+    env.step(still(env))
+    assert env.task.stage.thing.tolist() == [[0.0] * 3] * 2
+    assert env.task.metrics()["share/reach"].tolist() == [1.0, 1.0]
+
+
 def test_adaptive_draws_prefer_what_goes_badly():
     env = make(2, tasks="reach,carry", adaptive=True)
     fair = make(2, tasks="reach,carry")
