@@ -20,7 +20,7 @@ Array = NDArray[np.float32]
 def observation_space(group: Group, agents: int = 1) -> Box:
     """[agents * O] float32, bounded where terms are clipped."""
     limit = np.concatenate([np.full(t.size, t.clip, dtype=np.float32) for t in group.observation])
-    limit = np.tile(limit, agents)
+    limit = np.tile(limit, agents * group.history)
     return Box(-limit, limit, dtype=np.float32)
 
 
