@@ -8,20 +8,18 @@ Nominal physics, the task's own pushes, deterministic policy; the means run over
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import time
 from pathlib import Path
 
 import torch
-from machine import commit, machine
+from result_file import RESULTS, write_result
 
 import rookery
 from rookery.runs import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "policies" / "zoo"
-OUT = ROOT / "benchmarks" / "results" / "reach.json"
+OUT = RESULTS / "reach.json"
 COLUMNS = [
     {"key": "speed", "title": "command, m/s", "format": ".1f"},
     {"key": "position_cm", "title": "position error, cm", "format": ".2f"},
@@ -70,18 +68,7 @@ def main() -> None:
         walked = float(reached[whole].mean()) / env.max_episode_steps
         rows.append({"speed": speed, **m, "position_cm": 100 * m["position_error"], "reached": walked})
         print(rows[-1], flush=True)
-    result = {
-        "name": "reach",
-        "command": f"python benchmarks/reach.py --episodes {args.episodes}",
-        "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
-        "metrics": METRICS,
-        "columns": COLUMNS,
-        "rows": rows,
-    }
-    OUT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(OUT, f"python benchmarks/reach.py --episodes {args.episodes}", start, COLUMNS, rows, METRICS)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,19 @@ Deterministic policy, episodes of 20 s with the task's own commands and pushes. 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-from machine import commit, machine
+from result_file import RESULTS, write_result
 
 from rookery.policies.training.evaluate import evaluate
 from rookery.run_env import open_env
 from rookery.sim2real.gate.intervals import wilson
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "benchmarks" / "results" / "walking.json"
+OUT = RESULTS / "walking.json"
 CASES: dict[str, dict[str, Any]] = {
     "nominal": {},
     "default randomization": {"randomize": "default"},
@@ -102,18 +101,8 @@ def main() -> None:
     for case in args.only:
         rows[case] = row(args.run, case, args.episodes, args.seed)
         print(rows[case], flush=True)
-    result = {
-        "name": "walking",
-        "command": f"python benchmarks/walking.py --episodes {args.episodes} --seed {args.seed}",
-        "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
-        "metrics": METRICS,
-        "columns": COLUMNS,
-        "rows": [rows[case] for case in CASES if case in rows],
-    }
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    command = f"python benchmarks/walking.py --episodes {args.episodes} --seed {args.seed}"
+    write_result(args.out, command, start, COLUMNS, [rows[case] for case in CASES if case in rows], METRICS)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from rookery.sim.actuation import Actuation
+from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Clock, Group, Term
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim2real.group_json import group_json, plain
-from rookery.sim2real.schema import CONVENTIONS, MEMORY, SCHEMA, SCHEMA_VERSION, validate
+from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
 from rookery.sim2real.typed import parse
 from rookery.version import __version__
 
@@ -166,7 +167,7 @@ class ContractGroup:
         own = {
             "network": None if self.network is None else self.network.to_json(),
             "normaliser": self.normaliser,
-            **({"memory": MEMORY} if self.network is not None and self.network.memory_size else {}),
+            **({"memory": GRU_EQUATIONS} if self.network is not None and self.network.memory_size else {}),
             "actuation": None if self.actuation is None else plain(self.actuation),
             "safety": plain(self.safety),
         }

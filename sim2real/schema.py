@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rookery.sim.actuation import Actuation
+from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.checks import (
     Check,
@@ -43,12 +44,6 @@ CONVENTIONS = {
 FRAMES = (
     "the network's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
     "one frame; an episode's first frame stands for the ones before it"
-)
-
-MEMORY = (
-    "h' = (1 - z) * n + z * h goes to the perceptron and to the next step; h is zero at an episode's start; "
-    "r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c)), rows in the order r, z, n (torch.nn.GRUCell); "
-    "x is what the perceptron gets without memory"
 )
 
 PLACE: dict[str, Check] = {
@@ -125,7 +120,7 @@ GROUP = record(
     },
     {
         "frames": constant(FRAMES),
-        "memory": constant(MEMORY),
+        "memory": constant(GRU_EQUATIONS),
         "targets": items(record(PLACE), 1),
         "future": items(filled_text),
     },

@@ -21,12 +21,14 @@ from torch import Tensor
 
 from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.policy import Policy
+from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors
 
 
 def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
-    """Write policies and their contract, whose ``groups[group]["network"]`` is set from the policies.
+    """Write policies and their contract, whose ``groups[group]`` gets "network" and, of policies with memory, "memory"
+    from the policies.
 
     Raises:
         RookeryError: the folder cannot be written or the disk is full.
@@ -38,7 +40,11 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
         make_folder(folder)
         for name, policy in policies.items():
             group = name if name in groups else re.sub(r"_\d+$", "", name)
-            groups.setdefault(group if group in groups else name, {})["network"] = policy.network()
+            declared = groups.setdefault(group if group in groups else name, {})
+            declared["network"] = policy.network()
+            declared.pop("memory", None)
+            if policy.memory_size:
+                declared["memory"] = GRU_EQUATIONS
             tensors = {k: v.detach().cpu().contiguous() for k, v in policy.state_dict().items()}
             metadata = {"network": json.dumps(policy.network()), "sha256": _digest(tensors)}
             file = "policy.safetensors" if len(policies) == 1 else f"policy_{name}.safetensors"

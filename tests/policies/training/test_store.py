@@ -35,6 +35,16 @@ def test_policies_come_back_the_same(tmp_path):
     assert read["format"] == 3 and read["groups"]["drone"] == {"count": 2, "network": policy().network()}
 
 
+def test_the_contract_of_a_policy_with_memory_has_its_equations(tmp_path):
+    """As bundles have them; a contract that has them already is of another network where the policy has no memory."""
+    remembers = Policy(5, 2, (8,), memory="gru", memory_size=4)
+    save_policy(tmp_path / "a", {"drone": remembers}, {"groups": {"drone": {}}})
+    own = load_policy(tmp_path / "a")[1]["groups"]["drone"]
+    assert "sigmoid" in own["memory"] and own["network"]["memory_size"] == 4
+    save_policy(tmp_path / "b", {"drone": policy()}, {"groups": {"drone": own}})
+    assert "memory" not in load_policy(tmp_path / "b")[1]["groups"]["drone"]
+
+
 def test_several_groups_have_a_file_each(tmp_path):
     save_policy(tmp_path, {"a": policy(1), "b_2": policy(2)}, {"groups": {"a": {}, "b_2": {}}})
     assert {f.name for f in tmp_path.glob("*.safetensors")} == {"policy_a.safetensors", "policy_b_2.safetensors"}

@@ -1,0 +1,102 @@
+"""How a policy of go2arm-loco-manipulation does outside nominal physics: benchmarks/results/loco-manipulation.json.
+
+    python benchmarks/loco_manipulation.py [policies/zoo/go2arm-loco-manipulation] [--episodes 256] [--only nominal]
+
+Deterministic policy, all nine tasks drawn alike. Rows that are not measured anew stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from result_file import RESULTS, write_result
+
+from rookery.policies.training.evaluate import evaluate
+from rookery.run_env import open_env
+from rookery.sim2real.gate.intervals import wilson
+from rookery.tasks.locomanip.task_table import TABLE
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = RESULTS / "loco-manipulation.json"
+LATE = {"observation_delay": 0.03, "action_delay": 0.03}
+CASES: dict[str, dict[str, Any]] = {
+    "nominal": {},
+    "default randomization": {"randomize": "default"},
+    "default randomization, unseen library": {"randomize": "default", "config": {"library_seed": 1}},
+    "30 ms late each way": {"fixed": LATE},
+    "default randomization, 30 ms late each way": {"randomize": "default", "fixed": LATE},
+    "default randomization, pushes of 0.3 m/s every 6 s": {"randomize": "default", "config": {"push_s": 6.0}},
+    "physics steps of 2.5 ms": {"config": {"dt": 0.0025}},
+}
+"""Options of open_env."""
+COLUMNS = [
+    {"key": "case", "title": "physics"},
+    {"key": "episodes", "title": "episodes", "format": ",.0f"},
+    {"key": "success", "title": "success rate", "format": ".3f"},
+    {"key": "interval", "title": "95 %"},
+    {"key": "fell", "title": "fell", "format": ".3f"},
+    {"key": "position_cm", "title": "position error, cm", "format": ".2f"},
+    {"key": "rotation", "title": "orientation error, rad", "format": ".3f"},
+    {"key": "change", "title": "action change", "format": ".3f"},
+    {"key": "torque", "title": "largest torque, mean, N m", "format": ".1f"},
+    {"key": "worst", "title": "worst tasks"},
+]
+METRICS = {
+    "success": "the rule of the episode's task is met at its end and the robot did not fall",
+    "interval": "Wilson's interval of the success rate",
+    "position_cm": "distance of the tool from its goal, mean over an episode but its first second, mean over episodes",
+    "rotation": "angle between the tool's orientation and its goal's, likewise",
+    "change": "mean size of an action component's change between control steps",
+    "torque": "the largest of any joint in any physics step of an episode",
+    "worst": "the three with the lowest success rate",
+}
+
+
+def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+    """The figures of one case."""
+    env, act = open_env(run, min(episodes, 256), seed=seed, **CASES[case])
+    try:
+        m = evaluate(env, act, episodes, seed)["metrics"]
+    finally:
+        env.close()
+    low, high = wilson(round(m["success"] * episodes), episodes)
+    rates = {name: m[f"done/{name}"] / m[f"share/{name}"] for name in TABLE if m[f"share/{name}"] > 0.0}
+    worst = sorted(rates, key=lambda name: rates[name])[:3]
+    return {
+        "case": case,
+        "episodes": episodes,
+        "success": m["success"],
+        "interval": f"{low:.3f} to {high:.3f}",
+        "fell": m["fell"],
+        "position_cm": 100.0 * m["position_error"],
+        "rotation": m["rotation_error"],
+        "change": m["action_change"],
+        "torque": m["torque_peak"],
+        "worst": ", ".join(f"{name} {rates[name]:.2f}" for name in worst),
+        "tasks": rates,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, nargs="?", default=ROOT / "policies" / "zoo" / "go2arm-loco-manipulation")
+    parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=list(CASES), choices=CASES)
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args()
+    start = time.perf_counter()
+    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    command = f"python benchmarks/loco_manipulation.py --episodes {args.episodes} --seed {args.seed}"
+    for case in args.only:
+        rows[case] = row(args.run, case, args.episodes, args.seed)
+        print(rows[case], flush=True)
+        write_result(args.out, command, start, COLUMNS, [rows[c] for c in CASES if c in rows], METRICS)
+
+
+if __name__ == "__main__":
+    main()
