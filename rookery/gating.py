@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 
 def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Engines of a task besides its own, or the wanted ones.
+    """Engines of a task besides its own, or the wanted ones; "none" alone stands for no engine.
 
     Raises:
         RookeryError: the task does not run on a wanted one.
     """
     entry = find(task)
+    if wanted == ("none",):
+        return ()
     for engine in wanted:
         if engine not in entry.engines:
             raise unknown(f"engine of {task}", engine, entry.engines)

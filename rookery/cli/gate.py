@@ -54,9 +54,15 @@ class Args:
         32
     )
     engines: Annotated[
-        Words, tyro.conf.arg(metavar="NAME", help="Other engine to try; repeatable; all that the task has by default.")
+        Words,
+        tyro.conf.arg(
+            metavar="NAME", help="Other engine to try, or none; repeatable; all that the task has by default."
+        ),
     ] = ()
     sweeps_only: Annotated[bool, tyro.conf.arg(help="Leave out engines, physics steps and the exported C.")] = False
+    required_only: Annotated[
+        bool, tyro.conf.arg(help="Sweep no farther than the profile requires: the verdict and the score, in less time.")
+    ] = False
     checkpoints: Annotated[bool, tyro.conf.arg(help="Score every checkpoint of the run instead, by the sweeps.")] = (
         False
     )
@@ -76,8 +82,9 @@ def run(args: Args) -> int:
     _, contract = open_run(args.run)
     engines = other_engines(contract.task_id, args.engines)
     settings = Settings(
-        args.episodes, args.interval, args.rounds, args.combinations, engines, args.seed, not args.sweeps_only
-    )
+        args.episodes, args.interval, args.rounds, args.combinations, engines, args.seed, not args.sweeps_only,
+        not args.required_only,
+    )  # fmt: skip
     announce_compiling()
     announce(args.run)
     if args.checkpoints:

@@ -52,6 +52,9 @@ class Settings:
         engines: besides the task's own.
         seed: of everything.
         cases: also try engines, physics steps and the exported C.
+        beyond: also sweep what the profile does not require: other factors, other directions, and past the required ends.
+            The verdict and the score do not need it.
+        search: rounds of the search for the worst combination.
     """
 
     episodes: int = 64
@@ -61,6 +64,8 @@ class Settings:
     engines: tuple[str, ...] = ()
     seed: int = 0
     cases: bool = True
+    beyond: bool = True
+    search: int = 2
 
 
 class Gate:
@@ -122,7 +127,7 @@ class Gate:
         wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
         trials = self._trials(self._points(), fixed=self._nominal)
         try:
-            sides = sides_of(self.parameters, wanted)
+            sides = sides_of(self.parameters, wanted, s.beyond)
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
             nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
             combinations = self._combinations(trials)
@@ -152,7 +157,9 @@ class Gate:
         if not ranges or not self._settings.combinations:
             return None
         self._note("combinations")
-        return search_combinations(trials, ranges, self._settings.combinations, 2, self._settings.seed)
+        return search_combinations(
+            trials, ranges, self._settings.combinations, self._settings.search, self._settings.seed
+        )
 
     def _margin(self, side: Side, nominal: Outcome, idle: list[str]) -> Margin:
         threshold = self.profile.success

@@ -106,12 +106,15 @@ class Side:
         return [Tried(v, self.outcomes[v].rate, *self.outcomes[v].interval) for v in values]
 
 
-def sides_of(parameters: Mapping[str, Parameter], required: Mapping[str, Requirement]) -> list[Side]:
+def sides_of(
+    parameters: Mapping[str, Parameter], required: Mapping[str, Requirement], beyond: bool = True
+) -> list[Side]:
     """The sides to be searched.
 
     Args:
         parameters: factors of the task, by name.
         required: ranges of the profile, by name.
+        beyond: also what is not required: other factors and directions, and farther than the required ends.
     """
     out = []
     for name, p in parameters.items():
@@ -127,7 +130,10 @@ def sides_of(parameters: Mapping[str, Parameter], required: Mapping[str, Require
             if need is not None:
                 need = max(min(need, p.high), p.low)
                 limit = limit if abs(limit - p.nominal) > abs(need - p.nominal) else need
-            out.append(Side(name, p.unit, float(p.nominal), float(limit), need))
+            if beyond:
+                out.append(Side(name, p.unit, float(p.nominal), float(limit), need))
+            elif need is not None:
+                out.append(Side(name, p.unit, float(p.nominal), float(need), need))
     return out
 
 
