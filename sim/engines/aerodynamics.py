@@ -165,7 +165,7 @@ def _drone(d, i, p, w, k, out):
     for m in range(4):
         thrust = d[(THRUST + m) * n + i]
         px, py, pz = k[at.PLACES + 3 * m], k[at.PLACES + 3 * m + 1], k[at.PLACES + 3 * m + 2]
-        height = d[(POS + 2) * n + i] + up_x * px + up_y * py + up_z * pz
+        height = d[(POS + 2) * n + i] - w[at.GROUND * n + i] + up_x * px + up_y * py + up_z * pz
         more = thrust * (aero.ground_effect(height, k[at.PROPELLER_RADIUS], gain) - 1.0)
         fz += more
         tx += py * more

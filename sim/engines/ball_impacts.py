@@ -81,7 +81,7 @@ class BallImpacts:
         """
         f = self._flying
         load(qpos, qvel, f.places, f.state)
-        _resolve(step, dt, self._before, f.state, f.varied, f.types, self._touching, self._hot, self._changed)
+        _resolve(step, dt, self._before, f.state, f.varied, f.worlds, f.types, self._touching, self._hot, self._changed)
         store(f.state, f.places, self._changed, qpos, qvel)
 
 
@@ -98,14 +98,14 @@ def ball_impacts(scene: Scene, model: mujoco.MjModel, flying: FreeBodies) -> Bal
 
 
 @loop
-def _resolve(step, dt, before, state, varied, types, touching, hot, changed):
+def _resolve(step, dt, before, state, varied, worlds, types, touching, hot, changed):
     drones = len(types)
     for block in range(len(before)):
         rows, p = state[block], varied[block]
-        near = near_something(before[block], rows, p, types, drones, touching, hot)
+        near = near_something(before[block], rows, p, worlds[block], types, drones, touching, hot)
         for i in range(LANES):
             n = block * LANES + i
             if n < len(changed):
                 changed[n] = near and hot[i] != 0
                 if changed[n]:
-                    balls_meet(n, i, step, dt, before[block], rows, p, drones, touching)
+                    balls_meet(n, i, step, dt, before[block], rows, p, worlds[block], drones, touching)

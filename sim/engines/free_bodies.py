@@ -55,6 +55,7 @@ class FreeBodies:
         drones = [model.body(f"{name}/base").id for name in names]
         self.balls = [b for b in range(1, model.nbody) if b not in drones and _is_ball(model, b)]
         self.ids = np.array(drones + self.balls, dtype=int)
+        self._ground = _level_ground(model)
         self._geoms = [colliders_of(model, int(b)) for b in self.ids]
         joints = model.body_jntadr[self.ids]
         self.places = np.zeros((len(self.ids), ROTORS + 5), dtype=int)
@@ -83,7 +84,7 @@ class FreeBodies:
         self.set_constants({})
 
     def set_constants(self, fields: Mapping[str, np.ndarray]) -> None:
-        """Take over masses, inertias, gravity, friction and restitution.
+        """Take over masses, inertias, gravity, friction, restitution and the height of the ground.
 
         Args:
             fields: [N, ...] fields of MjModel, by name, that differ between worlds; others are the model's.
@@ -97,6 +98,9 @@ class FreeBodies:
         for axis in range(3):
             lanes = self.worlds.reshape(-1, at.WORLD, LANES)
             lanes[:, at.GRAVITY + axis] = self._filled(gravity[:, axis]).reshape(-1, LANES)
+        if self._ground >= 0 and "geom_pos" in fields:
+            raised = fields["geom_pos"][:, self._ground, 2] - m.geom_pos[self._ground, 2]
+            self.worlds.reshape(-1, at.WORLD, LANES)[:, at.GROUND] = self._filled(raised).reshape(-1, LANES)
         for i, b in enumerate(self.ids):
             self._put(i, at.MASS, mass[:, b])
             self._put(i, at.INV_MASS, 1.0 / mass[:, b])
@@ -138,6 +142,15 @@ def colliders_of(model: mujoco.MjModel, body: int) -> list[int]:
     first = int(model.body_geomadr[body])
     count = int(model.body_geomnum[body])
     return [g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]]
+
+
+def _level_ground(model: mujoco.MjModel) -> int:
+    """The first level plane of the world that collides, or -1."""
+    for g in colliders_of(model, 0):
+        turned = np.abs(model.geom_quat[g, 1:3]).max() > 1e-9
+        if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_PLANE and not turned:
+            return g
+    return -1
 
 
 def _is_ball(model: mujoco.MjModel, body: int) -> bool:

@@ -12,7 +12,7 @@ KNOWN = frozenset(
         "push_speed", "push_spin", "wrench_force", "wrench_torque",
         # drones
         "mass", "inertia", "thrust_coefficient", "torque_coefficient", "rotor_lag", "drag", "ball_mass", "load",
-        "ground_effect", "wind_speed", "battery_charge",
+        "ground_effect", "ground_height", "wind_speed", "battery_charge",
         # quadrupeds
         "payload", "link_mass", "com_x", "com_y", "friction", "friction_patches", "motor_strength", "kp", "kd", "armature",
         "joint_damping", "restitution", "hand_payload", "trunk_mass", "trunk_inertia", "com_z", "encoder_offset",

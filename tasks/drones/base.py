@@ -70,6 +70,7 @@ class DroneTask(Task):
     event_names: ClassVar[tuple[str, ...]] = ("crash",)
 
     target: Tensor
+    ground_height: Tensor
     last_action: Tensor
     previous_action: Tensor
     crashed: Tensor
@@ -130,6 +131,7 @@ class DroneTask(Task):
         if self.vision.visual is not None:
             self.child("visual", self.vision.visual)
         self.buffer("target", n, a, 3)
+        self._ground = self.buffer("ground_height", n).numpy()
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
         self.buffer("crashed", n, a, dtype=torch.bool)
@@ -159,10 +161,20 @@ class DroneTask(Task):
         return tuple(f"{name}/base" for name in self.drones.names)
 
     def parameters(self) -> dict[str, Parameter]:
-        return self.drones.parameters() | self.vision.parameters()
+        out = self.drones.parameters() | self.vision.parameters()
+        if self.cfg.obs == "state":  # pictures show the scene's own ground
+            out["ground_height"] = Parameter(
+                "height of the ground over where the task takes it to be", "m", 0.0, -0.3, 0.3, self._move_ground, (),
+                (-0.1, 0.1),
+            )  # fmt: skip
+        return out
+
+    def _move_ground(self, ids: Tensor, height: Tensor) -> None:
+        self.ground_height[ids] = height
+        self.world.params.set("height", ["ground"], height[:, None], ids)
 
     def place(self, ids: Tensor) -> None:
-        """Random starts around the targets: box, speed, tilt, heading and spin of the config."""
+        """Random starts around the targets: box, speed, tilt, heading and spin of the config. None is in raised ground."""
         cfg = self.cfg
         draws = self.rng(ids).uniform(-1.0, 1.0, (cfg.num_drones, 12))
         # with a camera a drone starts with what it looks for in view
@@ -173,6 +185,8 @@ class DroneTask(Task):
             where, draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading, cfg.start_tilt,
             state,
         )  # fmt: skip
+        lowest = np.where(self._ground[where] > 0.0, self._ground[where] + 2.0 * self.drone.body_height, -np.inf)
+        state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])
         self.drones.reset(ids, torch.from_numpy(state))
         kernels.begin(where, *self._fresh)
         for controller in self._controllers:
@@ -248,7 +262,7 @@ class DroneTask(Task):
         """
         touching = 2 * self.drone.body_radius + TOUCHING_M
         kernels.detect_crashes(
-            self.drones.bodies.state.numpy(), self.drone.body_height, touching, out_of_bounds.numpy(),
+            self.drones.bodies.state.numpy(), self._ground, self.drone.body_height, touching, out_of_bounds.numpy(),
             _NOBODY if collision is None else collision.numpy(), *self._crash,
         )  # fmt: skip
 

@@ -77,12 +77,13 @@ def begin(ids, neutral, last_action, previous_action, crashed, cause):
 
 
 @_loop
-def detect_crashes(state, ground, reach, astray, collided, crashed, cause):
+def detect_crashes(state, ground, least, reach, astray, collided, crashed, cause):
     """Which drones have crashed, and how; of several causes at once the one that ranks highest.
 
     Args:
         state: [N, A, 13], see Bodies.state.
-        ground: m, a drone lower than this has crashed.
+        ground: [N] m, height of the ground.
+        least: m, a drone lower than this over it has crashed.
         reach: m, two drones nearer than this have collided.
         astray: [N, A] bool, drones out of bounds.
         collided: [N, A] bool in place of `reach`; [0, 0] for none.
@@ -92,7 +93,7 @@ def detect_crashes(state, ground, reach, astray, collided, crashed, cause):
     for w in range(state.shape[0]):
         for a in range(state.shape[1]):
             cause[w, a] = OUT_OF_BOUNDS if astray[w, a] else 0
-            if state[w, a, 2] < ground:
+            if state[w, a, 2] < ground[w] + least:
                 cause[w, a] = GROUND
         for a in range(state.shape[1]):
             if collided.shape[0] > 0:

@@ -184,7 +184,7 @@ class Swarm(DroneTask):
         self._begun = goal, goal_before, velocity, self._target, before, figures, self.held.numpy()
         self._motion = before, goal, goal_before
         near = np.array((self.near, c.touch_m))
-        self._limits = c.shell_m, near, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m
+        self._limits = c.shell_m, near, self._ground, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m
         self._judged = self.terms.numpy(), self.cause.numpy(), figures
         self._rewards = dict(zip(TERMS, self.terms.unbind(0), strict=True))
         middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))

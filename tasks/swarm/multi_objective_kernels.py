@@ -74,7 +74,7 @@ def begin(worlds, start, state, goal, goal_before, goal_velocity, target, before
 
 @_loop
 def evaluate(
-    worlds, number, state, before, goal, goal_before, radius, near, floor, half, ceiling, terms, cause, figures
+    worlds, number, state, before, goal, goal_before, radius, near, ground, floor, half, ceiling, terms, cause, figures
 ):  # fmt: skip
     """Reward terms, crashes and figures of some worlds, after a control step.
 
@@ -88,7 +88,8 @@ def evaluate(
         goal, goal_before: [N, 3] m, world: the target now and one control step ago.
         radius: m, of the shell around the target on which the drones should be.
         near: [2] m: least distance between two drones, and between a drone and the target.
-        floor, half, ceiling: m: least height, half-width and greatest height of where drones may be.
+        ground: [N] m, height of the ground.
+        floor, half, ceiling: m: least height over the ground, half-width and greatest height of where drones may be.
         terms: [5, N, A] float32, written, in the order of TERMS.
         cause: [N] int64, written: 0, or 1 + index in CAUSES.
         figures: [N, 6] float32, written, in the order of FIGURES: mean and least distance to the target; largest
@@ -128,7 +129,7 @@ def evaluate(
                 why = 3
             if gap < near[0]:
                 why = 2
-            if z < floor:
+            if z < ground[w] + floor:
                 why = 1
             around = min(math.acos(min(max(closest, -1.0), 1.0)) / natural, 1.0)
             alive = 0.0 if why > 0 else 1.0

@@ -67,16 +67,22 @@ def test_crashes_by_height_distance_and_bounds():
     want[3, 0] = want[3, 2] = want[5, 0] = want[5, 1] = COLLISION
     want[6, 2] = OUT_OF_BOUNDS
     crashed, cause = torch.ones(N, A, dtype=torch.bool), torch.full((N, A), 9)
-    nobody = np.zeros((0, 0), bool)
-    kernels.detect_crashes(state.numpy(), 0.1, 0.2, out.numpy(), nobody, crashed.numpy(), cause.numpy())
+    nobody, ground = np.zeros((0, 0), bool), np.zeros(N, np.float32)
+    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), nobody, crashed.numpy(), cause.numpy())
     assert torch.equal(cause, want)
     assert torch.equal(crashed, want > 0)
     told = torch.zeros(N, A, dtype=torch.bool)
     told[8, 1] = True  # whoever is told in place of the distances
-    kernels.detect_crashes(state.numpy(), 0.1, 0.2, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy())
+    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy())
     want[3] = 0
     want[5, 0] = want[5, 1] = GROUND
     want[8, 1] = COLLISION
+    assert torch.equal(cause, want)
+    ground[2] = 0.02  # raised, and lowered
+    ground[1] = -0.02
+    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy())
+    want[1, 0] = 0
+    want[2, 1] = GROUND
     assert torch.equal(cause, want)
     assert torch.equal(crashed, want > 0)
 

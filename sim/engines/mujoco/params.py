@@ -35,6 +35,7 @@ _FIELDS = {
     "mass": _Field("body_mass", _OBJ.mjOBJ_BODY, "body", derived=True),
     "inertia": _Field("body_inertia", _OBJ.mjOBJ_BODY, "body", derived=True),
     "friction": _Field("geom_friction", _OBJ.mjOBJ_GEOM, "geom"),
+    "height": _Field("geom_pos", _OBJ.mjOBJ_GEOM, "geom", column=2),
     "solref": _Field("geom_solref", _OBJ.mjOBJ_GEOM, "geom"),
     "gravity": _Field("opt.gravity", None, ""),
     "damping": _Field("dof_damping", _OBJ.mjOBJ_JOINT, "joint", derived=True),

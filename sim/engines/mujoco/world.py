@@ -23,7 +23,7 @@ from rookery.sim.buffers import check_tensors, under
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.ball_impacts import ball_impacts
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
-from rookery.sim.engines.free_bodies import FreeBodies, drift
+from rookery.sim.engines.free_bodies import FreeBodies, colliders_of, drift
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
@@ -71,6 +71,7 @@ class MujocoWorld(World):
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         self.model = scene.compile()
+        self.model.geom_sameframe[colliders_of(self.model, 0)] = 0  # else MuJoCo does not read their places, see params
         self.num_envs = num_envs
         self.dt = float(self.model.opt.timestep)
         self.device = torch.device("cpu")

@@ -50,7 +50,8 @@ _SELF_COLLISION = 8 | 8192  # URDF_USE_SELF_COLLISION | ..._INCLUDE_PARENT: the 
 @dataclass
 class Constants:
     """One world's physical parameters, in MuJoCo's shapes: mass [nbody], inertia [nbody, 3], friction [ngeom, 3],
-    gravity [3], damping [nv], armature [nv], com [nbody, 3] (centres of mass in their bodies' frames)."""
+    gravity [3], damping [nv], armature [nv], com [nbody, 3] (centres of mass in their bodies' frames), height [ngeom] (z of
+    static geoms)."""
 
     mass: np.ndarray
     inertia: np.ndarray
@@ -59,6 +60,7 @@ class Constants:
     damping: np.ndarray
     armature: np.ndarray
     com: np.ndarray
+    height: np.ndarray
 
 
 @dataclass
@@ -112,7 +114,7 @@ def build(p: Any, client: int, plan: Plan, constants: Constants, dt: float) -> B
                 built.seats[index] = (built.trees[number], link)
     for index, collider in enumerate(plan.colliders):
         if collider.tree < 0:
-            built.seats[index] = (_make_static(p, client, plan, collider), -1)
+            built.seats[index] = (_make_static(p, client, plan, collider, constants), -1)
     _set_contacts(p, client, plan, constants, built, dt)
     return built
 
@@ -124,9 +126,11 @@ def _anchor(plan: Plan, collider: Collider) -> np.ndarray:
     return plan.trees[collider.tree].links[collider.link].anchor
 
 
-def _make_static(p: Any, client: int, plan: Plan, collider: Collider) -> int:
+def _make_static(p: Any, client: int, plan: Plan, collider: Collider, c: Constants) -> int:
     pos, quat = plan.pose[collider.body]
     shape = _shape(p, client, plan, collider)
+    geom = collider.geoms[0]
+    pos = pos + np.array([0.0, 0.0, c.height[geom] - plan.model.geom_pos[geom, 2]])
     return int(p.createMultiBody(0.0, shape, -1, pos.tolist(), xyzw(quat), physicsClientId=client))
 
 

@@ -23,6 +23,7 @@ _KINDS = {
     "mass": (_OBJ.mjOBJ_BODY, "body"),
     "inertia": (_OBJ.mjOBJ_BODY, "body"),
     "friction": (_OBJ.mjOBJ_GEOM, "geom"),
+    "height": (_OBJ.mjOBJ_GEOM, "geom"),
     "gravity": (None, ""),
     "damping": (_OBJ.mjOBJ_JOINT, "joint"),
     "armature": (_OBJ.mjOBJ_JOINT, "joint"),
@@ -33,7 +34,7 @@ _KINDS = {
     "kd": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
     "force_range": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
 }
-_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature", "com")
+_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature", "com", "height")
 _LIVE = ("gain", "bias", "gravity", "kp", "kd", "force_range")  # written without building anew
 
 
@@ -60,6 +61,7 @@ class PyBulletParams(Params):
             "damping": copies(model.dof_damping),
             "armature": copies(model.dof_armature),
             "com": copies(model.body_ipos),
+            "height": copies(model.geom_pos[:, 2]),
             **{name: getattr(world.actuation, name) for name in ("gain", "bias", "kp", "kd", "force_range")},
         }
         self._nominal = {name: a[0].copy() for name, a in self.arrays.items()}
@@ -69,7 +71,9 @@ class PyBulletParams(Params):
     def fields(self) -> dict[str, np.ndarray]:
         """[N, ...] what `FreeBodies.set_constants` takes, by the names of MjModel's fields."""
         names = {"body_mass": "mass", "body_inertia": "inertia", "geom_friction": "friction", "opt.gravity": "gravity"}
-        return {field: self.arrays[name] for field, name in names.items()}
+        places = np.repeat(self._world.model.geom_pos[None], len(self.stale), axis=0)
+        places[:, :, 2] = self.arrays["height"]
+        return {"geom_pos": places} | {field: self.arrays[name] for field, name in names.items()}
 
     def constants(self, i: int) -> Constants:
         """World i's parameters."""

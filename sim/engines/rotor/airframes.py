@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.colliders import GEOM, KIND, crosses, gap, local, meets, note, outward
+from rookery.sim.engines.rotor.colliders import GEOM, KIND, crosses, gap, level, local, meets, note, outward
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
 from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
 from rookery.sim.engines.rotor.sweeps import PLANE, SPHERE, sweep
@@ -63,7 +63,7 @@ def drones_meet(n, i, step, dt, before, state, p, types, drones, touching):
 
 
 @compiled
-def drone_on_fixed(n, i, a, step, dt, before, state, p, types, touching):
+def drone_on_fixed(n, i, a, step, dt, before, state, p, w, types, touching):
     """A drone against static shapes: its rims on planes, its sphere on others."""
     fixed = touching[0]
     own = touching[4]
@@ -78,7 +78,7 @@ def drone_on_fixed(n, i, a, step, dt, before, state, p, types, touching):
         if not allowed[own[a], geom]:
             continue
         if int(f[KIND]) == PLANE:
-            _stand(n, i, a, s, step, dt, state, p, types, touching)
+            _stand(n, i, a, s, step, dt, state, p, w, types, touching)
             continue
         x0, x1 = three(before[a], POS, i), three(d, POS, i)
         if not crosses(f, radius, x0, x1):
@@ -93,7 +93,7 @@ def drone_on_fixed(n, i, a, step, dt, before, state, p, types, touching):
 
 
 @compiled
-def _stand(n, i, a, s, step, dt, state, p, types, touching):
+def _stand(n, i, a, s, step, dt, state, p, w, types, touching):
     """A drone on a plane: eight points of its body's rims, one after the other, a few times; then out of the plane."""
     f = touching[0][s]
     d = state[a]
@@ -103,6 +103,8 @@ def _stand(n, i, a, s, step, dt, state, p, types, touching):
     radius = types[a, at.BODY_RADIUS]
     half = types[a, at.BODY_HALF_HEIGHT]
     height = local(f, three(d, POS, i))[2]
+    if level(f):
+        height -= w[at.GROUND * LANES + i]
     if height > math.hypot(radius, half):
         return
     q = attitude(d, i)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.colliders import GEOM, crosses, meets, note
+from rookery.sim.engines.rotor.colliders import GEOM, crosses, level, meets, note
 from rookery.sim.engines.rotor.flight import turn
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
 from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
@@ -42,7 +42,7 @@ _RIGID = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @compiled
-def balls_meet(n, i, step, dt, before, state, p, drones, touching):
+def balls_meet(n, i, step, dt, before, state, p, w, drones, touching):
     """All impacts of a world's balls in one step. The rows `before` move on to the time of each impact."""
     count = state.shape[0]
     left = dt
@@ -54,7 +54,7 @@ def balls_meet(n, i, step, dt, before, state, p, drones, touching):
         normal = _STILL
         place = _STILL
         for b in range(drones, count):
-            t, s, o, m, c = _first(i, b, before, state, p, drones, touching)
+            t, s, o, m, c = _first(i, b, before, state, p, w, drones, touching)
             if t < soonest:
                 soonest = t
                 ball = b
@@ -90,7 +90,7 @@ def _forward(earlier, later, i, t):
 
 
 @compiled
-def _first(i, b, before, state, p, drones, touching):
+def _first(i, b, before, state, p, w, drones, touching):
     """The first impact of ball b: (share of the paths, shape, other body, normal towards the ball, touched point)."""
     fixed = touching[0]
     carried = touching[1]
@@ -107,14 +107,16 @@ def _first(i, b, before, state, p, drones, touching):
     normal = _STILL
     place = _STILL
     for s in range(fixed.shape[0]):
-        if allowed[me, int(fixed[s, GEOM])] and crosses(fixed[s], radius, x0, x1):
-            hit, t, m, c = meets(fixed[s], radius, x0, x1)
+        up = (0.0, 0.0, w[at.GROUND * LANES + i] if level(fixed[s]) else 0.0)
+        z0, z1 = minus(x0, up), minus(x1, up)
+        if allowed[me, int(fixed[s, GEOM])] and crosses(fixed[s], radius, z0, z1):
+            hit, t, m, c = meets(fixed[s], radius, z0, z1)
             if hit and t < soonest and dot(m, minus(x1, x0)) < -LEAST:
                 soonest = t
                 shape = s
                 partner = _STATIC
                 normal = m
-                place = c
+                place = along(c, up, 1.0)
     for a in range(drones):
         a0, a1 = three(before[a], POS, i), three(state[a], POS, i)
         r0, r1 = minus(x0, a0), minus(x1, a1)

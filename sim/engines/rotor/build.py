@@ -19,6 +19,8 @@ _SHAPES = {
     for g in (_GEOM.mjGEOM_PLANE, _GEOM.mjGEOM_SPHERE, _GEOM.mjGEOM_CAPSULE, _GEOM.mjGEOM_CYLINDER, _GEOM.mjGEOM_BOX)
 }
 FAR = 1e9  # m, bound of shapes without end
+LEVEL = 1.0 - 1e-12
+"""Upward part of the axis of planes that are level."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,16 @@ class Shape:
     reach: float
 
     @property
+    def level(self) -> bool:
+        """Whether it is level ground: what is above it is out of its reach."""
+        return self.body < 0 and self.kind == _GEOM.mjGEOM_PLANE and self.mat[2, 2] > LEVEL
+
+    @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper corner [3] m of the axis-aligned box around it."""
         if self.kind == _GEOM.mjGEOM_PLANE:
             high = np.full(3, FAR)
-            if self.mat[2, 2] > 1.0 - 1e-12:  # level ground: what is above it is out of its reach
+            if self.level:
                 high[2] = self.pos[2]
             return np.full(3, -FAR), high
         half = np.abs(self.mat) @ _half_box(self.kind, self.size)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from rookery.sim.engines.rotor.build import Parts, Shape
-from rookery.sim.engines.rotor.sweeps import distance, sweep
+from rookery.sim.engines.rotor.build import LEVEL, Parts, Shape
+from rookery.sim.engines.rotor.sweeps import PLANE, distance, sweep
 from rookery.sim.engines.rotor.vectors import compiled
 
 # A collider's row: geom, body (-1: static), kind, size (3), place (3), axes (9), corners of its bounds (6)
@@ -59,6 +59,12 @@ def _allowed(model: mujoco.MjModel) -> np.ndarray:
         a, b = body == signature >> 16, body == signature & 0xFFFF
         allowed[np.ix_(a, b)] = allowed[np.ix_(b, a)] = False
     return allowed
+
+
+@compiled
+def level(f):
+    """Whether a collider's row is of level ground, whose height may differ between worlds."""
+    return int(f[KIND]) == PLANE and f[AXES + 8] > LEVEL
 
 
 @compiled

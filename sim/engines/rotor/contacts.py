@@ -18,13 +18,13 @@ import math
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.airframes import drone_on_fixed, drones_meet
 from rookery.sim.engines.rotor.balls import balls_meet
-from rookery.sim.engines.rotor.colliders import HIGH, LOW
+from rookery.sim.engines.rotor.colliders import HIGH, LOW, level
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.vectors import compiled, inlined
 
 
 @inlined
-def near_something(before, state, p, types, drones, touching, hot):
+def near_something(before, state, p, w, types, drones, touching, hot):
     """Mark the lanes of a block in which bodies may have been in contact, by bounds of their paths; whether there are any.
 
     Args:
@@ -41,7 +41,7 @@ def near_something(before, state, p, types, drones, touching, hot):
             size = math.hypot(types[b, at.BODY_RADIUS], types[b, at.BODY_HALF_HEIGHT])
             grow = 0.0
         for s in range(fixed.shape[0]):
-            _near_fixed(fixed[s], before[b], state[b], p[b], size, grow, hot)
+            _near_fixed(fixed[s], before[b], state[b], p[b], w, size, grow, hot)
         for a in range(b):
             if b < drones:
                 least = types[a, at.BODY_RADIUS] + types[b, at.BODY_RADIUS]
@@ -72,20 +72,22 @@ def _near(a0, b0, a1, b1, pa, pb, least, grow_a, grow_b, hot):
 
 
 @inlined
-def _near_fixed(f, b0, b1, p, size, grow, hot):
+def _near_fixed(f, b0, b1, p, w, size, grow, hot):
     """A body whose path comes near the bounds of a static shape."""
     n = LANES
     lx, ly, lz, hx, hy, hz = f[LOW], f[LOW + 1], f[LOW + 2], f[HIGH], f[HIGH + 1], f[HIGH + 2]
+    moves = 1.0 if level(f) else 0.0
     for i in range(LANES):
         g = size + grow * p[at.BALL_RADIUS * n + i]
+        top = hz + moves * w[at.GROUND * n + i]
         x, y, z = b1[i], b1[n + i], b1[2 * n + i]
         u, v, t = b0[i], b0[n + i], b0[2 * n + i]
         away = (min(x, u) - g > hx) | (max(x, u) + g < lx) | (min(y, v) - g > hy) | (max(y, v) + g < ly)
-        hot[i] |= not (away | (min(z, t) - g > hz) | (max(z, t) + g < lz))
+        hot[i] |= not (away | (min(z, t) - g > top) | (max(z, t) + g < lz))
 
 
 @compiled
-def collide(first, step, dt, before, state, p, types, drones, touching, hot):
+def collide(first, step, dt, before, state, p, w, types, drones, touching, hot):
     """Contacts of one block's worlds in one physics step, in the lanes that `near_something` marked.
 
     Args:
@@ -99,6 +101,6 @@ def collide(first, step, dt, before, state, p, types, drones, touching, hot):
             if drones > 1:
                 drones_meet(n, i, step, dt, before, state, p, types, drones, touching)
             for a in range(drones):
-                drone_on_fixed(n, i, a, step, dt, before, state, p, types, touching)
+                drone_on_fixed(n, i, a, step, dt, before, state, p, w, types, touching)
             if state.shape[0] > drones:
-                balls_meet(n, i, step, dt, before, state, p, drones, touching)
+                balls_meet(n, i, step, dt, before, state, p, w, drones, touching)

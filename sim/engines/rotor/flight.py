@@ -73,7 +73,7 @@ def rigid(d, i, p, j, w, g, k, dt):
 
     # thrusts, their torque, and the rotors' speed and angular momentum
     gain = p[at.GROUND_GAIN * N + j] * max(a22, 0.0)
-    height = d[(POS + 2) * N + i] + 0.5 * dt * vz
+    height = d[(POS + 2) * N + i] + 0.5 * dt * vz - w[at.GROUND * N + g]
     thrust = 0.0
     tx = 0.0
     ty = 0.0

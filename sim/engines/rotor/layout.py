@@ -70,11 +70,13 @@ RESTITUTION = 44
 FRICTION = 45
 VARIED = 46
 
-# Of a world: gravity m/s^2; air velocity m/s, mean and with gusts
+# Of a world: gravity m/s^2; air velocity m/s, mean and with gusts; how much higher level ground lies than in the
+# scene, m
 GRAVITY = 0
 MEAN_WIND = 3
 AIR = 6
-WORLD = 9
+GROUND = 9
+WORLD = 10
 
 # Constants of a drone type, a row of `types`. First those of the onboard controller (see cascade): gains in triples
 RATE_KP = 0

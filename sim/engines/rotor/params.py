@@ -18,7 +18,7 @@ from rookery.sim.world import Ids, Params
 if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
 
-FIELDS = ("mass", "inertia", "friction", "gravity")
+FIELDS = ("mass", "inertia", "friction", "gravity", "height")
 _ONLY = np.zeros(1, np.int64)
 _ELSEWHERE = ("damping", "armature", "gain", "bias")
 
@@ -59,6 +59,22 @@ class RotorParams(Params):
                 raise unknown("geom of a moving body", name, table)
         return [table[n] for n in names]
 
+    def _ground(self, names: Sequence[str]) -> float:
+        """m, height in the scene of the level ground, which must be the one geom that is named.
+
+        Raises:
+            RookeryError: it is not, or there is none or more than one in the scene.
+        """
+        parts, model = self._world.parts, self._world.model
+        level = {model.geom(s.geom).name: float(s.pos[2]) for s in parts.shapes if s.level}
+        if len(level) != 1:
+            raise RookeryError(
+                f"engine 'rotor' moves the ground of scenes with one level plane, not {len(level)}: use engine 'mujoco'."
+            )
+        if list(names) != list(level):
+            raise unknown("level ground", names[0] if names else "", level)
+        return level[names[0]]
+
     def supports(self, field: str) -> bool:
         return field in FIELDS
 
@@ -68,6 +84,8 @@ class RotorParams(Params):
         model = self._world.model
         if field == "gravity":
             return torch.tensor(model.opt.gravity, dtype=torch.float32)
+        if field == "height":
+            return torch.tensor([self._ground(names)])
         m = self._members(field, names)
         if field == "mass":
             return torch.tensor(parts.mass[m], dtype=torch.float32)
@@ -81,6 +99,9 @@ class RotorParams(Params):
         if field == "gravity":
             values = torch.as_tensor(w.worlds).view(-1, at.WORLD, LANES)[:, at.GRAVITY : at.GRAVITY + 3].transpose(1, 2)
             return values.reshape(-1, 3)[:n].float()
+        if field == "height":
+            raised = torch.as_tensor(w.worlds).view(-1, at.WORLD, LANES)[:, at.GROUND].reshape(-1, 1)[:n]
+            return (self._ground(names) + raised).float()
         m = self._members(field, names)
         if field == "mass":
             return w.read_varied(m, at.MASS, 1)[..., 0].float()
@@ -102,6 +123,10 @@ class RotorParams(Params):
             scatter(w.worlds[:, None], _ONLY, at.GRAVITY, rows, values.detach().contiguous().numpy()[:, None])
             return
         new = values.detach().cpu().double().numpy()
+        if field == "height":
+            expect(values, (len(rows), 1), "height")
+            scatter(w.worlds[:, None], _ONLY, at.GROUND, rows, (new - self._ground(names))[:, None])
+            return
         m = self._members(field, names)
         new = np.array(np.broadcast_to(new, (len(rows), len(m)) if field == "mass" else (len(rows), len(m), 3)))
         if field == "mass":

@@ -98,8 +98,8 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
             for b in range(drones, count):
                 for i in range(LANES):
                     ball(state[b], i, p[b], i, w, i, dt)
-            if near_something(before, state, p, types, drones, touching, hot):
-                collide(first, step, dt, before, state, p, types, drones, touching, hot)
+            if near_something(before, state, p, w, types, drones, touching, hot):
+                collide(first, step, dt, before, state, p, w, types, drones, touching, hot)
 
 
 @inlined
