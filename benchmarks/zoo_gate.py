@@ -37,6 +37,7 @@ COLUMNS = [
     {"key": "factors", "title": "factors that fail: margin of required"},
     {"key": "cases", "title": "engines, physics step"},
     {"key": "c", "title": "exported C"},
+    {"key": "trained", "title": "commit of its training"},
     {"key": "episodes", "title": "episodes", "format": "d"},
 ]
 SHOWN = 3
@@ -71,11 +72,19 @@ def judge(name: str, options: list[str]) -> dict[str, Any]:
     return report | {"commit": commit(), "wall_s": round(time.perf_counter() - start, 1)}
 
 
+def trained(name: str) -> str:
+    """The commit that a policy's contract records, abbreviated; "-dirty" where the checkout had changes."""
+    found = json.loads((ZOO / name / "contract.json").read_text())["provenance"]["commit"]
+    if not found:
+        return "not recorded"
+    return str(found[:7]) + "-dirty" * found.endswith("-dirty")
+
+
 def row(name: str, report: dict[str, Any]) -> dict[str, Any]:
     """A policy's row of the table."""
     from rookery.sim2real.gate.page import number
 
-    head = {"policy": name, "commit": report["commit"], "wall_s": report["wall_s"]}
+    head = {"policy": name, "commit": report["commit"], "wall_s": report["wall_s"], "trained": trained(name)}
     if "refused" in report:
         return head | {"verdict": "not judged", "factors": report["refused"]}
     cases = {c["name"]: c for c in report["cases"]}
@@ -100,7 +109,7 @@ def row(name: str, report: dict[str, Any]) -> dict[str, Any]:
         "worst": combinations.get("worst_success"),
         "factors": "; ".join(texts[:SHOWN] + more),
         "cases": ", ".join(others),
-        "c": exported["verdict"],
+        "c": exported["note"].removeprefix("largest difference of actions from torch ") or exported["verdict"],
         "episodes": report["episodes"],
         "failures": report["failures"],
         "margins": [{k: m[k] for k in ("factor", "direction", "required", "value", "coverage", "verdict")} for m in required],
@@ -160,6 +169,9 @@ def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
             "factors": f"the farthest value at which at least 0.9 succeed, of what the profile requires; the {SHOWN} that "
             "reach least, all are in the JSON file",
             "cases": "success with another engine and with other physics steps, at least 0.9 to pass",
+            "c": "largest difference of its actions from torch's, at most 1e-4",
+            "trained": "as the policy's contract records it; dirty: with changes that were not committed, so that the commit "
+            "alone does not give the policy again",
         },
         "columns": COLUMNS,
         "rows": rows,

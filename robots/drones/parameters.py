@@ -85,7 +85,9 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
     assert drones.native is not None
     fx = world.scene.extension(Aeronautics).effects
     drag, ground = (BatchWrite(drones.native, name) for name in ("drag", "ground"))
-    out = {"drag": Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, drag, (), (0.7, 1.3))}
+    out = {}
+    if fx.body_drag or fx.rotor_drag:
+        out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, drag, (), (0.7, 1.3))
     if fx.ground_effect:
         out["ground_effect"] = Parameter("ground effect of the rotors", "1", 1.0, 0.0, 5.0, ground, (), (0.7, 1.3))
     if fx.body_drag or fx.rotor_drag:

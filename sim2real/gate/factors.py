@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rookery.sim.specs import Group
+
 KNOWN = frozenset(
     {
         # every task
@@ -33,10 +35,18 @@ COMPANIONS: dict[str, dict[str, float]] = {
 }  # fmt: skip
 """What must be set besides a factor for it to act: the rate of pushes and wrenches (1/s), how long a wrench lasts (s),
 and the share of commands that get lost; what `--randomize all` draws at most."""
+DECLARED = {"observation_noise": "noise", "observation_bias": "bias", "observation_drift": "drift"}
+"""Factors on what terms of observations declare, by the attribute of a term."""
 LOOKS = ("visual_colour", "visual_texture", "visual_light", "visual_ambient", "visual_sky")
 """Begins the names of how things look: there is no picture of the real scene to depart from."""
 NOT_SWEPT = (*LOOKS, "push_rate", "wrench_rate", "wrench_time", "wind_direction")
 """Begins the names of what has no nominal value to depart from, or does nothing alone."""
+
+
+def undeclared(groups: Mapping[str, Group]) -> set[str]:
+    """Those of DECLARED that change nothing, since no term of any group declares it."""
+    terms = [term for group in groups.values() for term in group.observation]
+    return {name for name, attribute in DECLARED.items() if not any(getattr(t, attribute) for t in terms)}
 
 
 def complete(point: Mapping[str, float]) -> dict[str, float]:

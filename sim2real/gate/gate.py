@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.combinations import Combinations, search_combinations
 from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies, without_c
-from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT
+from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Margin, Report
@@ -96,13 +97,23 @@ class Gate:
             self.task, self.engine = env.task_id, env.engine
             self.dt, self.physics_steps = env.world.dt, env.task.physics_steps
             every = env.randomization.parameters
+            nothing = undeclared(env.groups)
+            self._control_dt = env.control_dt
         finally:
             env.close()
         self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith(LOOKS)}
-        self.parameters: dict[str, Parameter] = {k: p for k, p in every.items() if not k.startswith(NOT_SWEPT)}
         self.profile: Profile = load_profile(profile, every)
+        nothing |= self._below_resolution()
+        self.parameters: dict[str, Parameter] = {
+            k: p for k, p in every.items() if not k.startswith(NOT_SWEPT) and k not in nothing
+        }
         self._check_profile()
         check_episodes(settings.episodes, settings.interval, self.profile.success)
+
+    def _below_resolution(self) -> set[str]:
+        """Delays of observations come in whole control steps, and one of less than half a step is none."""
+        wanted = self.profile.factors.get("observation_delay")
+        return {"observation_delay"} if wanted and round(wanted.high / self._control_dt) == 0 else set()
 
     def _check_profile(self) -> None:
         """Refuse a profile by which nothing would be tested, or less than it asks for."""
@@ -125,9 +136,10 @@ class Gate:
         start = time.perf_counter()
         s = self._settings
         wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
-        trials = self._trials(self._points(), fixed=self._nominal)
+        sides = sides_of(self.parameters, wanted, s.beyond)
+        first = 1 + sum(len(side.next(self.profile.success)) for side in sides)
+        trials = self._trials(self._points(first), fixed=self._nominal)
         try:
-            sides = sides_of(self.parameters, wanted, s.beyond)
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
             nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
             combinations = self._combinations(trials)
@@ -143,9 +155,10 @@ class Gate:
             episodes_run, round(time.perf_counter() - start, 2),
         )  # fmt: skip
 
-    def _points(self) -> int:
-        """Points that fit in one batch."""
-        return max(1, WORLDS.get(self.engine, MOST_WORLDS) // self._settings.episodes)
+    def _points(self, asked: int) -> int:
+        """Points in one batch, so that those asked for first fill as few batches as it takes, all alike."""
+        most = max(1, WORLDS.get(self.engine, MOST_WORLDS) // self._settings.episodes)
+        return math.ceil(asked / math.ceil(asked / most))
 
     def _trials(self, points: int, **options: Any) -> Trials:
         """Trials at `points` points together; a slow engine runs the episodes in the same worlds one after another."""
@@ -166,7 +179,7 @@ class Gate:
         good = nominal.rate >= threshold
         last, beyond = side.bracket(threshold) if good else (side.nominal, side.nominal)
         at = side.outcomes.get(last, nominal)
-        coverage = side.coverage(threshold, good)
+        coverage = side.coverage(threshold, nominal.rate)
         wanted = self.profile.factors.get(side.factor)
         verdict = ""
         if side.required is not None and wanted is not None:

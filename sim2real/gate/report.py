@@ -49,7 +49,7 @@ class Margin:
         value: the farthest value up to which every value tried succeeds; nominal where none does, or nominal fails.
         beyond: the first value that fails; None where the limit of the search succeeds.
         success, low, high: success rate at `value` and its 95 % interval.
-        coverage: the share of the required distance that succeeds, 0 to 1.
+        coverage: the share of the required distance that succeeds, 0 to 1, see `Side.coverage`.
         verdict: "pass", "fail", "no effect", or "" where nothing is required.
         source: of the requirement.
         tried: all values, from nominal outward.

@@ -91,14 +91,22 @@ class Side:
         near, far = self.place(last), self.place(failed)
         return [self.at(near + (far - near) * (i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)]
 
-    def coverage(self, threshold: float, nominal_succeeds: bool) -> float:
-        """Margin over requirement, 0 to 1: the share of the required distance that succeeds; 1 where nothing is required."""
+    def coverage(self, threshold: float, nominal_rate: float) -> float:
+        """The share of the required distance that succeeds, 0 to 1; 1 where nothing is required.
+
+        It ends where the success rate crosses the threshold on a straight line from the last value that succeeds to the first
+        that fails: between few values this scatters less from seed to seed than the last value itself.
+        """
         if self.required is None:
             return 1.0
-        if not nominal_succeeds:
+        if nominal_rate < threshold:
             return 0.0
-        last, _ = self.bracket(threshold)
-        return min(1.0, (last - self.nominal) / (self.required - self.nominal))
+        last, failed = self.bracket(threshold)
+        end = last
+        if failed is not None:
+            good = self.outcomes[last].rate if last in self.outcomes else nominal_rate
+            end += (failed - last) * (good - threshold) / (good - self.outcomes[failed].rate)
+        return min(1.0, (end - self.nominal) / (self.required - self.nominal))
 
     def tried(self) -> list[Tried]:
         """All values from nominal outward."""

@@ -69,8 +69,46 @@ def test_margins_of_thresholds(tmp_path):
     assert action.value < 0.065 <= action.beyond < 0.066
     assert observation.value < 0.07 < observation.beyond + 1e-6 < 0.071
     assert found.passed and found.failures == []
-    none = ["gravity_tilt", "observation_noise", "observation_bias", "observation_drift"]  # not of this task
-    assert found.without_effect == none
+    assert found.without_effect == ["gravity_tilt"]  # not of this task
+    assert not {"observation_bias", "observation_drift"} & {m.factor for m in found.margins}  # no term declares any
+
+
+def test_success_under_noise_is_that_of_its_distribution(tmp_path):
+    """The angle has a standard deviation of NOISE times the factor, and may not exceed acos(STRAIGHT) in 10 steps."""
+    found = margin(report(tmp_path, episodes=400), "observation_noise")
+    limit = math.acos(toy.STRAIGHT)
+    for t in found.tried:
+        inside = math.erf(limit / (t.value * toy.NOISE) / math.sqrt(2.0)) ** toy.STEPS
+        assert t.success == pytest.approx(inside, abs=0.075)
+    assert found.beyond is not None and found.value < 2.6 and found.beyond > 2.3
+
+
+def test_success_under_packet_loss_is_that_of_its_distribution(tmp_path):
+    """Commands get lost with a probability each; the age of what acts grows by a step with each in a row."""
+    found = margin(report(tmp_path, episodes=400, ranges={"action_dropout": (0.0, 0.6)}), "action_dropout")
+    for t in found.tried:
+        ages = [1.0] + [0.0] * toy.OLDEST  # probabilities; older than that fails
+        for _ in range(toy.STEPS - 1):
+            ages = [(1.0 - t.value) * sum(ages)] + [t.value * p for p in ages[:-1]]
+        assert t.success == pytest.approx(sum(ages), abs=0.075)
+    assert found.verdict == "fail" and found.beyond is not None and 0.2 < found.value < found.beyond < 0.5
+
+
+def test_a_delay_below_what_a_task_resolves_is_skipped_and_not_without_effect(tmp_path):
+    """9 ms are less than half a control step of 20 ms: observations would come as before."""
+    found = report(tmp_path, ranges={**REQUIRED, "observation_delay": (0.0, 0.009)}, episodes=50)
+    assert found.lacking == ["observation_delay"] and found.passed
+    assert "observation_delay" not in {m.factor for m in found.margins}
+
+
+def test_sweeping_no_farther_than_required_gives_the_same_verdict_and_score(tmp_path):
+    path = profile(tmp_path)
+    few, all_of_it = (
+        Gate(ToyOpener(one_step_late), path, Settings(50, 0.2, 2, 4, cases=False, beyond=b)).run()
+        for b in (False, True)
+    )
+    assert few.failures == all_of_it.failures != [] and few.score == pytest.approx(all_of_it.score, abs=0.02)
+    assert few.episodes_run < all_of_it.episodes_run and all(m.required is not None for m in few.margins)
 
 
 def test_a_delay_off_by_one_costs_one_control_step(tmp_path):

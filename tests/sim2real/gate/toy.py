@@ -5,7 +5,8 @@ The agent sees a target direction in body axes and the clock. It is to act in th
     offset      an episode succeeds while offset < u, with u uniform in [0, 1) of the episode: the success is 1 - offset
     friction    succeeds from 0.3 on
     heading     body axes against the world's; changes nothing for a policy that reads body axes
-    delays      succeeds while no action is older than 3 control steps
+    delays      succeeds while no action is older than 3 control steps, and so do losses of commands
+    noise       of the direction: the angle to it must stay below acos(0.95) in all steps
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MODEL = (
 STEPS = 10
 OLDEST = 3
 """Control steps."""
+NOISE = 0.05
+"""Standard deviation of each component of the direction in body axes."""
 STRAIGHT = 0.95
 """Least cosine of the angle between action and target."""
 
@@ -56,7 +59,7 @@ class Toy(Task):
 
     def groups(self) -> dict[str, Group]:
         action = ActionSpec("aim", ("x", "y", "clock"), (-1.0,) * 3, (1.0,) * 3, ("1",) * 3, (0.0,) * 3)
-        return {"agent": Group(1, (Term("body", 2), Term("world", 2), Term("clock", 1)), action)}
+        return {"agent": Group(1, (Term("body", 2, noise=NOISE), Term("world", 2), Term("clock", 1)), action)}
 
     def setup(self) -> None:
         n = self.world.num_envs
