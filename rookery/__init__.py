@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from rookery.making import make
     from rookery.plugins import register_task
     from rookery.robots.drones.table import register_drone
+    from rookery.sim.adapters.pettingzoo_env import ParallelEnv
     from rookery.sim.errors import RookeryError
     from rookery.version import __version__
 
-__all__ = ["RookeryError", "__version__", "list_tasks", "make", "register_drone", "register_task"]
+__all__ = ["ParallelEnv", "RookeryError", "__version__", "list_tasks", "make", "register_drone", "register_task"]
 
 _HOMES = {
     "make": "rookery.making",
     "list_tasks": "rookery.listing",
     "register_drone": "rookery.robots.drones.table",
     "register_task": "rookery.plugins",
+    "ParallelEnv": "rookery.sim.adapters.pettingzoo_env",
     "RookeryError": "rookery.sim.errors",
     "__version__": "rookery.version",
 }

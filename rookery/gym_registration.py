@@ -41,7 +41,14 @@ def register_name(task: str) -> None:
 
 
 def make_single(task: str, render_mode: str | None = None, joint: bool = False, **kwargs: Any) -> SingleEnv:
-    """One world behind `gymnasium.Env`. Keyword arguments are those of `rookery.make`, and `joint` of `SingleEnv`."""
+    """One world behind `gymnasium.Env`.
+
+    Args:
+        task: registered name.
+        render_mode: None or "rgb_array".
+        joint: take several agents as one that sees and commands all of them.
+        kwargs: arguments of `rookery.make`: engine, seed, randomize, fixed, config, weights ...
+    """
     from rookery.making import make
     from rookery.sim.adapters.gymnasium_env import SingleEnv
 
@@ -49,11 +56,23 @@ def make_single(task: str, render_mode: str | None = None, joint: bool = False, 
 
 
 def make_vector(
-    task: str, num_envs: int = 1, render_mode: str | None = None, joint: bool = False, **kwargs: Any
+    task: str,
+    num_envs: int = 1,
+    render_mode: str | None = None,
+    joint: bool = False,
+    tensors: bool = False,
+    **kwargs: Any,
 ) -> VectorEnv:
-    """N worlds behind `gymnasium.vector.VectorEnv`. Keyword arguments are those of `rookery.make`, and `joint` of
-    `VectorEnv`."""
+    """N worlds behind `gymnasium.vector.VectorEnv`.
+
+    Args:
+        task: registered name.
+        num_envs: N.
+        render_mode, joint: see `make_single`.
+        tensors: give torch tensors in place of NumPy arrays.
+        kwargs: arguments of `rookery.make`.
+    """
     from rookery.making import make
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
-    return VectorEnv(make(task, num_envs, **kwargs), joint=joint, render_mode=render_mode)
+    return VectorEnv(make(task, num_envs, **kwargs), joint=joint, tensors=tensors, render_mode=render_mode)

@@ -35,5 +35,10 @@ class Columns(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self._names)
 
+    @property
+    def array(self) -> NDArray[np.float32]:
+        """[len(names), m], not to be written."""
+        return self._values
+
     def __repr__(self) -> str:
         return repr(dict(self))

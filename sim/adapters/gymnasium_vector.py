@@ -6,17 +6,18 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
 from rookery.sim.adapters.spaces import (
     Array,
     action_space,
     action_tensor,
-    array,
-    episode_summary,
+    episode_columns,
     observation_space,
     one_number,
     only_group,
@@ -38,15 +39,17 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     Args:
         env: what is wrapped.
         joint: take several agents as one that sees and commands all of them: [N, A * O], [N, A * D], mean reward.
+        tensors: give torch tensors in place of NumPy arrays, infos aside; actions may be either.
         render_mode: None or "rgb_array": `render` then gives N pictures.
 
     Raises:
         RookeryError: several groups, or several agents without `joint`, a vector reward, or an unknown render mode.
     """
 
-    def __init__(self, env: Env, *, joint: bool = False, render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, *, joint: bool = False, tensors: bool = False, render_mode: str | None = None) -> None:
         one_number(env)
         self.env = env
+        self.tensors = tensors
         self.num_envs = env.num_envs
         self._name, self.group = only_group(env, joint)
         self.metadata = {
@@ -54,6 +57,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "render_modes": list(RENDER_MODES),
             "render_fps": round(1.0 / env.control_dt),
         }
+        self.autoreset_mode = AutoresetMode.SAME_STEP  # TorchRL reads the attribute
         self.render_mode = check_mode(render_mode)
         self.single_observation_space = observation_space(self.group, self.group.count)
         self.single_action_space = action_space(self.group, self.group.count)
@@ -94,23 +98,35 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         out = self._ended(info) if "episode" in info else {}
         return (
             self._flat(obs),
-            array(reward[self._name].mean(1)),
-            terminated.numpy().copy(),
-            truncated.numpy().copy(),
+            self._given(reward[self._name].mean(1) if a > 1 else reward[self._name][:, 0]),
+            self._given(terminated),
+            self._given(truncated),
             out,
         )
 
-    def _flat(self, obs: dict[str, Any]) -> Array:
-        return array(obs[self._name].flatten(1))
+    def _flat(self, obs: dict[str, Any]) -> Any:
+        return self._given(obs[self._name].flatten(1))
+
+    def _given(self, tensor: Tensor) -> Any:
+        """A copy, since Env may reuse its tensors."""
+        return tensor.clone() if self.tensors else tensor.numpy().copy()
 
     def _ended(self, info: dict[str, Any]) -> dict[str, Any]:
-        final = self._flat(info["final_observation"])
-        infos = dict[str, Any]()
-        for row, i in enumerate(info["episode"]["ids"].tolist()):
-            summary = episode_summary(self.env, info, row)
-            infos = self._add_info(infos, {"final_obs": final[i], "final_info": summary}, i)
+        ids = info["episode"]["ids"].numpy()
+        ended = np.zeros(self.num_envs, np.bool_)
+        ended[ids] = True
+        final = np.full(self.num_envs, None, dtype=object)
+        last = info["final_observation"][self._name].flatten(1)
+        rows = last[torch.from_numpy(ids)] if self.tensors else last.numpy()[ids]
+        for i, row in zip(ids.tolist(), rows, strict=True):
+            final[i] = row
             self._frames.cut(i)
-        return infos
+        infos: dict[str, Any] = {}
+        for name, column in episode_columns(self.env, info).items():
+            infos[name] = np.zeros((self.num_envs, *column.shape[1:]), column.dtype)
+            infos[name][ids] = column
+            infos[f"_{name}"] = ended
+        return {"final_obs": final, "_final_obs": ended, "final_info": infos, "_final_info": ended}
 
     def render(self) -> tuple[Any, ...] | None:
         """A picture of every world, uint8 [H, W, 3] each; None without a render mode."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rookery.sim.adapters.spaces import one_number
+from rookery.sim.adapters.spaces import one_number, table
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -114,6 +114,5 @@ def episode_means(env: Env, info: dict[str, Any]) -> dict[str, float]:
     if "episode" not in info:
         return {}
     episode = info["episode"]
-    returns = torch.stack([r.float() for r in episode["return"].values()])
-    out = {"return": float(returns.mean()), "length": float(episode["length"].float().mean())}
-    return out | {name: float(v.float().mean()) for name, v in episode["metrics"].items()}
+    out = {"return": float(table(episode["return"]).mean()), "length": float(episode["length"].numpy().mean())}
+    return out | dict(zip(episode["metrics"], table(episode["metrics"]).mean(1).tolist(), strict=True))

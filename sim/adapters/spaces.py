@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.columns import Columns
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -42,8 +44,8 @@ def one_number(env: Env) -> None:
     """
     if env.objectives:
         raise RookeryError(
-            f"{env.task_id!r} has a vector reward ({', '.join(env.objectives)}) and Gymnasium's interface takes one number: "
-            "wrap it in rookery.sim.envs.scalarize.LinearScalarization, or use rookery.sim.adapters.pettingzoo_env.ParallelEnv."
+            f"{env.task_id!r} has a vector reward ({', '.join(env.objectives)}) and this interface takes one number: give "
+            f"weights={{{env.objectives[0]!r}: 1.0, ...}} to rookery.make or gymnasium.make, or use rookery.ParallelEnv."
         )
 
 
@@ -55,13 +57,14 @@ def only_group(env: Env, joint: bool) -> tuple[str, Group]:
     """
     if len(env.groups) != 1:
         raise RookeryError(
-            f"{env.task_id!r} has the groups {list(env.groups)}: use rookery.sim.adapters.pettingzoo_env.ParallelEnv."
+            f"{env.task_id!r} has the groups {list(env.groups)} and gymnasium knows one agent: use rookery.ParallelEnv."
         )
     (item,) = env.groups.items()
     if item[1].count > 1 and not joint:
         raise RookeryError(
-            f"{env.task_id!r} has {item[1].count} agents: use rookery.sim.adapters.pettingzoo_env.ParallelEnv, or "
-            "joint=True for one agent that controls all."
+            f"{env.task_id!r} has {item[1].count} agents: use rookery.ParallelEnv, or gymnasium.make(..., "
+            f"joint=True) for one agent "
+            "that controls all."
         )
     return item
 
@@ -88,22 +91,31 @@ def array(tensor: Tensor) -> Array:
     return np.array(tensor.numpy(), dtype=np.float32)
 
 
-def episode_summary(env: Env, info: dict[str, Any], row: int) -> dict[str, Any]:
-    """What is known of the episode in row `row` of ``info["episode"]``: return (mean over agents and groups; [M] of a
-    vector reward), length in control steps, cause ("time limit", one of the task's causes, or "diverged"), and the task's
-    metrics."""
+def table(columns: Mapping[str, Tensor]) -> NDArray[np.float32]:
+    """[k, m] of k columns [m]."""
+    if isinstance(columns, Columns):
+        return columns.array
+    return np.stack([c.numpy() for c in columns.values()]) if columns else np.zeros((0, 0), np.float32)
+
+
+def episode_columns(env: Env, info: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """What is known of the m episodes in ``info["episode"]``, by name: return (mean over agents and groups) [m], or [m, M] of
+    a vector reward; length in control steps [m]; cause ("time limit", one of the task's causes, or "diverged") [m]; the
+    task's metrics [m]. Numbers are float64 and int64."""
     episode = info["episode"]
-    cause = int(episode["cause"][row])
-    causes = ("time limit", *env.causes, "diverged")
-    returns = torch.stack([r[row] for r in episode["return"].values()])
+    causes = np.array(("time limit", *env.causes, "diverged"), dtype=object)
+    returns = table(episode["return"])
     if env.objectives:  # by group, then by objective
-        total: Any = array(returns.view(len(env.groups), -1).mean(0))
-    else:
-        total = float(returns.mean())
+        returns = returns.reshape(len(env.groups), -1, returns.shape[-1]).transpose(0, 2, 1)
     out = {
-        "return": total,
-        "length": int(episode["length"][row]),
-        "cause": causes[cause],
+        "return": returns.mean(0, dtype=np.float64),
+        "length": episode["length"].numpy(),
+        "cause": causes[episode["cause"].numpy()],
     }
-    out.update({name: float(v[row]) for name, v in episode["metrics"].items()})
-    return out
+    return out | dict(zip(episode["metrics"], table(episode["metrics"]).astype(np.float64), strict=True))
+
+
+def episode_summary(env: Env, info: dict[str, Any], row: int) -> dict[str, Any]:
+    """The episode in row `row` of `episode_columns`: numbers, the return an array [M] of a vector reward."""
+    out = {name: column[row] for name, column in episode_columns(env, info).items()}
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in out.items()}

@@ -75,6 +75,22 @@ def test_single_env_keeps_the_last_observation() -> None:
     env.close()
 
 
+def test_vector_env_gives_tensors() -> None:
+    envs = [gymnasium.make_vec("rookery/drone-hover-v0", 3, config=SHORT, tensors=t) for t in (True, False)]
+    (tensor, _), (numpy, _) = (env.reset(seed=1) for env in envs)
+    assert isinstance(tensor, torch.Tensor)
+    assert np.array_equal(tensor.numpy(), numpy)
+    for _ in range(20):
+        action = torch.rand(3, 4)
+        first, second = envs[0].step(action), envs[1].step(action.numpy())
+        for a, b in zip(first[:4], second[:4], strict=True):
+            assert isinstance(a, torch.Tensor)
+            assert np.array_equal(a.numpy(), b)
+    assert torch.equal(first[4]["final_obs"][0], torch.from_numpy(second[4]["final_obs"][0]))
+    for env in envs:
+        env.close()
+
+
 def test_vector_env_is_a_same_step_vector_env() -> None:
     env = VectorEnv(rookery.make("drone-hover", 3, config=SHORT))
     plain = rookery.make("drone-hover", 3, config=SHORT)

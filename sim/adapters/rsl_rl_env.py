@@ -1,0 +1,97 @@
+"""rsl_rl's `VecEnv` over an Env: TensorDicts of observation groups, one row an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rsl_rl.env
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rookery.sim.adapters.rows import Rows, RowStep, episode_means
+from rookery.sim.env import Env
+
+
+class RslRlEnv(rsl_rl.env.VecEnv):
+    """R rows of an Env with one agent group, for `rsl_rl.runners.OnPolicyRunner`.
+
+    Observation groups are "policy" [R, O], and "critic" where the agents declare such an observation set. An episode
+    that ends begins anew in the same step; ``extras["time_outs"]`` [R] says which ended by the time limit,
+    ``extras["final_observation"]`` [R, O] has the last observations of those that ended, and ``extras["log"]`` means
+    over them.
+
+    rsl_rl takes the value of the observation before the last step for that after it when it bootstraps at a time limit.
+
+    Args:
+        env: reset, stepped and closed from now on.
+        cfg: what the runner's logger stores.
+
+    Attributes:
+        num_envs, num_actions, max_episode_length, device: R, D, control steps, torch device.
+
+    Raises:
+        RookeryError: several groups, or a vector reward.
+    """
+
+    def __init__(self, env: Env, cfg: dict[str, Any] | None = None) -> None:
+        self.env = env
+        self._rows = Rows(env, "rsl_rl")
+        self.num_envs = self._rows.num
+        self.num_actions = self._rows.action_size
+        self.max_episode_length = env.max_episode_steps
+        self.device = env.device
+        self.cfg = cfg or {"task": env.task_id}
+        self._length = torch.zeros(self.num_envs, dtype=torch.long, device=env.device)
+        self._last = self._observed(self._rows.reset())
+
+    @property
+    def episode_length_buf(self) -> Tensor:  # type: ignore[override]
+        """[R] int64 control steps into the episode. Setting it to anything but zeros spreads the worlds' clocks evenly,
+        which is what rsl_rl sets it for."""
+        return self._length
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, value: Tensor) -> None:
+        if bool((value != 0).any()):
+            self.env.stagger()
+            worlds = torch.arange(self.env.num_envs, device=self.device)
+            value = self._rows.spread(worlds * self.env.max_episode_steps // self.env.num_envs)
+        self._length.copy_(value)
+
+    def get_observations(self) -> TensorDict:
+        """The observations now."""
+        return self._last
+
+    def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
+        """One control step with actions [R, D], clipped to [-1, 1].
+
+        Returns:
+            observations, rewards [R], dones [R] bool, extras.
+
+        Raises:
+            RookeryError: actions of another shape or with NaN.
+        """
+        with torch.inference_mode(False):  # the runner's mode would make tensors that nothing else may write to
+            done = self._rows.step(actions.clone())
+            ended = done.terminated | done.truncated
+            self._length.add_(1).mul_(~ended)
+            self._last = self._observed(done.observation)
+            return self._last, done.reward, ended, self._extras(done)
+
+    def _observed(self, observation: Tensor) -> TensorDict:
+        groups = {"policy": observation}
+        if self._rows.privileged:
+            groups["critic"] = self._rows.critic()
+        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+
+    def _extras(self, done: RowStep) -> dict[str, Any]:
+        extras: dict[str, Any] = {"time_outs": done.truncated}
+        if done.final is not None:
+            extras["final_observation"] = done.final
+            extras["log"] = {f"/{name}": value for name, value in episode_means(self.env, done.info).items()}
+        return extras
+
+    def close(self) -> None:
+        """Free the engine."""
+        self.env.close()
