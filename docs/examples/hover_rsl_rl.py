@@ -6,22 +6,27 @@ from rsl_rl.runners import OnPolicyRunner
 
 import rookery
 from rookery.policies.training.evaluate import evaluate
+from rookery.presets import preset
 from rookery.sim.adapters.rsl_rl_env import RslRlEnv
 
-network = {"class_name": "MLPModel", "hidden_dims": [64, 64], "activation": "tanh", "obs_normalization": True}
+network = {"class_name": "MLPModel", "hidden_dims": [64, 64], "activation": "tanh"}
 config = {
     "num_steps_per_env": 32,
     "save_interval": 1000,
     "multi_gpu": None,
     "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-    "actor": network | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.5}},
+    "actor": network | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.35}},
     "critic": network,
-    "algorithm": {"class_name": "PPO", "entropy_coef": 0.0, "num_learning_epochs": 4, "num_mini_batches": 4},
+    "algorithm": {"class_name": "PPO", "entropy_coef": 0.0, "num_learning_epochs": 10, "num_mini_batches": 8},
 }
-env = RslRlEnv(rookery.make("drone-hover", num_envs=1024))
+env = RslRlEnv(rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides))
 runner = OnPolicyRunner(env, config)
 runner.learn(int(sys.argv[1]) if len(sys.argv) > 1 else 100, init_at_random_ep_len=True)
 
 policy = runner.get_inference_policy()
-report = evaluate(env.env, lambda obs: {"drone": policy({"policy": obs["drone"][:, 0]})[:, None]}, episodes=128)
+report = evaluate(
+    rookery.make("drone-hover", 128),
+    lambda obs: {"drone": policy({"policy": obs["drone"][:, 0]})[:, None]},
+    episodes=128,
+)
 print("success", report["success_rate"])

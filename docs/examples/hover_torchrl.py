@@ -11,26 +11,26 @@ from torchrl.objectives.value import GAE
 
 import rookery
 from rookery.policies.training.evaluate import evaluate
+from rookery.presets import preset
 from rookery.sim.adapters.torchrl_env import TorchRLEnv
 
-env = TorchRLEnv(inner := rookery.make("drone-hover", num_envs=1024))
+env = TorchRLEnv(rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides))
 size = {"num_cells": [64, 64], "activation_class": torch.nn.Tanh}
-scale = AddStateIndependentNormalScale(4, scale_lb=0.05)
-net = TensorDictModule(torch.nn.Sequential(MLP(16, 4, **size), scale), ["observation"], ["loc", "scale"])
-actor = ProbabilisticActor(
-    net, ["loc", "scale"], spec=env.action_spec, distribution_class=TanhNormal, return_log_prob=True
-)
+mean, scale = MLP(16, 4, **size), AddStateIndependentNormalScale(4, scale_lb=0.05)
+keys = ["loc", "scale"]
+net = TensorDictModule(torch.nn.Sequential(mean, scale), ["observation"], keys)
+actor = ProbabilisticActor(net, keys, spec=env.action_spec, distribution_class=TanhNormal, return_log_prob=True)
 critic = ValueOperator(MLP(16, 1, **size), in_keys=["observation"])
 gae, loss = GAE(gamma=0.99, lmbda=0.95, value_network=critic), ClipPPOLoss(actor, critic, entropy_bonus=False)
 optimiser = torch.optim.Adam(loss.parameters(), 1e-3)
-frames = 32768 * (int(sys.argv[1]) if len(sys.argv) > 1 else 100)
-for data in Collector(env, actor, frames_per_batch=32768, total_frames=frames, auto_register_policy_transforms=True):
+frames = 16384 * (int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, auto_register_policy_transforms=True):
     gae(data)
-    for batch in (b for _ in range(4) for b in data.reshape(-1)[torch.randperm(32768)].split(8192)):
+    for batch in (b for _ in range(10) for b in data.reshape(-1)[torch.randperm(16384)].split(2048)):
         losses = loss(batch)
         optimiser.zero_grad()
         (losses["loss_objective"] + losses["loss_critic"]).backward()
         optimiser.step()
 
-report = evaluate(inner, lambda obs: {"drone": net.module[0](obs["drone"]).tanh().detach()}, episodes=128)
+report = evaluate(rookery.make("drone-hover", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
 print("success", report["success_rate"])

@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
     ("name", "amount", "trainer"),
     [
         ("rsl_rl", 1, "OnPolicyRunner"),
-        ("sb3", 32768, "model.learn"),
+        ("sb3", 16384, "model.learn"),
         ("skrl", 32, "SequentialTrainer"),
         ("torchrl", 1, "ClipPPOLoss"),
     ],
@@ -30,7 +30,7 @@ def test_script_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
     assert trainer in body
     # the same script with a few worlds: what is tested is that all its parts fit
     small = in_tmp / script.name
-    small.write_text(body.replace("1024", "64").replace("32768", "2048").replace("8192", "512").replace("128)", "8)"))
-    monkeypatch.setattr(sys, "argv", [script.name, str(amount // 16 if name == "sb3" else amount)])
+    small.write_text(body.replace("512", "64").replace("16384", "2048").replace("128", "8"))
+    monkeypatch.setattr(sys, "argv", [script.name, str(amount // 8 if name == "sb3" else amount)])
     runpy.run_path(str(small), run_name="__main__")
     assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
