@@ -31,6 +31,15 @@ class RowStep(NamedTuple):
     info: dict[str, Any]
     """The Env's own."""
 
+    def last(self) -> Tensor:
+        """[R, O] the last observation of an episode where one ended, `observation` elsewhere."""
+        if self.final is None:
+            return self.observation
+        rows = (self.terminated | self.truncated).nonzero().flatten()
+        out = self.observation.clone()
+        out[rows] = self.final[rows]
+        return out
+
 
 class Rows:
     """One agent group of an Env as R = N * A rows.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box
 from skrl.envs.wrappers.torch import Wrapper
 from torch import Tensor
@@ -64,9 +65,9 @@ class SkrlEnv(Wrapper):
         self._last = done.observation
         infos: dict[str, Any] = {}
         if done.final is not None:
-            ended = (done.terminated | done.truncated)[:, None]
-            infos["final_observation"] = done.final.where(ended, done.observation)
-            infos["episode"] = episode_means(self._rows.env, done.info)
+            infos["final_observation"] = done.last()
+            means = episode_means(self._rows.env, done.info)
+            infos["episode"] = {name: torch.tensor(value) for name, value in means.items()}  # skrl logs tensors
         return done.observation, done.reward[:, None], done.terminated[:, None], done.truncated[:, None], infos
 
     def state(self) -> Tensor | None:

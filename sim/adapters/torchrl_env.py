@@ -69,9 +69,8 @@ class TorchRLEnv(EnvBase):
         done = self._rows.step(tensordict["action"])
         self._first = done.observation
         self._ended = done.terminated | done.truncated
-        last = done.observation if done.final is None else done.final.where(self._ended[:, None], done.observation)
         values = {
-            "observation": last,
+            "observation": done.last(),
             "reward": done.reward[:, None],
             "done": self._ended[:, None],
             "terminated": done.terminated[:, None],
