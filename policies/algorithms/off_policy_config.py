@@ -51,6 +51,16 @@ class OffPolicyConfig:
     critic_dropout: float = 0.0
     """Share of the critics' hidden units that is zero in each call (DroQ, Hiraoka et al. 2021, arXiv 2110.02034: 0.01, with
     layer normalisation and 20 updates per step)."""
+    atoms: int = 1
+    """Values of each critic's distribution of returns, learnt by cross-entropy (C51, Bellemare et al. 2017, arXiv 1707.06887);
+    1 predicts the mean return alone."""
+    value_low: float = -10.0
+    """First of these values; discounted returns below it count as it. Without effect at 1 atom."""
+    value_high: float = 10.0
+    """Last of these values, likewise."""
+    weight_decay: float = 0.0
+    """Share of the learning rate by which the weights of policy and critics shrink at a gradient step (AdamW, Loshchilov and
+    Hutter 2017, arXiv 1711.05101)."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of the policy and the critics."""
     activation: Literal["tanh", "elu", "relu"] = "relu"
@@ -75,13 +85,19 @@ class OffPolicyConfig:
             "policy_every",
             "critics",
             "target_critics",
+            "atoms",
         )
         check_bounds(self, whole, 1)
         check_bounds(self, ("learning_starts",), 0)
         check_bounds(self, ("updates_per_step", "tau", "learning_rate", "obs_clip"), 0.0, exclude_low=True)
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
-        check_bounds(self, ("demonstration_share",), 0.0, 1.0)
+        check_bounds(self, ("demonstration_share", "weight_decay"), 0.0, 1.0)
+        if self.atoms > 1 and not self.value_low < self.value_high:
+            raise RookeryError(
+                f"value_low is {self.value_low} and value_high {self.value_high}: give the least and the greatest discounted "
+                "return that the critics should tell apart."
+            )
         if self.mirror and self.critic == "central":
             raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
         if self.target_critics > self.critics:

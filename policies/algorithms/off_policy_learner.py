@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.nn.categorical import Categorical
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
@@ -39,6 +40,7 @@ class OffPolicyLearner(abc.ABC):
         NOISES: normal draws [B, D] that a gradient step takes.
         NETWORKS: names of the attributes with weights.
         optimizers: Adam by the name of what it moves.
+        categorical: the values of the critics' distributions; None where they give one value.
         made: gradient steps made, a tensor of one number.
         demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
     """
@@ -60,6 +62,9 @@ class OffPolicyLearner(abc.ABC):
         # The policy begins around the neutral action: tanh(atanh(neutral)) = neutral.
         neutral = torch.tensor(group.action.neutral, device=device).clamp(-0.99, 0.99)
         self.actor.biases[-1].data[0, 0, :act] += neutral.atanh()
+        distributional = config.atoms > 1
+        span = (config.value_low, config.value_high, config.atoms)
+        self.categorical = Categorical(*span, device) if distributional else None
         self.critics, self.targets = (self._critics(state_size + obs + act, initial).to(device) for _ in range(2))
         self.targets.requires_grad_(False).load_state_dict(self.critics.state_dict())
         self.optimizers = {"actor": self.adam(self.actor), "critics": self.adam(self.critics)}
@@ -87,14 +92,20 @@ class OffPolicyLearner(abc.ABC):
 
     def _critics(self, inputs: int, initial: torch.Generator) -> Ensemble:
         c = self.config
-        sizes = (inputs, *c.hidden, 1)
+        sizes = (inputs, *c.hidden, c.atoms)
         return Ensemble(c.critics, sizes, c.activation, initial, c.critic_layer_norm, c.critic_dropout)
 
     def adam(self, network: nn.Module | Tensor) -> torch.optim.Adam:
         """An optimiser of a network, or of one tensor, with the state that Adam otherwise makes in its first step."""
         whole = isinstance(network, nn.Module)
         parameters = list(network.parameters()) if isinstance(network, nn.Module) else [network]
-        out = torch.optim.Adam(parameters, self.config.learning_rate, fused=whole)
+        decay = self.config.weight_decay if whole else 0.0
+        rate = self.config.learning_rate
+        out = (
+            torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=whole)
+            if decay > 0.0
+            else torch.optim.Adam(parameters, rate, fused=whole)
+        )
         for parameter in parameters:
             out.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device if whole else "cpu"),
@@ -109,7 +120,7 @@ class OffPolicyLearner(abc.ABC):
 
     @abc.abstractmethod
     def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Value targets [B] of transitions, for normal noise [B, D] on the next actions."""
+        """What the critics learn of transitions, see `backup`, for normal noise [B, D] on the next actions."""
 
     @abc.abstractmethod
     def policy_step(
@@ -160,32 +171,62 @@ class OffPolicyLearner(abc.ABC):
         """What critics see [B, S + O] of states [B, S] and normalised observations [B, O]."""
         return obs if self.states is None else torch.cat((self.states.normalize(state), obs), -1)
 
-    def q_values(self, critics: Ensemble, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
-        """All critics' values [C, B] of what they see, see `seen`, and actions [B, D]."""
-        out: Tensor = critics(torch.cat((obs, action), -1), generator).squeeze(-1)
+    def outputs(self, critics: Ensemble, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
+        """What all critics give [C, B, K] for what they see, see `seen`, and actions [B, D]: values, K being 1, or logits of
+        their distributions."""
+        out: Tensor = critics(torch.cat((obs, action), -1), generator)
         return out
 
-    def next_value(self, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Least value [B] of the target critics, or of a random subset of them."""
+    def q_values(self, outputs: Tensor) -> Tensor:
+        """The critics' values [C, B] of their outputs [C, B, K]."""
+        return outputs.squeeze(-1) if self.categorical is None else self.categorical.mean(outputs)
+
+    def backup(
+        self, batch: Transitions, next_obs: Tensor, next_action: Tensor, generator: torch.Generator | None,
+        bonus: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """What the critics learn of transitions: ``reward + discount * (next value + bonus)``, [B], or its distribution [B, K].
+
+        The next value is the least of the target critics, or of a random subset of them; of distributions that with the least
+        mean (FastTD3, Seo et al. 2025, arXiv 2505.22642). A terminated episode has no next value; a truncated one has that of
+        its last observation.
+
+        Args:
+            batch: the transitions.
+            next_obs: normalised observations [B, O] after them.
+            next_action: [B, D], taken there.
+            generator: of dropout and of the subset.
+            bonus: [B], of the next action, such as its entropy; 0 without it.
+        """
         c = self.config
-        q = self.q_values(self.targets, obs, action, generator)
+        out = self.outputs(self.targets, self.seen(batch.next_state, next_obs), next_action, generator)
         if c.target_critics < c.critics:
-            chosen = torch.randperm(c.critics, generator=generator, device=q.device)[: c.target_critics]
-            q = q[chosen]
-        return q.amin(0)
+            chosen = torch.randperm(c.critics, generator=generator, device=out.device)[: c.target_critics]
+            out = out[chosen]
+        q = self.q_values(out)
+        bonus = torch.zeros_like(batch.reward) if bonus is None else bonus
+        if self.categorical is None:
+            return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, q.amin(0) + bonus)
+        least = out[q.argmin(0), torch.arange(out.shape[1], device=out.device)].softmax(-1)
+        discount = torch.where(batch.terminated, 0.0, batch.discount)
+        return self.categorical.project(least, batch.reward + discount * bonus, discount)
 
     def policy_value(self, obs: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
         """Values [B] that the policy climbs."""
-        q = self.q_values(self.critics, obs, action, generator)
+        q = self.q_values(self.outputs(self.critics, obs, action, generator))
         kind = self.config.policy_value
         return q.amin(0) if kind == "min" else q.mean(0) if kind == "mean" else q[0]
 
     def critic_step(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        """Move the critics towards value targets [B] of what they see and actions; returns the loss."""
-        q = self.q_values(self.critics, obs, action, generator)
-        loss = 0.5 * ((q - target).square() * weight).sum()
+        """Move the critics towards targets, see `backup`, of what they see and actions; returns the loss."""
+        out = self.outputs(self.critics, obs, action, generator)
+        if self.categorical is None:
+            faults = 0.5 * (out.squeeze(-1) - target).square()
+        else:
+            faults = self.categorical.loss(out, target)
+        loss = (faults * weight).sum()
         descend_with(self.optimizers["critics"], loss)
         return loss.detach()
 

@@ -31,6 +31,7 @@ class SACConfig(OffPolicyConfig):
         """Whether gradient steps are those of the paper, without later additions."""
         central = self.critic == "central"
         additions = self.critic_layer_norm or self.critic_dropout > 0.0 or self.policy_every > 1 or self.mirror
+        additions = additions or self.atoms > 1 or self.weight_decay > 0.0
         return (
             self.critics == 2
             and self.target_critics == 2

@@ -67,16 +67,11 @@ class SACLearner(OffPolicyLearner):
 
     @torch.no_grad()
     def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Value targets [B]: reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the paper.
-
-        A terminated episode has no next value; a truncated one has that of its last observation. Over several steps the
-        entropies on the way are left out.
-        """
+        """What the critics learn: reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the
+        paper. Over several steps the entropies on the way are left out."""
         next_obs = self.norm.normalize(batch.next_observation)
         next_action, next_log_prob = self.sample(next_obs, noise)
-        next_q = self.next_value(self.seen(batch.next_state, next_obs), next_action, generator)
-        soft_value = next_q - self.log_temperature.exp() * next_log_prob
-        return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, soft_value)
+        return self.backup(batch, next_obs, next_action, generator, -self.log_temperature.exp() * next_log_prob)
 
     def learn_from(self, demonstrations: Replay) -> None:
         super().learn_from(demonstrations)

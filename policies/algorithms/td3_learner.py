@@ -46,15 +46,13 @@ class TD3Learner(OffPolicyLearner):
 
     @torch.no_grad()
     def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Value targets [B]: reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
-        equations 13 and 14 of the paper. A terminated episode has no next value; a truncated one has that of its last
-        observation."""
+        """What the critics learn: reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
+        equations 13 and 14 of the paper."""
         c = self.config
         next_obs = self.norm.normalize(batch.next_observation)
         smoothing = (noise * c.target_noise).clamp(-c.target_noise_clip, c.target_noise_clip)
         next_action = (self.actor_target(next_obs)[0].tanh() + smoothing).clamp(-1.0, 1.0)
-        value = self.next_value(self.seen(batch.next_state, next_obs), next_action, generator)
-        return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, value)
+        return self.backup(batch, next_obs, next_action, generator)
 
     def policy_step(
         self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None

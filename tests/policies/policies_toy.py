@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.replay import Transitions
 from rookery.sim.env import Env, StepResult
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -127,3 +128,13 @@ def assert_resumes(make: Callable[[], Any], before: int) -> list[dict]:
     assert mine.keys() == its.keys()
     assert all(torch.equal(mine[k], its[k]) for k in mine)
     return ends[0]
+
+
+def batch_of(reward, discount: float = 1.0, terminated=None) -> Transitions:
+    """Transitions of zeros with these rewards [B]."""
+    rows = len(reward)
+    ends = torch.zeros(rows, dtype=torch.bool) if terminated is None else terminated
+    return Transitions(
+        torch.zeros(rows, 2), torch.zeros(rows, 1), reward, torch.zeros(rows, 2), torch.full((rows,), discount), ends,
+        torch.ones(rows, dtype=torch.bool), torch.zeros(rows, 0), torch.zeros(rows, 0),
+    )  # fmt: skip

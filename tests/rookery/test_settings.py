@@ -254,17 +254,19 @@ def test_the_help_of_a_task_imports_no_torch():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
     plain = preset("drone-hover", VARIANTS[name].algorithm)
-    found = parsed("drone-hover", "--algorithm", name, "--tau", "0.25").settings
-    config = dataclasses.replace(plain.algorithm_config, **VARIANTS[name].config, tau=0.25)
-    assert found == dataclasses.replace(plain, algorithm_config=config)
-    assert config != dataclasses.replace(plain.algorithm_config, tau=0.25), "the preset has the variant's settings"
+    found = parsed("drone-hover", "--algorithm", name, "--obs-clip", "7.5").settings
+    config = dataclasses.replace(plain.algorithm_config, **VARIANTS[name].config, obs_clip=7.5)
+    run = VARIANTS[name].run
+    assert found == dataclasses.replace(plain, algorithm_config=config, **run)
+    assert config != dataclasses.replace(plain.algorithm_config, obs_clip=7.5), "the preset has the variant's settings"
     file = tmp_path / "settings.toml"
     file.write_text(to_toml(found.to_values()))
     assert parsed("--config", str(file)).settings == found
     file.write_text(to_toml(dataclasses.replace(plain, seed=5).to_values()))
     again = parsed("--config", str(file), "--algorithm", name).settings
+    clip = plain.algorithm_config.obs_clip
     assert again == dataclasses.replace(
-        plain, seed=5, algorithm_config=dataclasses.replace(config, tau=plain.algorithm_config.tau)
+        plain, seed=5, algorithm_config=dataclasses.replace(config, obs_clip=clip), **run
     )
     file.write_text(f'task = "drone-hover"\nalgorithm = "{name}"\n')
     assert parsed("--config", str(file)).settings == preset("drone-hover", name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from policies_fake import FakeEnv
-from policies_toy import ToyEnv, assert_resumes, train
+from policies_toy import ToyEnv, assert_resumes, batch_of, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.sim.errors import RookeryError
@@ -28,8 +28,9 @@ def test_the_target_is_the_least_of_a_random_pair():
     learner = SAC(ToyEnv(), replace(SMALL, critics=4, target_critics=2)).learners["point"]
     constants(learner.targets, [1.0, 2.0, 3.0, 4.0])
     g = torch.Generator().manual_seed(0)
-    obs, action = torch.zeros(3, 2), torch.zeros(3, 1)
-    values = [learner.next_value(obs, action, g) for _ in range(600)]
+    batch = batch_of(torch.zeros(3))
+    obs, action = batch.next_observation, batch.action
+    values = [learner.backup(batch, obs, action, g) for _ in range(600)]
     assert all((v == v[0]).all() for v in values), "one pair for the whole batch"
     found = torch.stack(values)[:, 0]
     # of the 6 pairs 3 have the least value 1, 2 have 2, one has 3
@@ -37,7 +38,7 @@ def test_the_target_is_the_least_of_a_random_pair():
     torch.testing.assert_close(shares, torch.tensor([1 / 2, 1 / 3, 1 / 6, 0.0]), atol=0.08, rtol=0.0)
     whole = SAC(ToyEnv(), replace(SMALL, critics=4, target_critics=4)).learners["point"]
     constants(whole.targets, [4.0, 2.0, 3.0, 5.0])
-    assert (whole.next_value(obs, action, g) == 2.0).all()
+    assert (whole.backup(batch, obs, action, g) == 2.0).all()
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("min", 1.0), ("mean", 3.0), ("first", 3.5)])
@@ -76,7 +77,9 @@ def test_all_critics_learn_the_value():
     train(sac, sac.env, sac.env.reset()[0], 60)
     learner = sac.learners["point"]
     batch = learner.replay.sample(256, torch.Generator().manual_seed(0), 0.0)
-    q = learner.q_values(learner.critics, learner.norm.normalize(batch.observation), batch.action, None)
+    q = learner.q_values(
+        learner.outputs(learner.critics, learner.norm.normalize(batch.observation), batch.action, None)
+    )
     assert q.shape == (3, 256)
     assert (q - batch.reward).abs().mean(1).max() < 0.1 < batch.reward.std()
 
@@ -151,7 +154,8 @@ def test_every_other_transition_is_mirrored(monkeypatch):
 @pytest.mark.parametrize(
     "change",
     [{"critics": 3}, {"critics": 1, "target_critics": 1}, {"target_critics": 1}, {"critic_layer_norm": True},
-     {"critic_dropout": 0.1}, {"mirror": True}, {"policy_every": 2}, {"policy_value": "mean"}],
+     {"critic_dropout": 0.1}, {"mirror": True}, {"policy_every": 2}, {"policy_value": "mean"},
+     {"atoms": 11}, {"weight_decay": 0.1}],
 )  # fmt: skip
 def test_only_plain_critics_are_compiled(change):
     assert SAC(MirroredEnv(), replace(SMALL, compiled=True)).learners["point"].compiled is not None
