@@ -64,7 +64,7 @@ fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
 
 # Measurements that need no other checkout and no training; each writes its file in benchmarks/results, the last one the tables.
-BENCHES = rotor updates tabletop legged cameras contacts sharding video robustness zoo tables
+BENCHES = rotor updates adapters tabletop legged cameras contacts sharding video robustness zoo tables
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
