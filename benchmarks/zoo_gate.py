@@ -164,7 +164,7 @@ def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
         "wall_s": round(sum(r["wall_s"] for r in rows), 1),
         "metrics": {
             "verdict": ", ".join(f"{v}: {n}" for v, n in count.items() if n)
-            + "; of `rookery gate --required-only` with the episodes of the last column at each point",
+            + "; of `rookery gate --required-only` with as many episodes at each point as the row says",
             "combinations": "mean success over combinations drawn from the profile; worst: success at the worst one found",
             "factors": f"the farthest value at which at least 0.9 succeed, of what the profile requires; the {SHOWN} that "
             "reach least, all are in the JSON file",
@@ -176,6 +176,9 @@ def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
         "columns": COLUMNS,
         "rows": rows,
     }
+    missing = [f.parent.name for f in sorted(ZOO.glob("*/contract.json")) if f.parent.name not in reports]
+    if missing:
+        result["notes"] = f"not judged yet: {', '.join(missing)}."
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "zoo-gate.json").write_text(json.dumps(result, indent=1) + "\n")
 

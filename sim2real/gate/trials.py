@@ -30,7 +30,8 @@ class Outcome:
 
     Args:
         success: [E] bool of the episodes.
-        figures: [E, F] everything that is known of them: length, returns, metrics.
+        figures: [E, F] everything that is known of them: length, returns, metrics, and a sum over all that was observed, which
+            differs where anything does.
     """
 
     success: NDArray[np.bool_]
@@ -99,7 +100,12 @@ class Trials:
         rows: NDArray[np.float64] | None = None
         success = np.zeros(wanted, np.bool_)
         obs, _ = env.reset(seed)
+        seen = torch.zeros(env.num_envs, dtype=torch.float64)
+        steps = 0
         while waiting.any():
+            steps += 1
+            for rows_seen in obs.values():  # times the step's number, so that it shows when something was observed
+                seen += steps * rows_seen.flatten(1).sum(1, dtype=torch.float64)
             obs, _, _, _, info = env.step(self.act(obs))
             if "episode" not in info:
                 continue
@@ -109,6 +115,7 @@ class Trials:
             where = ids[new].numpy()
             waiting[ids] = False
             columns = [episode["length"], episode["cause"], *episode["return"].values(), *episode["metrics"].values()]
+            columns.append(seen[ids])
             found = torch.stack([c.double() for c in columns], 1)[new].numpy()
             rows = np.zeros((wanted, found.shape[1])) if rows is None else rows
             rows[where] = found

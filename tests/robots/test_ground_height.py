@@ -8,6 +8,7 @@ import torch
 import rookery
 from rookery.assets.scenery import ball, ground
 from rookery.sim.engines import make_world
+from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 
 every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco", "pybullet"])
@@ -96,3 +97,14 @@ def test_pictures_show_the_scenes_own_ground_and_leave_the_factor_out():
     env = rookery.make("drone-hover", 1, config={"obs": "depth"})
     assert "ground_height" not in env.randomization.parameters
     env.close()
+
+
+def test_ground_that_is_not_there_is_refused():
+    flying = make_world("rotor", Scene(dt=0.001, integrator="euler").add(lambda: ball(0.05, 0.1), "ball"), 1)
+    with pytest.raises(RookeryError, match="one level plane, not 0: use engine 'mujoco'"):
+        flying.params.nominal("height", ["ground"])
+    world = make_world(
+        "rotor", Scene(ground, dt=0.001, integrator="euler").add(lambda: ball(0.05, 0.1), "ball", pos=(0, 0, 1)), 1
+    )
+    with pytest.raises(RookeryError, match="unknown level ground 'floor': Known: ground"):
+        world.params.set("height", ["floor"], torch.zeros(1, 1))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import main
+from rookery.gating import other_engines
 from rookery.sim2real.gate.report import Case, Report
 
 QUICK = ["--episodes", "2", "--interval", "0.9", "--rounds", "0", "--combinations", "2"]
@@ -60,6 +61,13 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, words, message)
     assert main(["gate", "drone-hover", *words, "--out", str(tmp_path)]) == 2
     err = capsys.readouterr().err.splitlines()[-1]
     assert err.startswith("rookery: ") and message in err
+
+
+def test_engines_besides_the_tasks_own():
+    assert other_engines("drone-hover") == ("mujoco", "pybullet")
+    assert (
+        other_engines("drone-hover", ("pybullet",)) == ("pybullet",) and other_engines("drone-hover", ("none",)) == ()
+    )
 
 
 def test_checkpoints_of_a_run_are_scored(tmp_path, capsys):

@@ -241,3 +241,11 @@ def test_too_few_episodes_are_refused(tmp_path, episodes, message):
 def test_a_profile_by_which_less_would_be_tested_is_refused(tmp_path, ranges, message):
     with pytest.raises(RookeryError, match=message):
         Gate(ToyOpener(), profile(tmp_path, ranges), Settings(50, 0.2))
+
+
+def test_a_factor_that_shows_in_observations_alone_has_an_effect(tmp_path):
+    """Noise too small to change any metric of the toy: the episodes are not the same all the same."""
+    names = {"observation_noise": 0.0, "friction": 0.8}
+    trials = Trials(*ToyOpener(friction_applied=False)(30, starts=10, fixed=names), 10)
+    nominal, noisy, other = trials.run([{}, {"observation_noise": 1e-6}, {"friction": 0.9}])
+    assert not noisy.same(nominal) and other.same(nominal)
