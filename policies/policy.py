@@ -183,6 +183,16 @@ class Policy(nn.Module):
         out: Tensor = layers[-1](x)
         return out
 
+    def fault(self) -> str:
+        """The first tensor that is not finite, or whose standard deviations are not above zero, in words; "" where all is
+        well."""
+        for name, values in self.state_dict().items():
+            if not values.isfinite().all():
+                return f"NaN or infinity in {name}"
+            if name in ("std", "target_std") and not (values > 0.0).all():
+                return f"a standard deviation of zero or below in {name}"
+        return ""
+
     def network(self) -> dict[str, object]:
         """The architecture as it stands in the contract; `Policy(**network)` rebuilds it."""
         more: dict[str, object] = {}

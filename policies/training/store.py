@@ -61,7 +61,7 @@ def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:
         policies by name, and the contract.
 
     Raises:
-        RookeryError: a file is missing or damaged, or the contract is of another network.
+        RookeryError: a file is missing or damaged, the contract is of another network, or weights are not finite.
     """
     folder = Path(folder)
     contract_file = folder / "contract.json"
@@ -121,6 +121,8 @@ def _read(file: Path, contract_file: Path, group: str, network: dict[str, Any] |
         policy.load_state_dict(tensors)
     except (TypeError, ValueError, RuntimeError, KeyError, OverflowError) as error:
         raise RookeryError(f"{file} does not hold the network it declares: {way}") from error
+    if fault := policy.fault():
+        raise RookeryError(f"{file} holds {fault}: take an earlier checkpoint or another run.")
     return policy.eval()
 
 

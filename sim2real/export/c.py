@@ -34,15 +34,9 @@ def policy_arrays(policy: Any) -> dict[str, Array]:
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
     """
-    arrays = {name: np.asarray(t.detach().cpu().numpy(), np.float32) for name, t in policy.state_dict().items()}
-    bad = [name for name, a in arrays.items() if not np.isfinite(a).all()]
-    if bad:
-        raise RookeryError(f"the policy has numbers that are not finite in {bad[0]}: export an earlier checkpoint.")
-    if not all((arrays[name] > 0.0).all() for name in ("std", "target_std") if name in arrays):
-        raise RookeryError(
-            "the policy's normaliser has a standard deviation of zero or below: export another checkpoint."
-        )
-    return arrays
+    if fault := policy.fault():
+        raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")
+    return {name: np.asarray(t.detach().cpu().numpy(), np.float32) for name, t in policy.state_dict().items()}
 
 
 def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix: str, header: str) -> tuple[str, str]:

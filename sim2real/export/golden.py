@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.errors import RookeryError
+
 Array = NDArray[np.float32]
 EPISODE = 47
 """Golden observations in a row that a policy with memory takes before it begins anew."""
@@ -44,6 +46,9 @@ def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> No
 
     With a state estimator also `known_targets` [n, M], half of it NaN, and `known_actions` [n, D], the actions for these.
     With a memory the observations are steps one after the other, and `start` [n] bool says before which it begins anew.
+
+    Raises:
+        RookeryError: an action is NaN.
     """
     import torch
 
@@ -59,6 +64,12 @@ def write_golden(policy: Any, fingerprint: str, path: Path, seed: int = 0) -> No
             z = np.where(rng.random(shape) < 0.5, np.nan, 2.0 * rng.standard_normal(shape))
             known = (z * plain.target_std.double().numpy() + plain.target_mean.numpy()).astype(np.float32)
             arrays |= {"known_targets": known, "known_actions": _actions(plain, observations, start, known)}
+    for name in ("actions", "known_actions"):
+        if name in arrays and not np.isfinite(arrays[name]).all():
+            raise RookeryError(
+                "the policy acts by NaN at observations that its normaliser lets through, as its large weights overflow: "
+                "export an earlier checkpoint or another run."
+            )
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)
 
 
