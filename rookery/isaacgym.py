@@ -52,7 +52,7 @@ def register(name: str, cls: type[VecTask], cfg: Mapping[str, Any] | None = None
 def make(
     seed: int = 0,
     task: str = "",
-    num_envs: int = 1,
+    num_envs: int | None = None,
     sim_device: str = "cpu",
     rl_device: str = "cpu",
     graphics_device_id: int = -1,
@@ -67,7 +67,8 @@ def make(
     Args:
         seed: of the task's random streams; of torch's global generator for a registered task.
         task: a name of `rookery.list_tasks()` or of `register`.
-        num_envs: N rows. Of a task with A agents a row is an agent, so that N is A times the number of worlds.
+        num_envs: N rows; None takes ``cfg["env"]["numEnvs"]``, or 1. Of a task with A agents a row is an agent, so that N is
+            A times the number of worlds.
         sim_device: "cpu", where all engines run; another one is said once in a warning.
         rl_device: of observations and rewards; "cpu" where the one that was asked for is not there, with the same warning.
         graphics_device_id, headless, multi_gpu, force_render: taken and not used; there is no viewer, and one process.
@@ -79,9 +80,15 @@ def make(
         RookeryError: an unknown task or device, several agent groups, a vector reward, or a value that does not fit.
     """
     seed = check_seed(seed)
-    check_num_envs(num_envs)
     config = plain(cfg or {})
-    config = config["task"] if isinstance(config.get("task"), dict) else config
+    inner = config.get("task")
+    if (
+        isinstance(inner, dict) and "env" in inner and "env" not in config
+    ):  # a task's own config has a section "task" too
+        config = inner | {k: v for k, v in config.items() if k == "rookery"}
+    if num_envs is None:
+        num_envs = _configured(task, config)
+    check_num_envs(num_envs)
     options = {
         "rl_device": usable_device(sim_device, rl_device),
         "sim_device": "cpu",
@@ -96,6 +103,14 @@ def make(
     if task not in names:
         raise unknown("task", task, names)
     return _of_rookery(task, seed, num_envs, config, options)
+
+
+def _configured(task: str, config: dict[str, Any]) -> int:
+    """``cfg["env"]["numEnvs"]`` of the call or of `register`; 1 without."""
+    own = _registered[task][1] if task in _registered else {}
+    merged = merge(own, config).get("env") or {}
+    count: int = merged.get("numEnvs", 1)
+    return count
 
 
 def _own(task: str, seed: int, num_envs: int, config: dict[str, Any], options: dict[str, Any]) -> VecTask:

@@ -19,14 +19,11 @@ config = {
     "critic": network,
     "algorithm": {"class_name": "PPO", "entropy_coef": 0.0, "num_learning_epochs": 10, "num_mini_batches": 8},
 }
-env = RslRlEnv(rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides))
+inner = rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides)
+env = RslRlEnv(inner, reward_scale=0.02)
 runner = OnPolicyRunner(env, config)
-runner.learn(int(sys.argv[1]) if len(sys.argv) > 1 else 100, init_at_random_ep_len=True)
+runner.learn(int(sys.argv[1]) if len(sys.argv) > 1 else 200, init_at_random_ep_len=True)
 
 policy = runner.get_inference_policy()
-report = evaluate(
-    rookery.make("drone-hover", 128),
-    lambda obs: {"drone": policy({"policy": obs["drone"][:, 0]})[:, None]},
-    episodes=128,
-)
-print("success", report["success_rate"])
+act = lambda obs: {"drone": policy({"policy": obs["drone"][:, 0]})[:, None]}  # noqa: E731
+print("success", evaluate(rookery.make("drone-hover", 128), act, episodes=128)["success_rate"])

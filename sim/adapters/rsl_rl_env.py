@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import rsl_rl.env
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.adapters.rows import Rows, RowStep, episode_means
 from rookery.sim.env import Env
+from rookery.sim.errors import RookeryError
 
 
 class RslRlEnv(rsl_rl.env.VecEnv):
@@ -26,16 +28,21 @@ class RslRlEnv(rsl_rl.env.VecEnv):
     Args:
         env: reset, stepped and closed from now on.
         cfg: what the runner's logger stores.
+        reward_scale: factor on rewards. rsl_rl lets values change by 0.2 in an update, in units of the reward, so that returns
+            should be of the order of 1: 0.02 for a reward of 1 in each of 100 steps a second.
 
     Attributes:
         num_envs, num_actions, max_episode_length, device: R, D, control steps, torch device.
 
     Raises:
-        RookeryError: several groups, or a vector reward.
+        RookeryError: several groups, a vector reward, or a scale that is not above 0.
     """
 
-    def __init__(self, env: Env, cfg: dict[str, Any] | None = None) -> None:
+    def __init__(self, env: Env, cfg: dict[str, Any] | None = None, reward_scale: float = 1.0) -> None:
+        if not 0.0 < reward_scale < math.inf:
+            raise RookeryError(f"reward_scale is {reward_scale}: give a number above 0.")
         self.env = env
+        self.reward_scale = reward_scale
         self._rows = Rows(env, "rsl_rl")
         self.num_envs = self._rows.num
         self.num_actions = self._rows.action_size
@@ -67,7 +74,7 @@ class RslRlEnv(rsl_rl.env.VecEnv):
         """One control step with actions [R, D], clipped to [-1, 1].
 
         Returns:
-            observations, rewards [R], dones [R] bool, extras.
+            observations, scaled rewards [R], dones [R] bool, extras.
 
         Raises:
             RookeryError: actions of another shape or with NaN.
@@ -77,7 +84,7 @@ class RslRlEnv(rsl_rl.env.VecEnv):
             ended = done.terminated | done.truncated
             self._length.add_(1).mul_(~ended)
             self._last = self._observed(done.observation)
-            return self._last, done.reward, ended, self._extras(done)
+            return self._last, self.reward_scale * done.reward, ended, self._extras(done)
 
     def _observed(self, observation: Tensor) -> TensorDict:
         groups = {"policy": observation}

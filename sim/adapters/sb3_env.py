@@ -40,7 +40,6 @@ class Sb3VecEnv(VecEnv):
         self._frames = Frames(env)
         self._actions: Any = None
         self._seed: int | None = None
-        self._nothing: list[dict[str, Any]] = [{} for _ in range(rows.num)]
         super().__init__(rows.num, observation_space(rows.group), action_space(rows.group))
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
@@ -70,13 +69,14 @@ class Sb3VecEnv(VecEnv):
         """
         done = self._rows.step(self._actions)
         ended = (done.terminated | done.truncated).numpy()
-        infos = self._nothing
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.final is not None:
-            infos = self._infos(array(done.final), done.truncated, done.info)
+            self._note_ends(infos, array(done.final), done.truncated, done.info)
         return array(done.observation), array(done.reward), ended, infos
 
-    def _infos(self, final: Array, truncated: torch.Tensor, info: dict[str, Any]) -> list[dict[str, Any]]:
-        infos: list[dict[str, Any]] = self._nothing.copy()
+    def _note_ends(
+        self, infos: list[dict[str, Any]], final: Array, truncated: torch.Tensor, info: dict[str, Any]
+    ) -> None:
         columns = {name: column.tolist() for name, column in episode_columns(self.env, info).items()}
         columns = {"r": columns.pop("return"), "l": columns.pop("length")} | columns
         count = self._rows.count
@@ -84,9 +84,8 @@ class Sb3VecEnv(VecEnv):
         for world, values in zip(info["episode"]["ids"].tolist(), zip(*columns.values(), strict=True), strict=True):
             episode = dict(zip(columns, values, strict=True)) | {"t": 0.0}
             for i in range(world * count, (world + 1) * count):
-                infos[i] = {"terminal_observation": final[i], "TimeLimit.truncated": late[i], "episode": episode}
+                infos[i] = {"terminal_observation": final[i], "TimeLimit.truncated": late[i], "episode": dict(episode)}
             self._frames.cut(world)
-        return infos
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
         """A picture of every world, uint8 [H, W, 3]; None of each without a render mode."""

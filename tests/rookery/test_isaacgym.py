@@ -218,3 +218,21 @@ def test_actions_of_another_shape(action):
     with pytest.raises(RookeryError, match="actions must"):
         task.step(action)
     task.close()
+
+
+def test_a_config_of_isaacgymenvs_may_have_a_section_task():
+    """As Ant.yaml has it, for randomization."""
+    own = {"env": {"clipObservations": 0.25, "numEnvs": 2}, "task": {"randomize": False}}
+    task = isaacgym.make(task="drone-hover", cfg=own | SHORT)
+    assert (task.num_envs, task.clip_obs, task.max_episode_length) == (2, 0.25, 20)
+    assert task.cfg["task"] == {"randomize": False}
+    task.close()
+    whole = isaacgym.make(task="drone-hover", num_envs=3, cfg={"task": own, "seed": 4} | SHORT)
+    assert (whole.num_envs, whole.clip_obs, whole.max_episode_length) == (3, 0.25, 20)
+    whole.close()
+
+
+@pytest.mark.parametrize("name", ["controlFrequencyInv", "numAgents"])
+def test_what_the_task_decides_is_not_taken(name):
+    with pytest.raises(RookeryError, match=f"{name}.* is 2 and drone-hover has 1: leave it out"):
+        hover(**{name: 2})

@@ -72,6 +72,8 @@ class VecTaskBase(abc.ABC):
         clip_obs, clip_actions: symmetric limits.
         max_episode_length: control steps.
         extras: what `step` returns last; "time_outs" [N] bool in it.
+        viewer, virtual_display, enable_viewer_sync, physics_engine, first_randomization, original_props, dr_randomizations,
+            last_step, last_rand_step: for tasks that read them; there is no viewer.
 
     Raises:
         RookeryError: a value of the config is missing or does not fit.
@@ -122,6 +124,14 @@ class VecTaskBase(abc.ABC):
         self.render_fps = int(env.get("renderFPS", -1))
         self.last_frame_time = 0.0
         self.record_frames = False
+        self.viewer: Any = None
+        self.virtual_display: Any = None
+        self.enable_viewer_sync = True
+        self.physics_engine = self.cfg.get("physics_engine", "mujoco")
+        self.first_randomization = True
+        self.original_props: dict[str, Any] = {}
+        self.dr_randomizations: dict[str, Any] = {}
+        self.last_step = self.last_rand_step = -1
         self.extras: dict[str, Any] = {}
         self.obs_dict: Observations = {}
 

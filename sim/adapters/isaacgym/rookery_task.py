@@ -26,8 +26,8 @@ class RookeryVecTask(VecTaskBase):
 
     Args:
         env: stepped and closed from now on.
-        config: of ``config["env"]`` clipObservations, clipActions and asymmetric_observations are read; the sizes are
-            the task's.
+        config: of ``config["env"]`` clipObservations, clipActions and asymmetric_observations are read; the sizes and
+            the control rate are the task's.
         options: the other arguments of VecTaskBase by name.
 
     Raises:
@@ -43,6 +43,8 @@ class RookeryVecTask(VecTaskBase):
             "numObservations": rows.observation_size,
             "numActions": rows.action_size,
             "numStates": self._states_size(bool(section.get("asymmetric_observations", False))),
+            "controlFrequencyInv": 1,
+            "numAgents": 1,
         }
         for name, value in own.items():
             if name != "numEnvs" and section.get(name, value) != value:

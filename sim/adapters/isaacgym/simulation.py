@@ -70,6 +70,7 @@ class Simulation:
 
     Attributes:
         world: the World, for everything that Isaac Gym has no function for.
+        failed: [N] bool, copies whose physics diverged since the task cleared it; they are back at the initial state.
         dof_names, body_names, actor_names: of the D hinges and slides, the B bodies and the A bodies that stand in the world.
 
     Raises:
@@ -96,6 +97,7 @@ class Simulation:
         self.bodies = self.world.bodies(self.body_names)
         self.actors = [self.world.bodies([name]) for name in self.actor_names]
         self._drives = Drives(self)
+        self.failed = torch.zeros(num_envs, dtype=torch.bool)
         self._wrench_held = False
         n = num_envs
         self.dof_state = torch.zeros(n * len(self.dof_names), 2)
@@ -108,6 +110,7 @@ class Simulation:
     def simulate(self) -> None:
         """Advance all copies by dt."""
         self.world.step(self.params.substeps)
+        self.failed[self.world.failed] = True
         if self._wrench_held:  # Isaac Gym applies forces in one simulation step
             self.bodies.set_wrench(torch.zeros(self.num_envs, len(self.body_names), 6))
             self._wrench_held = False
@@ -134,9 +137,15 @@ class Drives:
         self._sim = sim
         model = sim.world.model
         joint = int(mujoco.mjtTrn.mjTRN_JOINT)
-        by_joint = {
-            int(model.actuator_trnid[u, 0]): u for u in range(model.nu) if int(model.actuator_trntype[u]) == joint
-        }
+        driven = [u for u in range(model.nu) if int(model.actuator_trntype[u]) == joint]
+        by_joint: dict[int, int] = {}
+        for u in driven:
+            j = int(model.actuator_trnid[u, 0])
+            if j in by_joint:
+                raise RookeryError(
+                    f"joint {model.joint(j).name!r} has two actuators: keep one; `kv` of a <position> damps it."
+                )
+            by_joint[j] = u
         names = {name: by_joint[model.joint(name).id] for name in sim.dof_names if model.joint(name).id in by_joint}
         self.dofs = [i for i, name in enumerate(sim.dof_names) if name in names]
         ids = [names[sim.dof_names[i]] for i in self.dofs]
@@ -145,25 +154,28 @@ class Drives:
         gain = torch.tensor([float(model.actuator_gainprm[u, 0]) for u in ids])
         self._motors = [int(model.actuator_biastype[u]) == int(mujoco.mjtBias.mjBIAS_NONE) for u in ids]
         self._per_force = self._gear * gain
+        self._control = torch.zeros(sim.num_envs, len(ids))
 
-    def _write(self, what: str, motors: bool, values: Tensor, divisor: Tensor) -> None:
-        wrong = [self._sim.dof_names[i] for i, m in zip(self.dofs, self._motors, strict=True) if m != motors]
-        kind = "motor" if motors else "position or velocity"
-        if self._view is None or wrong:
-            named = f"of {', '.join(wrong)} are others" if wrong else "there are none"
+    def _write(self, what: str, motors: bool, values: Tensor, factor: Tensor) -> None:
+        """Write the drives of one kind, times `factor`; those of the other kind keep what they hold."""
+        fit = [k for k, m in enumerate(self._motors) if m == motors]
+        if not fit:
+            kind = "motor" if motors else "position or velocity"
             raise RookeryError(
-                f"{what} needs {kind} actuators on the degrees of freedom, and {named}: change the MJCF."
+                f"{what} needs {kind} actuators on the degrees of freedom, and there are none: change the MJCF."
             )
         by_env = torch.as_tensor(values, dtype=torch.float32).reshape(self._sim.num_envs, len(self._sim.dof_names))
-        self._view.set_control(by_env[:, self.dofs] / divisor)
+        self._control[:, fit] = (by_env[:, self.dofs] * factor)[:, fit]
+        assert self._view is not None
+        self._view.set_control(self._control)
 
     def set_force(self, values: Tensor) -> None:
         """[N * D] N m or N by motors; those of degrees of freedom without one are not read."""
-        self._write("set_dof_actuation_force_tensor", True, values, self._per_force)
+        self._write("set_dof_actuation_force_tensor", True, values, 1.0 / self._per_force)
 
     def set_target(self, values: Tensor) -> None:
         """[N * D] rad or m (or rad/s, m/s), the targets of servos; gears are taken into account."""
-        self._write("set_dof_position_target_tensor", False, values, 1.0 / self._gear)
+        self._write("set_dof_position_target_tensor", False, values, self._gear)
 
     def force(self) -> Tensor:
         """[N, D] N m or N that the actuators gave in the last physics step."""

@@ -6,7 +6,8 @@ A control step is, as there:
 
 The default `post_physics_step` counts `progress_buf`, begins new episodes where `reset_buf` asks for them, and calls
 `compute_observations` and `compute_reward`. Episodes thus begin one step after `reset_buf` was set: the observation
-returned with a reset is the last one of the old episode.
+returned with a reset is the last one of the old episode. Where physics diverged, the episode ends with a reward of 0, and not
+by its time limit; the engine has put the world back to its initial state.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class VecTask(VecTaskBase):
 
     # What subclasses write
 
-    def create_sim(self, scene: Scene | None = None) -> Simulation | None:
+    def create_sim(self, scene: Any = None, *others: Any) -> Simulation | None:
         """Say what stands in each environment. Subclasses override it without arguments, make a Scene, and end with
         ``self.sim = super().create_sim(scene)``.
 
@@ -136,24 +137,22 @@ class VecTask(VecTaskBase):
         if not torch.isfinite(tensor).all():
             raise RookeryError("actions contain NaN or infinity: check the policy.")
         self.actions = tensor.clamp(-self.clip_actions, self.clip_actions)
+        self.sim.failed.zero_()
         self.pre_physics_step(self.actions)
         for _ in range(self.control_freq_inv):
             self.gym.simulate(self.sim)
-            self._restart_failed()
         self.post_physics_step()
         self.control_steps += 1
         if not self._checked:  # the subclass may have put other tensors in their places
             check_buffers(self)
             self._checked = True
-        late = (self.progress_buf >= self.max_episode_length - 1) & (self.reset_buf != 0)
+        failed = self.sim.failed  # told now, begun anew in the next step as after any other end
+        self.reset_buf[failed] = 1
+        self.rew_buf[failed] = 0.0
+        late = (self.progress_buf >= self.max_episode_length - 1) & (self.reset_buf != 0) & ~failed
         self.timeout_buf = late.long()
         self.extras["time_outs"] = late.to(self.rl_device)
         return self._observations(), self.rew_buf.to(self.rl_device), self.reset_buf.to(self.rl_device), self.extras
-
-    def _restart_failed(self) -> None:
-        """Worlds whose physics diverged were put back to the initial state by the engine: their episodes end now."""
-        if len(failed := self.sim.world.failed):
-            self.reset_buf[failed] = 1
 
     def set_sim_params_up_axis(self, sim_params: SimParams, axis: str) -> int:
         """The index of the axis that points up, 2.

@@ -91,6 +91,33 @@ def test_forces_and_targets():
     sim.close()
 
 
+def test_motors_and_servos_side_by_side_take_what_is_theirs():
+    sim = simulation()
+    GYM.set_dof_actuation_force_tensor(sim, torch.tensor([0.5, 77.0] * 3))
+    GYM.set_dof_position_target_tensor(sim, torch.tensor([77.0, 0.1] * 3))
+    GYM.simulate(sim)
+    GYM.refresh_dof_force_tensor(sim)
+    torch.testing.assert_close(sim.dof_forces.view(3, 2)[:, 0], torch.full((3,), 0.5))
+    assert (sim.dof_forces.view(3, 2)[:, 1] > 9.0).all() and (sim.dof_forces.view(3, 2)[:, 1] < 10.5).all()
+    sim.close()
+    twice = XML.replace("</actuator>", '<velocity name="again" joint="wrist" kv="1"/></actuator>')
+    with pytest.raises(RookeryError, match=r"joint '[^']*wrist' has two actuators"):
+        simulation(twice)
+
+
+def test_as_env_needs_the_observations_of_new_episodes():
+    class Whole(isaacgym_cartpole.Cartpole):
+        compute_observations = isaacgym.VecTask.compute_observations
+
+        def post_physics_step(self):
+            pass
+
+    task = Whole({"env": isaacgym_cartpole.CFG["env"] | {"numEnvs": 2}})
+    with pytest.raises(RookeryError, match="Whole lacks compute_observations, which as_env calls"):
+        isaacgym.as_env(task)
+    task.close()
+
+
 def test_parts_of_mjcf_without_names_get_some():
     inner = '<body><joint type="slide"/><geom size="1"/></body>'
     sim = simulation(f'<mujoco><worldbody><body><joint/><geom size="1"/>{inner}</body></worldbody></mujoco>')
@@ -239,9 +266,11 @@ def test_diverged_physics_begin_a_new_episode():
     task.step(task.zero_actions())
     task.dof_vel[2] = 1e12
     task.gym.set_dof_state_tensor_indexed(task.sim, task.dof_state, torch.tensor([2]), 1)
-    obs, *_ = task.step(task.zero_actions())
+    obs, reward, reset, extras = task.step(task.zero_actions())
     assert torch.isfinite(obs["obs"]).all()
-    assert task.progress_buf.tolist() == [1, 1, 0, 1]
+    assert reset.tolist() == [0, 0, 1, 0] and float(reward[2]) == 0.0 and not extras["time_outs"].any()
+    task.step(task.zero_actions())
+    assert task.progress_buf.tolist() == [2, 2, 0, 2]
     task.close()
 
 

@@ -306,6 +306,18 @@ def test_rsl_rl_steps_are_those_of_the_env():
     env.close()
 
 
+def test_rsl_rl_rewards_are_scaled():
+    rewards = []
+    for scale in (1.0, 0.25):
+        env = RslRlEnv(hover(), reward_scale=scale)
+        env.env.reset(seed=5)
+        rewards.append(env.step(torch.zeros(3, 4))[1])
+        env.close()
+    assert (rewards[0] != 0.0).all() and torch.equal(rewards[1], 0.25 * rewards[0])
+    with pytest.raises(RookeryError, match="reward_scale is 0"):
+        RslRlEnv(hover(), reward_scale=0.0)
+
+
 def test_skrl_steps_are_those_of_the_env():
     inner = hover()
     env = SkrlEnv(inner, states=True)
