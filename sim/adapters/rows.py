@@ -124,4 +124,6 @@ def episode_means(env: Env, info: dict[str, Any]) -> dict[str, float]:
         return {}
     episode = info["episode"]
     out = {"return": float(table(episode["return"]).mean()), "length": float(episode["length"].numpy().mean())}
+    if not episode["metrics"]:
+        return out
     return out | dict(zip(episode["metrics"], table(episode["metrics"]).mean(1).tolist(), strict=True))
