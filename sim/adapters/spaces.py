@@ -76,7 +76,7 @@ def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, i
         RookeryError: another shape, or not numbers.
     """
     try:
-        array = np.asarray(action, dtype=np.float32)
+        array = np.asarray(action.detach().cpu() if isinstance(action, Tensor) else action, dtype=np.float32)
     except (TypeError, ValueError) as e:
         raise RookeryError(
             f"an action must be an array of numbers of shape {shape}, got {type(action).__name__}."

@@ -236,3 +236,17 @@ def test_a_config_of_isaacgymenvs_may_have_a_section_task():
 def test_what_the_task_decides_is_not_taken(name):
     with pytest.raises(RookeryError, match=f"{name}.* is 2 and drone-hover has 1: leave it out"):
         hover(**{name: 2})
+
+
+@pytest.mark.parametrize(
+    ("cfg", "message"),
+    [
+        ({"env": None}, r'cfg\["env"\] must be a dict, got None'),
+        ({"rookery": 3}, r'cfg\["rookery"\] must be a dict, got 3'),
+        ({"env": {"clipObservations": "x"}}, r'cfg\["env"\]\["clipObservations"\] must be a number above 0'),
+        ({"env": {"clipActions": -1.0}}, r'cfg\["env"\]\["clipActions"\] must be a number above 0'),
+    ],
+)
+def test_broken_configs_are_one_sentence(cfg, message):
+    with pytest.raises(RookeryError, match=message):
+        isaacgym.make(task="drone-hover", cfg=cfg)

@@ -24,10 +24,13 @@ def plain(config: Any) -> dict[str, Any]:
     """A config as nested dicts that belong to the caller; OmegaConf's and others' mappings are taken too.
 
     Raises:
-        RookeryError: it is no mapping.
+        RookeryError: it is no mapping, or one of its sections "env", "sim" and "rookery" is none.
     """
     if not isinstance(config, Mapping):
         raise RookeryError(f'cfg must be a dict such as {{"env": {{...}}, "sim": {{...}}}}, got {config!r}.')
+    for name in ("env", "sim", "rookery"):
+        if not isinstance(config.get(name, {}), Mapping):
+            raise RookeryError(f'cfg["{name}"] must be a dict, got {config[name]!r}: leave it out for the defaults.')
     return {str(k): plain(v) if isinstance(v, Mapping) else v for k, v in config.items()}
 
 
@@ -114,8 +117,8 @@ class VecTaskBase(abc.ABC):
         self.num_states = _count(env, "numStates", 0, 0)
         self.num_actions = _count(env, "numActions", None, 1)
         self.control_freq_inv = _count(env, "controlFrequencyInv", 1, 1)
-        self.clip_obs = float(env.get("clipObservations", np.inf))
-        self.clip_actions = float(env.get("clipActions", np.inf))
+        self.clip_obs = _limit(env, "clipObservations")
+        self.clip_actions = _limit(env, "clipActions")
         self.obs_space = Box(-np.inf, np.inf, (self.num_observations,), dtype=np.float32)
         self.state_space = Box(-np.inf, np.inf, (self.num_states,), dtype=np.float32)
         self.act_space = Box(-1.0, 1.0, (self.num_actions,), dtype=np.float32)
@@ -237,6 +240,18 @@ class VecTaskBase(abc.ABC):
     def num_obs(self) -> int:
         """O."""
         return self.num_observations
+
+
+def _limit(env: dict[str, Any], name: str) -> float:
+    """A symmetric limit of the config's section "env", infinity without one.
+
+    Raises:
+        RookeryError: no number above 0.
+    """
+    value = env.get(name, np.inf)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0.0:
+        raise RookeryError(f'cfg["env"]["{name}"] must be a number above 0, got {value!r}.')
+    return float(value)
 
 
 def _count(env: dict[str, Any], name: str, default: int | None, least: int) -> int:

@@ -47,9 +47,12 @@ class SimParams:
             RookeryError: a value that no simulation can have.
         """
         out = SimParams()
-        out.dt = float(section.get("dt", out.dt))
-        out.substeps = int(section.get("substeps", out.substeps))
-        x, y, z = (float(v) for v in section.get("gravity", out.gravity))
+        try:
+            out.dt = float(section.get("dt", out.dt))
+            out.substeps = int(section.get("substeps", out.substeps))
+            x, y, z = (float(v) for v in section.get("gravity", out.gravity))
+        except (TypeError, ValueError) as e:
+            raise RookeryError(f'cfg["sim"] must have numbers dt and substeps and three of gravity: {e}.') from e
         out.gravity = (x, y, z)
         out.up_axis = str(section.get("up_axis", out.up_axis))
         out.engine = str(section.get("engine", out.engine))

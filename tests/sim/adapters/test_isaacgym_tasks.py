@@ -118,6 +118,12 @@ def test_as_env_needs_the_observations_of_new_episodes():
     task.close()
 
 
+@pytest.mark.parametrize("section", [{"gravity": [0.0, 0.0]}, {"dt": "fast"}, {"substeps": None}])
+def test_physics_that_no_simulation_can_have_is_one_sentence(section):
+    with pytest.raises(RookeryError, match=r'cfg\["sim"\] must have numbers'):
+        isaacgym.make(task="Cartpole", num_envs=1, cfg={"sim": section})
+
+
 def test_parts_of_mjcf_without_names_get_some():
     inner = '<body><joint type="slide"/><geom size="1"/></body>'
     sim = simulation(f'<mujoco><worldbody><body><joint/><geom size="1"/>{inner}</body></worldbody></mujoco>')
