@@ -243,8 +243,8 @@ def test_what_the_task_decides_is_not_taken(name):
     [
         ({"env": None}, r'cfg\["env"\] must be a dict, got None'),
         ({"rookery": 3}, r'cfg\["rookery"\] must be a dict, got 3'),
-        ({"env": {"clipObservations": "x"}}, r'cfg\["env"\]\["clipObservations"\] must be a number above 0'),
-        ({"env": {"clipActions": -1.0}}, r'cfg\["env"\]\["clipActions"\] must be a number above 0'),
+        ({"env": {"clipObservations": "x"}}, r'cfg\["env"\]\["clipObservations"\] must be a number of at least 0'),
+        ({"env": {"clipActions": -1.0}}, r'cfg\["env"\]\["clipActions"\] must be a number of at least 0'),
     ],
 )
 def test_broken_configs_are_one_sentence(cfg, message):

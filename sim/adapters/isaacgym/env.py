@@ -246,11 +246,11 @@ def _limit(env: dict[str, Any], name: str) -> float:
     """A symmetric limit of the config's section "env", infinity without one.
 
     Raises:
-        RookeryError: no number above 0.
+        RookeryError: no number of at least 0.
     """
     value = env.get(name, np.inf)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0.0:
-        raise RookeryError(f'cfg["env"]["{name}"] must be a number above 0, got {value!r}.')
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
+        raise RookeryError(f'cfg["env"]["{name}"] must be a number of at least 0, got {value!r}.')
     return float(value)
 
 
