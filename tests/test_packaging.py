@@ -125,8 +125,10 @@ def test_constraints_pin_every_dependency():
         line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and line[0] != "#"
     )
     pins = {name.lower().replace("_", "-"): version for name, version in pins.items()}
-    wanted = [*SETUP["project"]["dependencies"], *SETUP["project"]["optional-dependencies"]["dev"]]
-    assert not [w for w in wanted if re.split(r"\[|>=", w)[0] not in pins]
+    extras = SETUP["project"]["optional-dependencies"]
+    wanted = [*SETUP["project"]["dependencies"], *extras["dev"], *extras["trainers"]]
+    assert "rookery[trainers]" in wanted, "make install brings the peers of the tests"
+    assert not [w for w in wanted if re.split(r"\[|>=", w)[0] not in {*pins, "rookery"}]
     assert pins["torch"] == "2.13.0"
 
 
