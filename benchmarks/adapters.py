@@ -9,8 +9,6 @@ processor time, which a busy machine disturbs less. The overhead is the median o
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from typing import Any
 
 import numba
 import torch
-from machine import commit, machine
+from result_file import RESULTS, write_result
 
 import rookery
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
@@ -117,7 +115,7 @@ def main() -> None:
     parser.add_argument("--task", default="drone-hover")
     parser.add_argument("--num-envs", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "adapters.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "adapters.json")
     args = parser.parse_args()
     start = time.perf_counter()
     torch.set_num_threads(1)
@@ -135,22 +133,13 @@ def main() -> None:
         {"key": "overhead", "title": "overhead, %", "format": ".1f"},
         {"key": "target", "title": "target, %", "format": ".0f"},
     ]
-    out = {
-        "name": "adapters",
-        "command": f"python benchmarks/adapters.py --rounds {args.rounds}",
-        "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
-        "metrics": {
-            "native": f"control steps a second of processor time of {args.num_envs} worlds of {args.task}, on one thread",
-            "adapter": "the same environment through the adapter, by turns",
-            "overhead": "median over rounds of the adapter's time over the native one's, minus 1",
-        },
-        "columns": columns,
-        "rows": rows,
+    metrics = {
+        "native": f"control steps a second of processor time of {args.num_envs} worlds of {args.task}, on one thread",
+        "adapter": "the same environment through the adapter, by turns",
+        "overhead": "median over rounds of the adapter's time over the native one's, minus 1",
     }
-    args.out.write_text(json.dumps(out, indent=1) + "\n")
+    command = f"python benchmarks/adapters.py --rounds {args.rounds}"
+    write_result(args.out, command, start, columns, rows, metrics)
     print(f"wrote {args.out}")
 
 

@@ -7,20 +7,17 @@ Deterministic policy, all nine tasks drawn alike. Rows that are not measured ane
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 from pathlib import Path
 from typing import Any
 
-from result_file import RESULTS, write_result
+from result_file import RESULTS, measure_cases
 
 from rookery.policies.training.evaluate import evaluate
 from rookery.run_env import open_env
 from rookery.sim2real.gate.intervals import wilson
 from rookery.tasks.locomanip.task_table import TABLE
 
-ROOT = Path(__file__).resolve().parents[1]
+ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 OUT = RESULTS / "loco-manipulation.json"
 LATE = {"observation_delay": 0.03, "action_delay": 0.03}
 CASES: dict[str, dict[str, Any]] = {
@@ -82,20 +79,8 @@ def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, nargs="?", default=ROOT / "policies" / "zoo" / "go2arm-loco-manipulation")
-    parser.add_argument("--episodes", type=int, default=256)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=list(CASES), choices=CASES)
-    parser.add_argument("--out", type=Path, default=OUT)
-    args = parser.parse_args()
-    start = time.perf_counter()
-    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
-    command = f"python benchmarks/loco_manipulation.py --episodes {args.episodes} --seed {args.seed}"
-    for case in args.only:
-        rows[case] = row(args.run, case, args.episodes, args.seed)
-        print(rows[case], flush=True)
-        write_result(args.out, command, start, COLUMNS, [rows[c] for c in CASES if c in rows], METRICS)
+    about = str(__doc__).splitlines()[0]
+    measure_cases(Path(__file__), about, ZOO / "go2arm-loco-manipulation", 256, list(CASES), row, OUT, COLUMNS, METRICS)
 
 
 if __name__ == "__main__":

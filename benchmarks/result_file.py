@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,41 @@ def write_result(
         **more,
     }
     out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def measure_cases(
+    script: Path,
+    about: str,
+    run: Path,
+    episodes: int,
+    cases: Sequence[str],
+    row: Callable[[Path, str, int, int], dict[str, Any]],
+    out: Path,
+    columns: Sequence[Mapping[str, str]],
+    metrics: Mapping[str, str],
+) -> None:
+    """The command line of a benchmark whose rows are a policy's figures in some cases; rows that are not measured stay.
+
+    Args:
+        script: of the benchmark.
+        about: what it measures, for --help.
+        run: folder of the policy, by default.
+        episodes: of a case, by default.
+        cases: their names, in the order of the table.
+        row: the figures of a run in a case, for a number of episodes and a seed.
+        out, columns, metrics: see `write_result`.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("run", type=Path, nargs="?", default=run)
+    parser.add_argument("--episodes", type=int, default=episodes)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=list(cases), choices=cases)
+    parser.add_argument("--out", type=Path, default=out)
+    args = parser.parse_args()
+    start = time.perf_counter()
+    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    command = f"python benchmarks/{script.name} --episodes {args.episodes} --seed {args.seed}"
+    for case in args.only:
+        rows[case] = row(args.run, case, args.episodes, args.seed)
+        print(rows[case], flush=True)
+        write_result(args.out, command, start, columns, [rows[c] for c in cases if c in rows], metrics)

@@ -7,19 +7,16 @@ Deterministic policy, episodes of 20 s with the task's own commands and pushes. 
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 from pathlib import Path
 from typing import Any
 
-from result_file import RESULTS, write_result
+from result_file import RESULTS, measure_cases
 
 from rookery.policies.training.evaluate import evaluate
 from rookery.run_env import open_env
 from rookery.sim2real.gate.intervals import wilson
 
-ROOT = Path(__file__).resolve().parents[1]
+ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 OUT = RESULTS / "walking.json"
 CASES: dict[str, dict[str, Any]] = {
     "nominal": {},
@@ -89,20 +86,8 @@ def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, nargs="?", default=ROOT / "policies" / "zoo" / "go2-velocity")
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=list(CASES), choices=CASES)
-    parser.add_argument("--out", type=Path, default=OUT)
-    args = parser.parse_args()
-    start = time.perf_counter()
-    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
-    for case in args.only:
-        rows[case] = row(args.run, case, args.episodes, args.seed)
-        print(rows[case], flush=True)
-    command = f"python benchmarks/walking.py --episodes {args.episodes} --seed {args.seed}"
-    write_result(args.out, command, start, COLUMNS, [rows[case] for case in CASES if case in rows], METRICS)
+    about = str(__doc__).splitlines()[0]
+    measure_cases(Path(__file__), about, ZOO / "go2-velocity", 1000, list(CASES), row, OUT, COLUMNS, METRICS)
 
 
 if __name__ == "__main__":

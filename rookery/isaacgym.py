@@ -82,9 +82,8 @@ def make(
     seed = check_seed(seed)
     config = plain(cfg or {})
     inner = config.get("task")
-    if (
-        isinstance(inner, dict) and "env" in inner and "env" not in config
-    ):  # a task's own config has a section "task" too
+    # a task's own config may have a section "task" too, beside "env"
+    if isinstance(inner, dict) and "env" in inner and "env" not in config:
         config = inner | {k: v for k, v in config.items() if k == "rookery"}
     if num_envs is None:
         num_envs = _configured(task, config)
@@ -108,8 +107,7 @@ def make(
 def _configured(task: str, config: dict[str, Any]) -> int:
     """``cfg["env"]["numEnvs"]`` of the call or of `register`; 1 without."""
     own = _registered[task][1] if task in _registered else {}
-    merged = merge(own, config).get("env") or {}
-    count: int = merged.get("numEnvs", 1)
+    count: int = merge(own, config).get("env", {}).get("numEnvs", 1)
     return count
 
 

@@ -62,9 +62,8 @@ class OffPolicyLearner(abc.ABC):
         # The policy begins around the neutral action: tanh(atanh(neutral)) = neutral.
         neutral = torch.tensor(group.action.neutral, device=device).clamp(-0.99, 0.99)
         self.actor.biases[-1].data[0, 0, :act] += neutral.atanh()
-        distributional = config.atoms > 1
         span = (config.value_low, config.value_high, config.atoms)
-        self.categorical = Categorical(*span, device) if distributional else None
+        self.categorical = Categorical(*span, device) if config.atoms > 1 else None
         self.critics, self.targets = (self._critics(state_size + obs + act, initial).to(device) for _ in range(2))
         self.targets.requires_grad_(False).load_state_dict(self.critics.state_dict())
         self.optimizers = {"actor": self.adam(self.actor), "critics": self.adam(self.critics)}
@@ -96,16 +95,12 @@ class OffPolicyLearner(abc.ABC):
         return Ensemble(c.critics, sizes, c.activation, initial, c.critic_layer_norm, c.critic_dropout)
 
     def adam(self, network: nn.Module | Tensor) -> torch.optim.Adam:
-        """An optimiser of a network, or of one tensor, with the state that Adam otherwise makes in its first step."""
+        """An optimiser of a network, or of one tensor, with the state that Adam otherwise makes in its first step. AdamW
+        without weight decay is Adam."""
         whole = isinstance(network, nn.Module)
         parameters = list(network.parameters()) if isinstance(network, nn.Module) else [network]
         decay = self.config.weight_decay if whole else 0.0
-        rate = self.config.learning_rate
-        out = (
-            torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=whole)
-            if decay > 0.0
-            else torch.optim.Adam(parameters, rate, fused=whole)
-        )
+        out = torch.optim.AdamW(parameters, self.config.learning_rate, weight_decay=decay, fused=whole)
         for parameter in parameters:
             out.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device if whole else "cpu"),
@@ -183,7 +178,7 @@ class OffPolicyLearner(abc.ABC):
 
     def backup(
         self, batch: Transitions, next_obs: Tensor, next_action: Tensor, generator: torch.Generator | None,
-        bonus: Tensor | None = None,
+        bonus: Tensor | float = 0.0,
     ) -> Tensor:  # fmt: skip
         """What the critics learn of transitions: ``reward + discount * (next value + bonus)``, [B], or its distribution [B, K].
 
@@ -196,7 +191,7 @@ class OffPolicyLearner(abc.ABC):
             next_obs: normalised observations [B, O] after them.
             next_action: [B, D], taken there.
             generator: of dropout and of the subset.
-            bonus: [B], of the next action, such as its entropy; 0 without it.
+            bonus: [B], of the next action, such as its entropy.
         """
         c = self.config
         out = self.outputs(self.targets, self.seen(batch.next_state, next_obs), next_action, generator)
@@ -204,7 +199,6 @@ class OffPolicyLearner(abc.ABC):
             chosen = torch.randperm(c.critics, generator=generator, device=out.device)[: c.target_critics]
             out = out[chosen]
         q = self.q_values(out)
-        bonus = torch.zeros_like(batch.reward) if bonus is None else bonus
         if self.categorical is None:
             return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, q.amin(0) + bonus)
         least = out[q.argmin(0), torch.arange(out.shape[1], device=out.device)].softmax(-1)

@@ -30,12 +30,12 @@ class SACConfig(OffPolicyConfig):
     def plain(self) -> bool:
         """Whether gradient steps are those of the paper, without later additions."""
         central = self.critic == "central"
-        additions = self.critic_layer_norm or self.critic_dropout > 0.0 or self.policy_every > 1 or self.mirror
-        additions = additions or self.atoms > 1 or self.weight_decay > 0.0
+        distributional = self.atoms > 1
+        regularised = self.critic_layer_norm or self.critic_dropout > 0.0 or self.weight_decay > 0.0
         return (
             self.critics == 2
             and self.target_critics == 2
             and self.policy_value == "min"
-            and not additions
-            and not central
+            and self.policy_every == 1
+            and not (central or distributional or regularised or self.mirror)
         )

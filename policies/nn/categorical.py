@@ -28,7 +28,6 @@ class Categorical:
     def __init__(self, low: float, high: float, atoms: int, device: torch.device) -> None:
         self.values = torch.linspace(low, high, atoms, device=device)
         self._low = low
-        self._high = high
         self._gap = (high - low) / (atoms - 1)
 
     def mean(self, logits: Tensor) -> Tensor:
@@ -45,7 +44,7 @@ class Categorical:
             probabilities: [B, K] of the values.
             shift, discount: [B].
         """
-        moved = (shift[:, None] + discount[:, None] * self.values).clamp(self._low, self._high)
+        moved = shift[:, None] + discount[:, None] * self.values
         place = ((moved - self._low) / self._gap).clamp(0.0, len(self.values) - 1.0)
         below = place.floor()
         upper = place - below

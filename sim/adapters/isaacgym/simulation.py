@@ -74,6 +74,7 @@ class Simulation:
     Attributes:
         world: the World, for everything that Isaac Gym has no function for.
         failed: [N] bool, copies whose physics diverged since the task cleared it; they are back at the initial state.
+        drives: the actuators by degree of freedom.
         dof_names, body_names, actor_names: of the D hinges and slides, the B bodies and the A bodies that stand in the world.
 
     Raises:
@@ -99,7 +100,7 @@ class Simulation:
         self.joints = self.world.joints(self.dof_names) if self.dof_names else None
         self.bodies = self.world.bodies(self.body_names)
         self.actors = [self.world.bodies([name]) for name in self.actor_names]
-        self._drives = Drives(self)
+        self.drives = Drives(self)
         self.failed = torch.zeros(num_envs, dtype=torch.bool)
         self._wrench_held = False
         n = num_envs
@@ -123,11 +124,6 @@ class Simulation:
         self.bodies.set_wrench(wrench)
         self._wrench_held = True
 
-    @property
-    def drives(self) -> Drives:
-        """The actuators by degree of freedom."""
-        return self._drives
-
     def close(self) -> None:
         """Free the engine."""
         self.world.close()
@@ -140,9 +136,10 @@ class Drives:
         self._sim = sim
         model = sim.world.model
         joint = int(mujoco.mjtTrn.mjTRN_JOINT)
-        driven = [u for u in range(model.nu) if int(model.actuator_trntype[u]) == joint]
         by_joint: dict[int, int] = {}
-        for u in driven:
+        for u in range(model.nu):
+            if int(model.actuator_trntype[u]) != joint:
+                continue
             j = int(model.actuator_trnid[u, 0])
             if j in by_joint:
                 raise RookeryError(

@@ -128,13 +128,13 @@ def as_env(task: VecTask, task_id: str = "vec-task", seed: int | None = None) ->
         RookeryError: it is not one of the user's own, or has no `compute_observations`, which is called once more where an
             episode begins.
     """
-    if isinstance(task, VecTask) and type(task).compute_observations is VecTask.compute_observations:
-        raise RookeryError(
-            f"{type(task).__name__} lacks compute_observations, which as_env calls where an episode begins: move that part of "
-            "post_physics_step there."
-        )
     if not isinstance(task, VecTask):
         raise RookeryError(
             f"expected a VecTask of your own, got {type(task).__name__}: use rookery.make for Rookery's tasks."
+        )
+    if type(task).compute_observations is VecTask.compute_observations:
+        raise RookeryError(
+            f"{type(task).__name__} lacks compute_observations, which as_env calls where an episode begins: move that part of "
+            "post_physics_step there."
         )
     return VecTaskSource(task, task_id, seed)
