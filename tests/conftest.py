@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "shared"))  # helpers of tests in several folders
 
 # Set before torch and NumPy are imported, here and in the processes that tests start. Threads without work sleep, as `import
 # rookery` has it where torch comes later: on busy cores 100 steps of 16 worlds of go2arm-reach took 5 s of computing while they
