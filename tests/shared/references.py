@@ -3,8 +3,8 @@
 A tensor becomes one number, a sum of its elements with unequal weights, each on a scale that is linear below 0.01 and
 logarithmic above: a factor in one small component shows beside large ones, and so do a sign and two that change places.
 
-A run is recorded three times, twice with a jolt a thousand times larger than what rounds differently on another processor. What a
-jolt moves is compared as closely as that allows, and not at all where it moves by much, as after a collision.
+A run is recorded three times, twice with a jolt a thousand times larger than what rounds differently on another processor.
+What a jolt moves is compared as closely as that allows, and not at all where it moves by much, as after a collision.
 """
 
 from __future__ import annotations
@@ -99,11 +99,19 @@ def rows(exact: Recording, jolted: list[Recording]) -> Rows:
     return out
 
 
-def write(file: Path, runs: dict[str, Callable[[float], Recording]]) -> None:
-    """Write all runs' rows; a run is given the size of its jolt."""
+def write(file: Path, runs: dict[str, Callable[[float], Recording]], names: list[str]) -> None:
+    """Write the rows of all runs, or of those named, beside what the file has of the others.
+
+    Args:
+        file: of a test.
+        runs: by name; each is given the size of its jolt.
+        names: [] for all.
+    """
+    kept = json.loads(file.read_text()) if names else {}
+    made = {name: rows(runs[name](0.0), [runs[name](1e-5), runs[name](-1e-5)]) for name in names or runs}
     out = []
-    for name, run in runs.items():
-        made = rows(run(0.0), [run(1e-5), run(-1e-5)])
-        inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in made.items())
+    for name in sorted(runs):
+        entries = (made.get(name) or kept[name]).items()
+        inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in entries)
         out.append(f" {json.dumps(name)}: {{\n{inner}\n }}")
     file.write_text("{\n" + ",\n".join(out) + "\n}\n")

@@ -1,8 +1,8 @@
 """Constants of the tasks that stand in no config: thresholds, places, cameras and shapes, as module constants in capitals or as
 attributes of classes. They are part of what a task is: results of before and after a change of one cannot be compared.
 
-They are written down in constants.json beside this file. After a change on purpose, `python tests/tasks/test_constants.py` writes
-it anew; look at the difference, and say so in CHANGELOG.md.
+They are written down in constants.json beside this file. After a change on purpose, `python tests/tasks/test_constants.py`
+writes it anew; look at the difference, and say so in CHANGELOG.md.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ from torch import Tensor
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
 
-import rookery
 from references import Recording, differences, write
+
+import rookery
 from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.registry import OWN_TASKS, find
@@ -34,7 +35,17 @@ RANDOM_STEPS = (1, 3, 8)
 SCRIPTED_STEPS = (1, 10, 25, 60)
 VOLLEY_STEPS = (1, 12, 30)  # its scripts plan, which takes 10 ms a step
 SCATTER_M = (0.02, 0.1, 0.3, 1.0)
-READERS = ("observe", "observe_privileged", "rewards", "terminated", "truncated", "active", "events", "metrics", "state")
+READERS = (
+    "observe",
+    "observe_privileged",
+    "rewards",
+    "terminated",
+    "truncated",
+    "active",
+    "events",
+    "metrics",
+    "state",
+)
 OTHERS: dict[str, dict[str, Any]] = {
     "drone-track circle": {"path": "circle"},
     "drone-track random": {"path": "random"},
@@ -147,7 +158,7 @@ def scatter(env: VecEnv, generator: torch.Generator, size: float, jolt: float) -
         state[..., 7:] = 3.0 * size * rand(generator, N, len(free), 6)
         bodies.set_state(None, jolted(state, jolt))
     world.forward()
-    for name, buffer in env.task._buffers.items():
+    for buffer in env.task._buffers.values():
         if buffer.is_floating_point():
             buffer += 0.3 * size * rand(generator, *buffer.shape)
         elif buffer.dim() and buffer.shape[0] == N:
@@ -208,5 +219,4 @@ def test_most_numbers_are_compared(written):
 
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:] or sorted(CASES)
-    write(FILE, {case: partial(run, case) for case in chosen})
+    write(FILE, {case: partial(run, case) for case in CASES}, sys.argv[1:])
