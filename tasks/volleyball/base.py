@@ -336,11 +336,13 @@ class VolleyTask(Task):
             "from_ball": (pos - ball[..., 0:3]) * self.mirror,
             "ball_velocity": ball[..., 7:10] * self.mirror,
         }
-        if self.cfg.observe_landing:
-            down, time = self.landing()
-            seen["to_landing"] = (down - pos[..., :2]) * self.mirror[:, :2]
-            seen["landing_in"] = time[..., None]
-        return seen
+        return seen | self.observe_landing() if self.cfg.observe_landing else seen
+
+    def observe_landing(self) -> dict[str, Tensor]:
+        """The values of those `ball_terms` that say where and when the ball comes down, [N, A, 2] and [N, A, 1]."""
+        down, time = self.landing()
+        off = down - self.drones.bodies.pos[..., :2]
+        return {"to_landing": off * self.mirror[:, :2], "landing_in": time[..., None]}
 
     def landing(self) -> tuple[Tensor, Tensor]:
         """Where [N, A, 2] (m, world) and in what time [N, A] (s) the ball comes down to each drone's racket, without drag."""

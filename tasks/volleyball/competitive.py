@@ -149,7 +149,7 @@ class Match(VolleyTask):
     def groups(self) -> dict[str, Group]:
         a = self.num_drones // 2
         drone = "world, turned for the far side"
-        anchor, ball, velocity = self.ball_terms()
+        anchor, ball, velocity, *landing = self.ball_terms()
         turn = Term("turn", 2, "1", formula="1, 0 when the own side (one a side: drone) is to play, else 0, 1")
         if self.in_teams:
             others: tuple[Term, ...] = (
@@ -183,7 +183,7 @@ class Match(VolleyTask):
                 estimated="other drones' position",
             )
             others = (anchor, opponent, ball, velocity, turn)
-        return {"drone": Group(self.num_drones, (*self.state_terms(), *others), self.action)}
+        return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
 
     def setup(self) -> None:
         super().setup()
@@ -224,6 +224,9 @@ class Match(VolleyTask):
         sheet = self.referee.sheet
         drone_state(worlds, x, self.drones.rotor_speed.numpy(), self._sides, self._out)
         relations(worlds, x, ball, self._start[0], sheet.turn, sheet.used, self.in_teams, self._out)
+        if self.cfg.observe_landing:
+            for name, value in self.observe_landing().items():
+                self._views[name].copy_(value)
         return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:

@@ -15,6 +15,7 @@ from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.tasks.volleyball import kernels
 from rookery.tasks.volleyball.base import BALLS, VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.bump_and_pass import VolleyBumpAndPass
+from rookery.tasks.volleyball.competitive import Volley1v1, Volley3v3
 from rookery.tasks.volleyball.hit import VolleyHit
 from rookery.tasks.volleyball.rules import OVER
 from rookery.tasks.volleyball.solo_bump import VolleySoloBump
@@ -280,3 +281,28 @@ def test_a_task_needs_rules():
 
     with pytest.raises(NotImplementedError, match="Bare has no rules"):
         VolleyTask.rules(Bare.__new__(Bare))
+
+
+@pytest.mark.parametrize("task", [VolleyHit, VolleyBumpAndPass, Volley1v1, Volley3v3])
+def test_agents_may_observe_where_the_ball_comes_down(task):
+    """A ball rises at 2 m/s from 3 m: when it is at a racket is the root of a quadratic. The far side sees it turned."""
+    env = make(task, 2, observe_landing=True)
+    env.reset()
+    t = env.task
+    state = t.ball.state.clone()
+    state[:, 0, :3] = torch.tensor([0.4, -0.3, 3.0])
+    state[:, 0, 7:10] = torch.tensor([1.5, 0.5, 2.0])
+    t.ball.set_state(None, state)
+    env.world.forward()
+    if hasattr(t, "_outdated"):
+        t._outdated.move()
+    seen = t.observe()["drone"]
+    pos = t.drones.bodies.pos
+    fall = 3.0 - pos[..., 2] - t.ball_kind.radius - 0.5 * t.drone.body_height
+    time = (2.0 + (4.0 + 2.0 * G * fall).sqrt()) / G
+    off = torch.tensor([0.4, -0.3]) + time[..., None] * torch.tensor([1.5, 0.5]) - pos[..., :2]
+    side = torch.where(t._turned, -1.0, 1.0)[:, None] if task in (Volley1v1, Volley3v3) else 1.0
+    torch.testing.assert_close(seen["landing_in"][..., 0], time, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(seen["to_landing"], off * side, rtol=1e-4, atol=1e-4)
+    terms = {x.name: x.size for x in env.groups["drone"].observation}
+    assert (terms["to_landing"], terms["landing_in"]) == (2, 1)
