@@ -1,35 +1,53 @@
 """Teachers by name: the classical controller of a task, or a stored policy.
 
-`rookery train TASK --algorithm dagger [--teacher RUN]`
+`rookery train TASK --algorithm dagger [--teacher RUN [--classical ACTION ...]]`
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from rookery.policies.imitation.teacher import ControllerTeacher, PolicyTeacher, Teacher, TeacherGroup
+import torch
+from torch import Tensor
+
+from rookery.policies.imitation.teacher import ControllerTeacher, JoinedTeacher, PolicyTeacher, Teacher, TeacherGroup
 from rookery.runs import open_run
 from rookery.sim.env import Env
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, ObservationSet
 
 __all__ = ["make_teacher"]
 
 
-def make_teacher(run: str | Path | None, env: Env) -> Teacher:
+def make_teacher(run: str | Path | None, env: Env, classical: Sequence[str] = ()) -> Teacher:
     """The teacher of a student's environment.
 
     Args:
         run: run or zoo folder of a policy, or a task's name for the zoo's policy; None takes the task's classical controller.
         env: of the student.
+        classical: patterns of the actions that the task's classical controller teaches, where `run` teaches the others.
 
     Raises:
         RookeryError: no classical controller; no such run, or one of another task, other groups or actions, or one that
-            observed what these worlds do not have.
+            observed what these worlds do not have; a pattern without an action, or patterns without a run.
     """
-    if run is not None:
-        return _policy_teacher(Path(run), env)
+    if run is None:
+        if classical:
+            raise RookeryError(
+                "--classical names actions of the classical controller beside a policy's: give the policy by --teacher, or "
+                "leave --classical out, and the controller teaches all."
+            )
+        return _controller_teacher(env)
+    teacher = _policy_teacher(Path(run), env)
+    if not classical:
+        return teacher
+    return JoinedTeacher(teacher, _controller_teacher(env), _chosen(env, classical))
+
+
+def _controller_teacher(env: Env) -> ControllerTeacher:
     controller = env.controller()
     if controller is None:
         raise RookeryError(
@@ -37,6 +55,19 @@ def make_teacher(run: str | Path | None, env: Env) -> Teacher:
             "--algorithm ppo."
         )
     return ControllerTeacher(controller)
+
+
+def _chosen(env: Env, patterns: Sequence[str]) -> dict[str, Tensor]:
+    """By group, [D] bool, which actions the patterns name."""
+    names = {group: spec.action.names for group, spec in env.groups.items()}
+    known = [name for own in names.values() for name in own]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise unknown("action", pattern, known)
+    return {
+        group: torch.tensor([any(fnmatchcase(name, p) for p in patterns) for name in own], device=env.device)
+        for group, own in names.items()
+    }
 
 
 def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:

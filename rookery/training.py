@@ -220,7 +220,7 @@ def _given(name: str, settings: RunSettings) -> bool:
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
     """What an algorithm learns from beside the environment."""
     if name == "teacher":
-        return make_teacher(settings.teacher, env)
+        return make_teacher(settings.teacher, env, getattr(settings.algorithm_config, "classical", ()))
     if name == "dataset":
         from rookery.policies.datasets.dataset import Dataset
 

@@ -40,6 +40,8 @@ class DAggerConfig(RegressionConfig):
     """Latest rollouts that the student learns from."""
     epochs: int = 2
     """Passes over their samples in an update."""
+    classical: tuple[str, ...] = ()
+    """Patterns of the actions that the task's classical controller teaches, where a policy (--teacher) teaches the others."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

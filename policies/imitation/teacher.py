@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
-from rookery.policies.storage.prefix import check_state
+from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.buffers import under
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ObservationSet, Term
 
-__all__ = ["TEACHER_SET", "ControllerTeacher", "PolicyTeacher", "Teacher", "TeacherGroup"]
+__all__ = ["TEACHER_SET", "ControllerTeacher", "JoinedTeacher", "PolicyTeacher", "Teacher", "TeacherGroup"]
 
 TEACHER_SET = "teacher"
 """Name of the observation set that a teacher's policy acts on."""
@@ -56,6 +57,37 @@ class ControllerTeacher(Teacher):
 
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         return {name: action.clamp(-1.0, 1.0) for name, action in self._controller(obs).items()}
+
+
+class JoinedTeacher(Teacher):
+    """Two teachers of one robot, each for actions of its own: legs by a policy, an arm by inverse kinematics.
+
+    Args:
+        first: teaches all actions that `second` does not.
+        second: teaches some.
+        chosen: by group, [D] bool, the actions that `second` teaches.
+    """
+
+    def __init__(self, first: Teacher, second: Teacher, chosen: Mapping[str, Tensor]) -> None:
+        self.first = first
+        self.second = second
+        self.chosen = dict(chosen)
+
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        first = self.first.act(obs)
+        second = self.second.act(obs)
+        return {name: torch.where(self.chosen[name], second[name], action) for name, action in first.items()}
+
+    def observe_ends(self, ended: Tensor) -> None:
+        self.first.observe_ends(ended)
+        self.second.observe_ends(ended)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return prefixed("first", self.first.state_dict()) | prefixed("second", self.second.state_dict())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.first.load_state_dict(under("first", state))
+        self.second.load_state_dict(under("second", state))
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,33 @@ def test_a_teacher_with_a_state_estimator_gets_the_true_values(tmp_path: Path) -
         its = twin.step(wanted)[0]
 
 
+def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Path) -> None:
+    """Each action is that of the one who teaches it, through new episodes, and after a resume."""
+    env, twin, obs, its = same_worlds("go2arm-reach", {"episode_s": 0.1}, {"episode_s": 0.1})
+    teacher = make_teacher(stored(tmp_path, twin), env, ["joint[1-5]"])
+    policy, controller = act_with(open_run(tmp_path)[0], twin), twin.controller()
+    for _ in range(12):
+        wanted = policy(its)["robot"].clamp(-1, 1)
+        wanted[..., 12:17] = controller(its)["robot"][..., 12:17].clamp(-1, 1)
+        given = teacher.act(obs)["robot"].clamp(-1, 1)
+        torch.testing.assert_close(given, wanted, rtol=0, atol=1e-5)
+        obs, _, terminated, truncated, _ = env.step(given)
+        teacher.observe_ends(terminated | truncated)
+        its = twin.step(given)[0]
+    again = make_teacher(tmp_path, env, ["joint[1-5]"])
+    again.load_state_dict(teacher.state_dict())
+    assert again.state_dict().keys() == teacher.state_dict().keys() != set()
+
+
+def test_actions_that_nobody_has_are_not_taught(tmp_path: Path) -> None:
+    env = rookery.make("go2arm-reach", 2)
+    run = stored(tmp_path, env)
+    with pytest.raises(RookeryError, match="unknown action 'elbow'"):
+        make_teacher(run, env, ["elbow"])
+    with pytest.raises(RookeryError, match="--classical names actions of the classical controller beside a policy's"):
+        make_teacher(None, env, ["joint1"])
+
+
 def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     env = rookery.make("go2-velocity", 2)
     other = stored(tmp_path / "arm", rookery.make("go2-velocity", 2, config={"arm": "airbot_play"}))
