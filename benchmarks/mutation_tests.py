@@ -9,6 +9,7 @@ def rollouts(*cases: str) -> tuple[str, ...]:
 
 
 CONSTANTS = "tests/tasks/test_constants.py"
+LIMITS = "tests/tasks/test_limits.py"
 DRAWN = "tests/sim/envs/test_reference_draws.py"
 LEARNING = "tests/policies/test_reference_runs.py"
 VEC_ENV = (
@@ -22,13 +23,21 @@ DEFAULTS = "tests/tasks/test_defaults.py"
 HOVER = (
     *rollouts("drone-hover", "drone-track", "drone-formation", "swarm-surround"),
     CONSTANTS,
+    LIMITS,
     DEFAULTS,
     "tests/tasks/test_drone_kernels.py",
     "tests/tasks/test_hover.py",
     "tests/tasks/test_common.py",
 )
 WALKING = (
-    *rollouts("go2-velocity", "go2-velocity arm", "go2arm-reach", "go2arm-reach parts"),
+    *rollouts(
+        "go2-velocity",
+        "go2-velocity arm",
+        "go2-velocity rough",
+        "go2-velocity stairs",
+        "go2arm-reach",
+        "go2arm-reach parts",
+    ),
     CONSTANTS,
     DEFAULTS,
     *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")),
@@ -60,8 +69,17 @@ MEMORY = (
     "tests/policies/test_policies_with_memory.py",
 )
 FLOCK = (
-    *rollouts("drone-formation", "drone-swap", "drone-race", "drone-race anywhere", "drone-downwash"),
+    *rollouts(
+        "drone-formation",
+        "drone-swap",
+        "drone-race",
+        "drone-race anywhere",
+        "drone-race depth",
+        "drone-formation rgb",
+        "drone-downwash",
+    ),
     CONSTANTS,
+    LIMITS,
     DEFAULTS,
     "tests/tasks/swarm/test_flock_terms.py",
     "tests/tasks/swarm/test_flock.py",
@@ -69,17 +87,22 @@ FLOCK = (
 SWARM = (
     *rollouts(*(f"swarm-{n}{k}" for n in ("surround", "escort", "catch") for k in ("", " published"))),
     CONSTANTS,
+    LIMITS,
     DEFAULTS,
     *(f"tests/tasks/swarm/test_{name}.py" for name in ("target_terms", "surround", "escort", "catch")),
 )
 VOLLEYS = (
-    *(f"volley-{n}" for n in ("hit", "hit landing", "solo-bump", "back-and-forth", "1v1", "1v1 net", "3v3", "6v6")),
+    *(
+        f"volley-{n}"
+        for n in ("hit", "hit landing", "solo-bump", "back-and-forth", "1v1", "1v1 net", "3v3", "3v3 landing", "6v6")
+    ),
     *(f"volley-{n}" for n in ("bump-and-pass", "bump-and-pass in flight", "set-and-spike-easy", "set-and-spike-hard")),
     "volley-set-and-spike-easy in flight",
 )
 VOLLEY = (
     *rollouts(*VOLLEYS),
     CONSTANTS,
+    LIMITS,
     DEFAULTS,
     *(f"tests/tasks/volleyball/test_{name}.py" for name in ("terms", "single", "cooperative", "base")),
 )
@@ -112,7 +135,13 @@ WIND = (
     DRAWN,
     *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "effects", "snapshot", "params", "world", "threads")),
 )
-COVERAGE = (*rollouts("uav-coverage", "uav-coverage quiet"), CONSTANTS, DEFAULTS, "tests/tasks/swarm/test_coverage.py")
+COVERAGE = (
+    *rollouts("uav-coverage", "uav-coverage quiet"),
+    CONSTANTS,
+    LIMITS,
+    DEFAULTS,
+    "tests/tasks/swarm/test_coverage.py",
+)
 TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,

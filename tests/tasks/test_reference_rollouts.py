@@ -8,6 +8,7 @@ behind it. Look at the difference: what changes and was not meant to change is a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -49,12 +50,16 @@ READERS = (
 OTHERS: dict[str, dict[str, Any]] = {
     "drone-track circle": {"path": "circle"},
     "drone-track random": {"path": "random"},
+    "drone-race depth": {"obs": "depth"},
+    "drone-formation rgb": {"obs": "rgb"},
     "drone-race anywhere": {"start": "anywhere", "course": "split-s"},
     "swarm-surround published": {"starts": "published"},
     "swarm-escort published": {"starts": "published"},
     "swarm-catch published": {"starts": "published"},
     "uav-coverage quiet": {"interference": False},
     "go2-velocity arm": {"arm": "airbot_play", "arm_motion": "move"},
+    "go2-velocity rough": {"terrain": "rough", "terrain_rows": 2, "terrain_columns": 1},
+    "go2-velocity stairs": {"terrain": "stairs_up", "terrain_rows": 2, "terrain_columns": 1, "terrain_level": 1},
     "go2arm-reach parts": {"agents": "parts", "future": False},
     "go2arm-loco-manipulation adaptive": {"adaptive": True, "future": False},
     "table-push full": {"observation": "full", "hide_goal": True},
@@ -84,6 +89,36 @@ def note(out: Recording, section: str, env: Env) -> None:
     if isinstance(env, VecEnv):
         for reader in READERS:
             out.take(section, reader, getattr(env.task, reader)())
+
+
+def numbers(value: Any) -> Any:
+    """What of a declaration are numbers, as tensors."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "reward"}
+    if isinstance(value, dict):
+        return {str(k): numbers(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return {str(i): numbers(v) for i, v in enumerate(value)}
+    return torch.tensor([float(value)]) if isinstance(value, bool | int | float) else None
+
+
+def flat(value: Any) -> Tensor:
+    """[K] all numbers of nested dicts."""
+    if isinstance(value, dict):
+        parts = [flat(v) for v in value.values()]
+        return torch.cat(parts) if parts else torch.empty(0)
+    return torch.empty(0) if value is None else value
+
+
+def declarations(out: Recording, env: Env) -> None:
+    """Scales, ranges, limits and loops that contracts carry."""
+    deployment = env.deployment()
+    for name, group in env.groups.items():
+        out.take("start", f"declared {name}", flat(numbers(group)))
+    out.take("start", "actuation", flat(numbers(deployment.actuation)))
+    out.take("start", "safety", flat(numbers(deployment.safety)))
+    if isinstance(env, VecEnv):
+        out.take("start", "parameters", flat(numbers(env.task.parameters())))
 
 
 def random_rollout(out: Recording, env: Env, size: float, jolt: float) -> None:
@@ -186,6 +221,7 @@ def run(case: str, jolt: float = 0.0) -> Recording:
     task = case.split(" ")[0]
     env = rookery.make(task, N, config=CASES[case])
     out = Recording()
+    declarations(out, env)
     for size in (0.3,) if case in OTHERS else (0.3, 1.0):
         random_rollout(out, env, size, jolt)
     if isinstance(env, VecEnv):

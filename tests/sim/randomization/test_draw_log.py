@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +105,26 @@ def test_damaged_logs(tmp_path, text):
     path.write_text(text)
     with pytest.raises(RookeryError, match="no log of draws"):
         DrawLog.read(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"values": [[math.nan], [1.0]]}, {"values": [[math.inf], [1.0]]}, {"world": [-1, 0]}, {"world": [0, 2]},
+     {"num_envs": 0}, {"seed": -1}, {"episode": [0, 1]}, {"episode": [1, 1]}, {"world": [0, 0]}],
+)  # fmt: skip
+def test_each_fault_alone_is_refused(changes):
+    """Of two worlds' first episodes, one value each."""
+    good: dict = {"seed": 0, "num_envs": 2, "world": [0, 1], "episode": [0, 0], "values": [[0.5], [1.0]]}
+
+    def made(**numbers) -> DrawLog:
+        n = good | numbers
+        world, episode = (np.array(n[k], np.int64) for k in ("world", "episode"))
+        return DrawLog("t", n["seed"], n["num_envs"], ("a",), world, episode, np.array(n["values"], np.float32))
+
+    made().check(Path("good.json"))
+    made(world=[0, 0], episode=[1, 0]).check(Path("good.json"))
+    with pytest.raises(RookeryError, match="can be played again"):
+        made(**changes).check(Path("bad.json"))
 
 
 def test_a_packed_log_nested_without_end_is_refused(tmp_path):

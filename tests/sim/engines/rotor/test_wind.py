@@ -243,3 +243,22 @@ def test_gusts_begin_with_the_first_wind_and_go_on_through_another():
     state, counters = w.gust.copy(), w.streams.counters.copy()
     set_mean(w, every[:1], 7.0, TOWARDS)
     assert np.array_equal(w.gust, state) and np.array_equal(w.streams.counters, counters)
+
+
+def test_gusts_of_one_world_go_on_after_a_snapshot():
+    """The others are calm, and have none."""
+    every = np.arange(LANES)
+    w = Wind(np.zeros((1, WORLD * LANES)), replace(REALISTIC, wind_speed=0.0), HEIGHT, DT)
+    w.begin(every)
+    set_mean(w, every[:1], 5.0, TOWARDS)
+    assert w.gusty and not w.gust.reshape(-1, LANES)[:, 1:].any()
+    again = Wind(np.zeros((1, WORLD * LANES)), replace(REALISTIC, wind_speed=0.0), HEIGHT, DT)
+    again.follow()
+    assert not again.gusty
+    again.gust[:] = w.gust
+    again.follow()
+    assert again.gusty
+    still = Wind(np.zeros((1, WORLD * LANES)), replace(REALISTIC, wind_speed=0.0, gusts=False), HEIGHT, DT)
+    still.gust[:] = w.gust
+    still.follow()
+    assert not still.gusty
