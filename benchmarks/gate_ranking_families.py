@@ -91,7 +91,7 @@ FAMILIES = {
         faults={"four fifths of its actions": tire, "noise in its weights": shake, "broken: hip for thigh": exchange},
         hidden="hidden_walk.toml",
         metric=("velocity_error", "cm/s", 100.0),
-        episodes=4,
+        episodes=6,
         hidden_episodes=48,
     ),
 }

@@ -51,10 +51,9 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
 
 def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Refuse a stored policy whose network, frames or actions are not this learner's."""
-    if policy.targets or stored.history > 1:
+    if policy.targets:
         raise RookeryError(
-            "a policy with a history of observations or a state estimator cannot be taken over from another task: "
-            "resume its own run, or start afresh."
+            "a policy with a state estimator cannot be taken over from another task: resume its own run, or start afresh."
         )
     if policy.memory_size or config.memory != "none":
         raise RookeryError(
@@ -66,11 +65,11 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
             "PPO starts only from a perceptron whose actions are clipped: leave --init out, or take a policy of PPO, imitation "
             "or cloning without a network of its own."
         )
-    frame = learner.spec.frame_size
-    if learner.actor_inputs != frame:
+    frames, own = policy.actor_inputs // stored.frame_size, learner.actor_inputs // learner.spec.frame_size
+    if frames > own:
         raise RookeryError(
-            f"the policy to start from takes the latest observation, and this one the last {learner.actor_inputs // frame}: "
-            "give --actor-frames 1, which leaves the history to critic and state estimator."
+            f"the policy to start from takes the last {frames} observations, and this one the last {own}: give "
+            f"--task-config history={frames}."
         )
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
@@ -83,16 +82,20 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
 
 
 def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
-    """Copy the weights, the first layer's columns term by term, and fix the normaliser."""
+    """Copy the weights, the first layer's columns term by term, and fix the normaliser. Frames older than those of the
+    stored policy begin with weights of zero."""
     first, *rest = (layer for layer in policy.layers if isinstance(layer, nn.Linear))
     normalizes = config.normalize_observations
     # Without a normaliser of its own, the learner has the stored one folded into the first layer.
-    weight = first.weight if normalizes else first.weight / policy.std
-    bias = first.bias if normalizes else first.bias - weight @ policy.mean
+    hidden = policy.observation_size - policy.actor_inputs  # components of frames that the network does not see
+    weight = first.weight if normalizes else first.weight / policy.std[hidden:]
+    bias = first.bias if normalizes else first.bias - weight @ policy.mean[hidden:]
     actor = learner.actor
     assert isinstance(actor, MLP)
-    first_weight = torch.zeros(actor.inputs, weight.shape[0])  # the newest frame, then predictions
+    first_weight = torch.zeros(actor.inputs, weight.shape[0])  # frames, the newest last, then predictions
     frame = learner.spec.frame_size
+    newest = learner.actor_inputs - frame
+    ages = range(policy.actor_inputs // stored.frame_size)
     mean = torch.zeros(frame)
     std = torch.ones(frame)
     taken = torch.zeros(frame, dtype=torch.bool)
@@ -106,7 +109,11 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         if old is None or old.stop - old.start != term.size:
             continue
         scale = scales[term.name] / term.scale
-        first_weight[columns] = weight[:, old].T * (1.0 if normalizes else scale)
+        for age in ages:
+            ours = slice(newest - age * frame + columns.start, newest - age * frame + columns.stop)
+            before = hidden + age * stored.frame_size
+            theirs = weight[:, old.start - before : old.stop - before]
+            first_weight[ours] = theirs.T * (1.0 if normalizes else scale)
         mean[columns] = policy.mean[old] / scale
         std[columns] = policy.std[old] / scale
         taken[columns] = True

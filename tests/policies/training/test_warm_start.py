@@ -13,6 +13,7 @@ from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.warm_start import warm_start
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Term
 
 BASE = PPOConfig(rollout_steps=12, hidden=(16,), minibatches=2, epochs=2, schedule="fixed")
 
@@ -53,6 +54,39 @@ def test_a_term_of_another_scale_is_converted(normalize):
     want = old.policies()["point"](0.25 * obs["point"])
     assert (want - old.policies()["point"](obs["point"])).abs().max() > 1e-3
     torch.testing.assert_close(new.policies()["point"](obs["point"]), want, rtol=1e-4, atol=1e-5)
+
+
+def with_terms(history: int, *terms: Term) -> FakeEnv:
+    env = FakeEnv(8)
+    env.groups = {"point": dataclasses.replace(env.groups["point"], observation=terms, history=history)}
+    return env
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("more", [0, 1])
+def test_frames_are_taken_over_by_their_age(normalize, more):
+    """Terms in another order and one more of them, as many frames or one more: the new policy acts as the old one."""
+    a, b, c = Term("a", 2), Term("b", 1), Term("c", 2)
+    old = PPO(with_terms(3, a, b), dataclasses.replace(BASE, normalize_observations=True))
+    stored = old.policies()["point"]
+    stored.mean.copy_(torch.tensor([0.5, -0.3, 0.2]).repeat(3))
+    stored.std.copy_(torch.tensor([0.7, 1.5, 2.0]).repeat(3))
+    stored.layers[-1].weight.data *= 20.0  # a fresh policy hardly acts
+    new = PPO(with_terms(3 + more, b, c, a), dataclasses.replace(BASE, normalize_observations=normalize), 5)
+    warm_start(new, {"point": stored}, groups_of(old))
+    obs = torch.randn(50, 3 + more, 5, generator=torch.Generator().manual_seed(1))  # frames of b, c, a
+    want = stored(torch.cat((obs[:, more:, 3:], obs[:, more:, :1]), -1).flatten(1))
+    assert want.std() > 1e-2
+    torch.testing.assert_close(new.policies()["point"](obs.flatten(1)), want, rtol=1e-4, atol=1e-5)
+
+
+def test_fewer_frames_than_the_stored_policy_takes_are_refused():
+    old = PPO(with_terms(3, Term("a", 2)), BASE)
+    new = PPO(with_terms(2, Term("a", 2)), BASE)
+    with pytest.raises(
+        RookeryError, match=r"takes the last 3 observations, and this one the last 2: give --task-config h"
+    ):
+        warm_start(new, old.policies(), groups_of(old))
 
 
 def test_while_the_critic_warms_up_the_policy_stays_and_then_it_moves():
