@@ -8,7 +8,7 @@ def rollouts(*cases: str) -> tuple[str, ...]:
     return tuple(f"tests/tasks/test_reference_rollouts.py::test_numbers_are_those_written_down[{c}]" for c in cases)
 
 
-CONSTANTS = "tests/tasks/test_constants.py"
+CONSTANTS = "tests/test_constants.py"
 LIMITS = "tests/tasks/test_limits.py"
 DRAWN = "tests/sim/envs/test_reference_draws.py"
 LEARNING = "tests/policies/test_reference_runs.py"
@@ -51,6 +51,7 @@ LOCO = (
 ALGORITHM_DEFAULTS = "tests/policies/test_algorithm_defaults.py"
 PPO = (
     LEARNING,
+    CONSTANTS,
     ALGORITHM_DEFAULTS,
     "tests/policies/algorithms/test_ppo.py",
     "tests/policies/storage",
@@ -58,11 +59,13 @@ PPO = (
 )
 SAC = (
     LEARNING,
+    CONSTANTS,
     ALGORITHM_DEFAULTS,
     *(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),
 )
 MEMORY = (
     LEARNING,
+    CONSTANTS,
     ALGORITHM_DEFAULTS,
     "tests/policies/nn/test_gru.py",
     "tests/policies/algorithms/test_ppo_memory.py",
@@ -122,10 +125,23 @@ HANDS = (
 )
 DRAWS = (
     DRAWN,
+    CONSTANTS,
     *(f"tests/sim/randomization/test_{n}.py" for n in ("distributions", "randomization", "curriculum", "draw_log")),
 )
-WRITERS = (DRAWN, "tests/sim/randomization/test_parameters.py", "tests/robots/test_parameters.py")
-PATCHES = (DRAWN, "tests/robots/test_floor_patches.py", "tests/tasks/locomanip/test_walking_terms.py")
+WRITERS = (
+    DRAWN,
+    *rollouts("drone-hover", "go2-velocity", "table-push"),
+    CONSTANTS,
+    "tests/sim/randomization/test_parameters.py",
+    "tests/robots/test_parameters.py",
+)
+PATCHES = (
+    DRAWN,
+    *rollouts("go2-velocity"),
+    CONSTANTS,
+    "tests/robots/test_floor_patches.py",
+    "tests/tasks/locomanip/test_walking_terms.py",
+)
 DISTURBANCES = (
     DRAWN,
     "tests/sim/envs/test_disturbances.py",
@@ -142,6 +158,10 @@ COVERAGE = (
     DEFAULTS,
     "tests/tasks/swarm/test_coverage.py",
 )
+PARTS_OF_GATE = ("combinations", "exported", "factors", "gate", "intervals", "profile", "report", "sweep", "trials")
+GATE = (CONSTANTS, "tests/sim2real/gate/test_gate_parts.py", "tests/sim2real/gate/test_margins.py")
+PARTS_OF_ISAAC_GYM = ("env", "rookery_task", "simulation", "source", "vec_task")
+ISAAC_GYM = ("tests/rookery/test_isaacgym.py", "tests/sim/adapters/test_isaacgym_tasks.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,
@@ -222,4 +242,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/nn/state_estimator.py": (LEARNING, "tests/policies/nn/test_state_estimator.py"),
     "policies/fuse.py": ("tests/policies/test_fuse.py",),
     "policies/low_pass.py": ("tests/policies/test_low_pass.py",),
+    **{f"sim2real/gate/{n}.py": GATE for n in PARTS_OF_GATE},
+    **{f"sim/adapters/isaacgym/{n}.py": ISAAC_GYM for n in PARTS_OF_ISAAC_GYM},
 }
+NAMED = frozenset(m for m in TESTS if m.startswith(("sim2real/", "sim/adapters/")))
+"""Drawn only if named: neither terms of tasks nor learning code."""

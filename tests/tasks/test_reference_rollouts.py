@@ -111,12 +111,13 @@ def flat(value: Any) -> Tensor:
 
 
 def declarations(out: Recording, env: Env) -> None:
-    """Scales, ranges, limits and loops that contracts carry."""
+    """Scales, ranges, limits and loops that contracts carry, and from where videos are taken."""
     deployment = env.deployment()
     for name, group in env.groups.items():
         out.take("start", f"declared {name}", flat(numbers(group)))
     out.take("start", "actuation", flat(numbers(deployment.actuation)))
     out.take("start", "safety", flat(numbers(deployment.safety)))
+    out.take("start", "camera", flat(numbers(env.camera)))
     if isinstance(env, VecEnv):
         out.take("start", "parameters", flat(numbers(env.task.parameters())))
 

@@ -1,8 +1,8 @@
-"""Constants of the tasks that stand in no config: thresholds, places, cameras and shapes, as module constants in capitals or as
-attributes of classes. They are part of what a task is: results of before and after a change of one cannot be compared.
+"""Constants that stand in no config: thresholds, places, cameras, tables, as module constants or as attributes of classes. They
+are part of what a task, a robot or an algorithm is: results of before and after a change of one cannot be compared.
 
-They are written down in constants.json beside this file. After a change on purpose, `python tests/tasks/test_constants.py`
-writes it anew; look at the difference, and say so in CHANGELOG.md.
+They are written down in constants.json beside this file. After a change on purpose, `python tests/test_constants.py` writes it
+anew; look at the difference, and say so in CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ import numpy as np
 import pytest
 import torch
 
-import rookery.tasks
-
 FILE = Path(__file__).parent / "constants.json"
+PACKAGES = (
+    "policies.algorithms",
+    "policies.imitation",
+    "policies.nn",
+    "robots",
+    "sim.randomization",
+    "sim2real.gate",
+    "tasks",
+)
 MOST_NUMBERS = 60
 """Larger arrays are written as their sum and the sum of their squares."""
 ELSEWHERE = {"TASKS", "OWN_TASKS", "DEFAULT_RANDOMIZATION", "default_randomization"}
@@ -77,10 +84,12 @@ def found(module: Any) -> Iterator[tuple[str, Any]]:
 def constants() -> dict[str, dict[str, Any]]:
     """By module and name."""
     out = {}
-    for info in pkgutil.walk_packages(rookery.tasks.__path__, "rookery.tasks."):
-        made = {name: numbers(value) for name, value in found(importlib.import_module(info.name))}
-        if made := {name: value for name, value in made.items() if has_number(value)}:
-            out[info.name.removeprefix("rookery.tasks.")] = made
+    for package in PACKAGES:
+        path = importlib.import_module(f"rookery.{package}").__path__
+        for info in pkgutil.walk_packages(path, f"rookery.{package}."):
+            made = {name: numbers(value) for name, value in found(importlib.import_module(info.name))}
+            if made := {name: value for name, value in made.items() if has_number(value)}:
+                out[info.name.removeprefix("rookery.")] = made
     return dict(json.loads(json.dumps(out)))
 
 
