@@ -159,7 +159,12 @@ COVERAGE = (
     "tests/tasks/swarm/test_coverage.py",
 )
 PARTS_OF_GATE = ("combinations", "exported", "factors", "gate", "intervals", "profile", "report", "sweep", "trials")
-GATE = (CONSTANTS, "tests/sim2real/gate/test_gate_parts.py", "tests/sim2real/gate/test_margins.py")
+GATE = (
+    "tests/sim2real/gate/test_sides.py",
+    CONSTANTS,
+    "tests/sim2real/gate/test_gate_parts.py",
+    "tests/sim2real/gate/test_margins.py",
+)
 PARTS_OF_ISAAC_GYM = ("env", "rookery_task", "simulation", "source", "vec_task")
 ISAAC_GYM = ("tests/rookery/test_isaacgym.py", "tests/sim/adapters/test_isaacgym_tasks.py")
 TESTS: dict[str, tuple[str, ...]] = {
