@@ -141,6 +141,7 @@ def copy_repository(to: Path) -> None:
         shutil.copytree(ROOT / package, to / "rookery" / package)
         (to / package).symlink_to(to / "rookery" / package)
     shutil.copytree(ROOT / "tests", to / "tests")
+    shutil.copytree(ROOT / "docs" / "examples", to / "docs" / "examples")
     shutil.copy(ROOT / "pyproject.toml", to)
 
 
