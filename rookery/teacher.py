@@ -27,12 +27,13 @@ def make_teacher(run: str | Path | None, env: Env, classical: Sequence[str] = ()
 
     Args:
         run: run or zoo folder of a policy, or a task's name for the zoo's policy; None takes the task's classical controller.
+            It may be of another task whose terms are all there under the same names.
         env: of the student.
         classical: patterns of the actions that the task's classical controller teaches, where `run` teaches the others.
 
     Raises:
-        RookeryError: no classical controller; no such run, or one of another task, other groups or actions, or one that
-            observed what these worlds do not have; a pattern without an action, or patterns without a run.
+        RookeryError: no classical controller; no such run, or one of other groups or actions, or one that observed what these
+            worlds do not have; a pattern without an action, or patterns without a run.
     """
     if run is None:
         if classical:
@@ -72,12 +73,10 @@ def _chosen(env: Env, patterns: Sequence[str]) -> dict[str, Tensor]:
 
 def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
     policies, contract = open_run(run)
-    if contract.task_id != env.task_id:
-        raise RookeryError(f"{run} is a policy of {contract.task_id!r}, and cannot teach {env.task_id!r}.")
     if policies.keys() != env.groups.keys():
         raise RookeryError(
-            f"{run} has policies {list(policies)}, and the student's groups are {list(env.groups)}: take a run with one "
-            "policy for each of them."
+            f"{run}, of {contract.task_id}, has policies {list(policies)}, and the student's groups in {env.task_id} are "
+            f"{list(env.groups)}: take a run with one policy for each of them."
         )
     groups = {}
     for name, group in env.groups.items():

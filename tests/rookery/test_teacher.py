@@ -94,6 +94,21 @@ def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Pat
     assert again.state_dict().keys() == teacher.state_dict().keys() != set()
 
 
+def test_a_policy_of_another_task_teaches_where_its_terms_are(tmp_path: Path) -> None:
+    """What it gives is its action for the terms that both tasks have."""
+    env = rookery.make("go2arm-loco-manipulation", 4, seed=1)
+    stored(tmp_path, rookery.make("go2arm-reach", 2))
+    obs = env.reset()[0]
+    terms = open_run(tmp_path)[1].groups["robot"].spec.observation
+    where = env.groups["robot"].slices()
+    values = torch.cat([obs["robot"][..., where[t.name]] for t in terms], -1)
+    given = make_teacher(tmp_path, env).act(obs)["robot"]
+    torch.testing.assert_close(
+        given, open_run(tmp_path)[0]["robot"](values), rtol=0, atol=0.05
+    )  # the teacher's has no noise
+    assert given.abs().max() > 0.1
+
+
 def test_actions_that_nobody_has_are_not_taught(tmp_path: Path) -> None:
     env = rookery.make("go2arm-reach", 2)
     run = stored(tmp_path, env)
@@ -108,7 +123,10 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     other = stored(tmp_path / "arm", rookery.make("go2-velocity", 2, config={"arm": "airbot_play"}))
     rough = stored(tmp_path / "rough", rookery.make("go2-velocity", 2, config={"terrain": "rough", "terrain_rows": 2}))
     hover = stored(tmp_path / "hover", rookery.make("drone-hover", 2))
-    with pytest.raises(RookeryError, match="policy of 'drone-hover', and cannot teach 'go2-velocity'"):
+    with pytest.raises(
+        RookeryError,
+        match=r"of drone-hover, has policies \['drone'\], and the student's groups in go2-velocity are \['robot'\]",
+    ):
         make_teacher(hover, env)
     with pytest.raises(RookeryError, match=r"observes 'joint_position' of size 18, and the student's worlds have 12"):
         make_teacher(other, env)
