@@ -4,7 +4,7 @@
 
 Each policy is judged by `rookery gate` in a process of its own, against the profile of its task's robot. Its report is kept in
 --cache: an interrupted run goes on with the next policy, and a second process takes policies that the first has not locked.
---again judges anew. What is written is benchmarks/results/zoo-gate.json, of all reports that are there.
+--again judges anew. What is written is benchmarks/results/zoo-gate.json; rows of policies without a report stay in it.
 """
 
 from __future__ import annotations
@@ -151,8 +151,12 @@ def main() -> None:
 
 
 def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
-    """The result: a row for every report."""
-    rows = [row(name, report) for name, report in reports.items()]
+    """The result: a row for every report, and those that the file has of other policies."""
+    file = RESULTS / "zoo-gate.json"
+    old = json.loads(file.read_text()) if file.exists() else {"rows": []}
+    found = {r["policy"]: r for r in old["rows"] if (ZOO / r["policy"]).is_dir()}
+    found |= {name: row(name, report) for name, report in reports.items()}
+    rows = [found[name] for name in sorted(found)]
     count = {v: sum(r["verdict"] == v for r in rows) for v in ("pass", "fail", "incomplete", "not judged")}
     result = {
         "name": "zoo-gate",
@@ -176,11 +180,11 @@ def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
         "columns": COLUMNS,
         "rows": rows,
     }
-    missing = [f.parent.name for f in sorted(ZOO.glob("*/contract.json")) if f.parent.name not in reports]
+    missing = [f.parent.name for f in sorted(ZOO.glob("*/contract.json")) if f.parent.name not in found]
     if missing:
         result["notes"] = f"not judged yet: {', '.join(missing)}."
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "zoo-gate.json").write_text(json.dumps(result, indent=1) + "\n")
+    file.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
