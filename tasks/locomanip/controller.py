@@ -15,6 +15,7 @@ from rookery.sim.rotations import from_axis_angle, multiply, rotation_error
 
 SETTLE = 0.04  # share of the joints' error that the integral takes in at each control step
 SETTLE_MOST = 0.15  # rad
+SAME_ACTION = 1e-4  # difference of two actions of [-1, 1] that count as one
 
 
 FOOTING = 0.2  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
@@ -50,6 +51,7 @@ class WholeBodyController(Buffers):
     sag: Tensor
     sway: Tensor
     sway_rotation: Tensor
+    asked: Tensor
 
     def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
         super().__init__()
@@ -64,6 +66,7 @@ class WholeBodyController(Buffers):
         worlds = len(robot.pos)
         self.buffer("wanted", worlds, 6)
         self.buffer("sag", worlds, 6)
+        self.buffer("asked", worlds, 6)
         self.buffer("sway", worlds, 3)
         self.buffer("sway_rotation", worlds, 3)
         self.wanted.copy_(robot.pos[:, 12:])
@@ -81,17 +84,29 @@ class WholeBodyController(Buffers):
         self.sway[begins] = 0.0
         self.sway_rotation[begins] = 0.0
 
-    def act(self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
-        """[N, 18] rad.
+    def driving(self, begins: Tensor, last_action: Tensor) -> Tensor:
+        """[N] bool, where the arm's last action [N, 6] is the one that was asked for, or an episode begins, [N] bool.
+
+        Elsewhere another moves the arm, a student for instance: an integral of the difference between what one asks for and
+        what the other does would wind up, and teach its limits.
+        """
+        return begins | ((last_action - self.asked).abs().amax(1) < SAME_ACTION)
+
+    def act(
+        self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor, driving: Tensor
+    ) -> Tensor:
+        """Normalised actions [N, 18].
 
         Args:
             seen: the tool's goal in `ahead_s` s, [N, 3] m and [N, 4], from where the trunk is now.
             planned: the same from where the trunk should be.
             ahead_s: s.
             phase, command, moving: see Trot.act.
+            driving: see `driving`.
         """
         now = self.robot.pos[:, 12:]
-        self.sag.add_(SETTLE * (self.wanted - now)).clamp_(-SETTLE_MOST, SETTLE_MOST)
+        settled = (self.sag + SETTLE * (self.wanted - now)).clamp(-SETTLE_MOST, SETTLE_MOST)
+        self.sag.copy_(torch.where(driving[:, None], settled, (1.0 - SETTLE) * self.sag))
         share = self.dt / SWAY_S
         self.sway += share * (seen[0] - planned[0] - self.sway)
         self.sway_rotation += share * (rotation_error(seen[1], planned[1]) - self.sway_rotation)
@@ -105,7 +120,9 @@ class WholeBodyController(Buffers):
         self.wanted.copy_(follow(self.robot, self.tool, self.wanted, pos, quat, STEPS))
         weight, self.legs_view.lean = self.weight()
         legs = self.trot.act(phase, command, moving)
-        return torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1)
+        action = self.robot.normalised(torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1))
+        self.asked.copy_(action[:, 12:].clamp(-1.0, 1.0))
+        return action
 
     def weight(self) -> tuple[Tensor, Tensor]:
         """[N, 6] N m, what the joints need to carry the arm as it is; and [N, 3] m, how far it shifts the robot's weight."""

@@ -283,10 +283,11 @@ class LocoManipulation(Reach):
         self.child("controller", controller)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            controller.restart(self.goals.clock == 0)
+            begins = self.goals.clock == 0
+            controller.restart(begins)
             goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
-            angles = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving)
-            action = self.robot.normalised(angles)[:, None]
+            driving = controller.driving(begins, self.last_action[:, 12:])
+            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, driving)[:, None]
             return (
                 {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
             )

@@ -333,11 +333,12 @@ class Reach(LeggedTask):
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            controller.restart(self.steps == 0)
+            begins = self.steps == 0
+            controller.restart(begins)
             pos, quat = self.goals.pose(LEAD_S)
             goals = self.goal_in_trunk(LEAD_S), (pos - trunk, quat)
-            angles = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving)
-            action = self.robot.normalised(angles)[:, None]
+            driving = controller.driving(begins, self.last_action[:, 12:])
+            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, driving)[:, None]
             parts = {"legs": action[..., :12], "arm": action[..., 12:]}
             return parts if self.cfg.agents == "parts" else {"robot": action}
 
