@@ -130,7 +130,7 @@ DRAWS = (
 )
 WRITERS = (
     DRAWN,
-    *rollouts("drone-hover", "go2-velocity", "table-push"),
+    *rollouts("drone-hover", "go2-velocity", "go2arm-reach", "table-push"),
     CONSTANTS,
     "tests/sim/randomization/test_parameters.py",
     "tests/robots/test_parameters.py",

@@ -114,12 +114,12 @@ def declarations(out: Recording, env: Env) -> None:
     """Scales, ranges, limits and loops that contracts carry, and from where videos are taken."""
     deployment = env.deployment()
     for name, group in env.groups.items():
-        out.take("start", f"declared {name}", flat(numbers(group)))
-    out.take("start", "actuation", flat(numbers(deployment.actuation)))
-    out.take("start", "safety", flat(numbers(deployment.safety)))
-    out.take("start", "camera", flat(numbers(env.camera)))
+        out.take_exactly(f"declared {name}", flat(numbers(group)))
+    out.take_exactly("actuation", flat(numbers(deployment.actuation)))
+    out.take_exactly("safety", flat(numbers(deployment.safety)))
+    out.take_exactly("camera", flat(numbers(env.camera)))
     if isinstance(env, VecEnv):
-        out.take("start", "parameters", flat(numbers(env.task.parameters())))
+        out.take_exactly("parameters", flat(numbers(env.task.parameters())))
 
 
 def random_rollout(out: Recording, env: Env, size: float, jolt: float) -> None:
