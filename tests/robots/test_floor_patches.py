@@ -122,3 +122,13 @@ def test_a_world_has_patches_though_the_others_have_none():
 def test_the_floor_is_even_unless_patches_are_drawn():
     p = made().randomization.parameters["friction_patches"]
     assert p.nominal == p.low == p.typical[0] == 0.0 < p.typical[1] < p.high < 1.0
+
+
+def test_patches_of_one_world_alone_are_there_after_a_resume():
+    env, again = made(), made()
+    env.task.robot.patches.parameters()["friction_patches"].write(torch.tensor([1]), torch.tensor([0.5]))
+    again.load_state_dict(env.state_dict())
+    places = [(0.1, 0.1), (1.1, 0.1), (2.1, 0.1), (3.1, 0.1)]
+    here, there = stand_at(env, places), stand_at(again, places)
+    assert torch.equal(here, there)
+    assert len(here[1].unique()) == 4 and len(here[0].unique()) == len(here[2].unique()) == 1

@@ -258,3 +258,16 @@ def test_the_longest_delay_fits_at_every_rate(dt):
     seen = [o.push(torch.full((1, 1, 1), float(i))).item() for i in range(1, steps + 3)]
     assert seen[-1] == 2
     assert [a.push(torch.ones(1, 1, 1)).sum().item() for _ in range(steps // 3 + 2)][-1] == 3
+
+
+@pytest.mark.parametrize(
+    "values", [{"action_delay": 0.01}, {"action_jitter": 0.01}, {"action_dropout": 0.3, "action_hold": 0.1}]
+)
+def test_what_acts_in_one_world_alone_acts_after_a_resume(values):
+    d, again = (ActionDelay(3, 1, 2, 4, 0.005, NEUTRAL, Streams(3, 0, "loss")) for _ in range(2))
+    d.configure(np.array([1]), Batch.of({k: np.full(1, v, np.float32) for k, v in values.items()}))
+    assert (d.on, d.lossy) == ("action_dropout" not in values, "action_dropout" in values)
+    again.load_state_dict(d.state_dict())
+    assert (again.on, again.lossy) == (d.on, d.lossy)
+    for t in range(20):
+        assert torch.equal(again.push(numbered(t, 3, 1, 2)), d.push(numbered(t, 3, 1, 2)))

@@ -149,3 +149,20 @@ def test_all_families_can_be_disturbed(task, pushed):
     assert ("push_rate" in env.randomization.parameters) == pushed
     assert "wrench_force" in env.randomization.parameters
     assert all(w > 0 for w in env.disturbances._weight)
+
+
+def test_pushes_of_one_world_alone_go_on_after_a_resume():
+    env, again = env_with(3), env_with(3)
+    env.reset()
+    again.reset()
+    again.load_state_dict(env.state_dict())
+    assert not again.disturbances.on
+    env.disturbances.parameters()["push_rate"].write(torch.tensor([1]), torch.tensor([40.0]))
+    env.disturbances.parameters()["push_speed"].write(torch.tensor([1]), torch.tensor([1.0]))
+    again.load_state_dict(env.state_dict())
+    assert env.disturbances.on and again.disturbances.on
+    again.load_state_dict(env.state_dict())
+    assert again.disturbances.on
+    action = {"drone": torch.zeros(3, 1, 4)}
+    for _ in range(20):
+        assert torch.equal(env.step(action)[0]["drone"], again.step(action)[0]["drone"])
