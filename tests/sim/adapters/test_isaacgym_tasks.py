@@ -170,6 +170,33 @@ def test_an_episode_begins_one_step_after_its_end():
     task.close()
 
 
+class Ended(isaacgym_cartpole.Cartpole):
+    """Its first environment ends when it is told to."""
+
+    ending = False
+
+    def compute_reward(self, actions):
+        super().compute_reward(actions)
+        self.reset_buf[0] = int(self.ending)
+
+
+@pytest.mark.parametrize(("at", "late"), [(3, False), (4, False), (5, True)])
+def test_an_end_counts_as_late_in_the_last_step_alone(at, late):
+    """Of an episode of 6, whose last step is number 5; and every control step is counted once."""
+    isaacgym.register("Ended", Ended, isaacgym_cartpole.CFG)
+    task = isaacgym.make(task="Ended", num_envs=2, cfg=isaacgym_cartpole.CFG)
+    task.max_episode_length = 6
+    task.step(task.zero_actions())  # in which episodes begin
+    assert (task.control_steps, task.randomize_buf.tolist()) == (1, [1, 1])
+    for step in range(1, at + 1):
+        task.ending = step == at
+        _, _, reset, extras = task.step(task.zero_actions())
+        assert bool(reset[0]) == task.ending
+        assert bool(extras["time_outs"][0]) == (task.ending and late)
+    assert task.control_steps == at + 1 and task.randomize_buf.tolist() == [at + 1] * 2
+    task.close()
+
+
 def test_source_keeps_the_last_observation():
     env = isaacgym.as_env(cartpole(maxEpisodeLength=6), seed=3)
     env.reset()
