@@ -144,6 +144,22 @@ def test_a_push_lasts_for_one_simulation_step():
     sim.close()
 
 
+def test_torques_turn_a_body_about_world_axes():
+    """A box of 2 kg and 0.2 x 0.4 x 0.6 m from rest, for one step of 0.01 s: torque times time over its moment of inertia."""
+    sim = simulation(n=2)
+    forces, torques = (torch.zeros(2, len(sim.body_names), 3) for _ in range(2))
+    box = sim.body_names.index("box")
+    torques[1, box] = torch.tensor([0.0, 0.0, 0.3])
+    GYM.apply_rigid_body_force_tensors(sim, forces, torques)
+    GYM.simulate(sim)
+    GYM.refresh_rigid_body_state_tensor(sim)
+    spin = GYM.acquire_rigid_body_state_tensor(sim).view(2, -1, 13)[:, box, 10:13]
+    inertia = 2.0 / 12.0 * (0.2**2 + 0.4**2)
+    wanted = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.3 * 0.01 / inertia]])
+    torch.testing.assert_close(spin, wanted, rtol=1e-3, atol=1e-6)
+    sim.close()
+
+
 def test_unknown_functions_say_what_there_is():
     with pytest.raises(RookeryError, match=r"gym\.create_actor has no counterpart here: .*Scene"):
         GYM.create_actor()
