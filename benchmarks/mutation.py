@@ -198,6 +198,7 @@ def main() -> int:
     if args.again is not None:
         args.out = args.again
         rows = json.loads(args.again.read_text())["mutants"]
+    args.about = {"commit": commit(), "machine": machine()}  # of what is copied: work may go on meanwhile
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary)
@@ -279,8 +280,7 @@ def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: floa
         "name": "mutation",
         "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}"
         + (f" --modules {' '.join(args.modules)}" if args.modules != DRAWN else ""),
-        "commit": commit(),
-        "machine": machine(),
+        **args.about,
         "date": str(datetime.date.today()),
         "wall_s": round(wall_s, 1),
         "metrics": {
