@@ -14,7 +14,7 @@ import rookery
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.random_kernels import kernel
-from rookery.sim.randomization.distributions import Choice, LogUniform, Normal, Range
+from rookery.sim.randomization.distributions import Choice, LogUniform, Normal, Range, from_table
 from rookery.sim.randomization.kernels import normal_quantile
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, load
@@ -233,3 +233,10 @@ def rookery_default() -> set[str]:
     from rookery.sim.randomization.ranges import DEFAULT
 
     return set(DEFAULT)
+
+
+def test_the_ends_of_choices_follow_from_the_values():
+    assert (Choice(values=(0.5, 4.0, 1.0)).low, Choice(values=(0.5, 4.0, 1.0)).high) == (0.5, 4.0)
+    for end in ("low", "high"):
+        with pytest.raises(RookeryError, match="mass takes values"):
+            from_table("mass", {"distribution": "choice", "values": [1.0, 2.0], end: 0.5})
