@@ -26,11 +26,12 @@ import torch
 from machine import commit, machine
 from mujoco.batch import Batch
 
-import rookery
 from rookery.assets.scenery import ground
 from rookery.policies.training.evaluate import act_with
 from rookery.robots.quadrupeds.go2 import HOME_LEGS, add_go2
+from rookery.run_env import make_env
 from rookery.runs import open_run
+from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.scene import Scene
 from rookery.tasks.locomanip.base import IMPRATIO, NO_WARM_START
 
@@ -101,8 +102,9 @@ CASES = {
 @torch.no_grad()
 def record() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions, velocities and controls [T, N, ...] of the zoo's policy walking."""
-    env = rookery.make("go2-velocity", WORLDS, seed=0)
-    policies, _ = open_run(Path("go2-velocity"))
+    policies, contract = open_run(Path("go2-velocity"))
+    env = make_env(contract, WORLDS, {}, seed=0)
+    assert isinstance(env, VecEnv)
     act = act_with(policies, env)
     obs, _ = env.reset()
     batch = env.world.batch  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """A policy from two, as `rookery train --init` takes it: the actions that the first has are its own, the rest the second's.
 
-python benchmarks/merge_policies.py go2arm-reach policies/zoo/go2-velocity runs/standing --out runs/merged
+python benchmarks/merge_policies.py go2arm-reach runs/walking runs/standing --out runs/merged
 """
 
 from __future__ import annotations

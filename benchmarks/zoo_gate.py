@@ -13,6 +13,7 @@ import argparse
 import datetime
 import fcntl
 import json
+import re
 import subprocess
 import sys
 import time
@@ -181,8 +182,9 @@ def write(reports: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
         "rows": rows,
     }
     missing = [f.parent.name for f in sorted(ZOO.glob("*/contract.json")) if f.parent.name not in found]
-    if missing:
-        result["notes"] = f"not judged yet: {', '.join(missing)}."
+    notes = [f"not judged yet: {', '.join(missing)}."] if missing else []
+    notes += [re.sub(r"^not judged yet: [^.]*[.]\s*", "", old.get("notes", ""))]  # what was written by hand
+    result["notes"] = " ".join(filter(None, notes))
     RESULTS.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -38,7 +38,7 @@ def build_contract(
     Args:
         env: environment of the policies; its `deployment()` gives what its groups do not.
         policies: by group; None leaves the networks out until `with_networks`.
-        config: the task's config as JSON values, in place of the one in `deployment()`.
+        config: the task's config as JSON values, in place of the one in `deployment()`; its `dt` is the physics step.
         provenance: entries of `Provenance`, and whatever else is known.
 
     Raises:
@@ -46,9 +46,20 @@ def build_contract(
     """
     deployment = env.deployment()
     if config is not None:
-        deployment = dataclasses.replace(deployment, config=dict(config))
+        deployment = _of_config(deployment, config)
     contract = describe(env.task_id, env.groups, env.control_dt, deployment, provenance)
     return contract if policies is None else with_networks(contract, policies)
+
+
+def _of_config(deployment: Deployment, config: Mapping[str, Any]) -> Deployment:
+    """A deployment with another config. Training may take longer physics steps than the config's (`train_overrides`); the loops
+    below the policy run at the config's, on the robot too: a servo of 10 ms would not hold a leg."""
+    dt = float(config.get("dt", deployment.physics_dt))
+    loops = {
+        group: dataclasses.replace(actuation, period=dt) if actuation.period == deployment.physics_dt else actuation
+        for group, actuation in deployment.actuation.items()
+    }
+    return dataclasses.replace(deployment, config=dict(config), physics_dt=dt, actuation=loops)
 
 
 def describe(

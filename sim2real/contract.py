@@ -221,7 +221,7 @@ class Contract:
     Args:
         task_id: registered name of the task.
         control_dt: s, the policy's period.
-        physics_dt: s, time step of the physics in training.
+        physics_dt: s, time step of the physics by the task's config; training may have taken a longer one.
         groups: agent groups by name.
         task_config: the task's config as JSON values.
         latency: delays in training.

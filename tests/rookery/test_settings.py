@@ -296,12 +296,15 @@ def small(**changes) -> RunSettings:
 
 def test_overrides_of_training_hold_in_training_alone(tmp_path):
     own = {"start_box_m": 0.5}
-    only = {"start_box_m": 0.7, "episode_s": 1.0}
+    only = {"start_box_m": 0.7, "episode_s": 1.0, "dt": 0.005}
     training = start(small(task_config=own, train_overrides=only), tmp_path / "run")
     config = training.runner.env.unwrapped.task.cfg
-    assert (config.episode_s, config.start_box_m) == (1.0, 0.5), "the task config goes first"
-    told = training.runner.contract["task_config"]
+    assert (config.episode_s, config.start_box_m, config.dt) == (1.0, 0.5, 0.005), "the task config goes first"
+    contract = training.runner.contract
+    told = contract["task_config"]
     assert (told["episode_s"], told["start_box_m"]) == (type(config)().episode_s, 0.5)
+    loops = contract["groups"]["drone"]["actuation"]["period"]
+    assert (told["dt"], contract["physics_dt"], loops) == (0.002, 0.002, 0.002), "robots run at the config's rate"
     training.runner.env.close()
 
 

@@ -110,6 +110,9 @@ class Observer:
         self.neutral = np.array(group["action"]["neutral"])
         self.last_action = self.neutral
         self.before: dict[str, Vector] = {}
+        self.history = self.terms[0]["history"]
+        assert self.history == 1 or group["frames"].endswith("an episode's first frame stands for the ones before it")
+        self.frames: list[Vector] = []
         clocks = [t["clock"] for t in self.terms if "clock" in t]
         self.clock = Clock(clocks[0], control_dt) if clocks else None
 
@@ -120,7 +123,9 @@ class Observer:
             assert raw.shape == (term["size"],), f"{term['name']} has {raw.shape}"
             clip = math.inf if term["clip"] is None else term["clip"]
             parts.append(np.clip(raw * term["scale"], -clip, clip))
-        return np.concatenate(parts)
+        frame = np.concatenate(parts)
+        self.frames = [*(self.frames or [frame] * self.history)[1:], frame]
+        return np.concatenate(self.frames)
 
     def term(self, term: Values, state: Values) -> Vector:
         formula = term["formula"]
