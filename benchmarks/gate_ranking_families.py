@@ -105,7 +105,7 @@ def prepared(family: Family, run: Path) -> dict[str, Entry]:
         out[f"zoo, {name}" if not name.startswith("broken") else name] = (faulty(plain, fault), contract)
     every = list(checkpoint_policies(run))
     for share in family.checkpoints:
-        steps, policies, found = every[min(round(share * len(every)), len(every)) - 1]
+        steps, policies, found = every[min(max(round(share * len(every)), 1), len(every)) - 1]
         out[f"{steps / 1e6:.3g} M steps" if steps >= 1e6 else f"{steps / 1e3:.0f} k steps"] = (policies, found)
     return out
 

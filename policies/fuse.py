@@ -31,6 +31,12 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     a, b = first[0], second[0]
     if a.memory_size or b.memory_size:
         raise RookeryError("a policy with memory is not fused with another: train both with memory=none.")
+    for policy, old in (first, second):
+        if old.history > 1 or policy.targets:
+            raise RookeryError(
+                "a policy with a history of observations or a state estimator is not fused with another: train it with "
+                "--task-config history=1 and --estimator off."
+            )
     if len(a.hidden) != len(b.hidden) or a.activation != b.activation:
         raise RookeryError(
             f"policies with hidden layers {list(a.hidden)} ({a.activation}) and {list(b.hidden)} ({b.activation}) do not go "

@@ -105,7 +105,7 @@ LEGGED = RunSettings(
         critic="central",
     ),
 )
-# Five frames tell the trunk's velocity, which no sensor does: the error falls by a fifth (docs/results.md).
+# Five frames tell the trunk's velocity, which no sensor does (docs/results.md).
 WALK = _steps(
     _ppo(LEGGED, rollout_steps=12, learning_rate=1.2e-3, hidden=(128, 64), mirror=True),
     40_000_000,

@@ -23,7 +23,7 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`. A task without one has a 
     [[stages]]
     kind = "fuse"                    # rookery.policies.fuse, for the task of the recipe
     name = "both"
-    first = "go2-velocity"
+    first = "legs"
     second = "trained"
 
 `task` at the top is the recipe's name where it is left out; a stage may train in another one. `notes` says what is known of

@@ -78,6 +78,11 @@ def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
             f"{run}, of {contract.task_id}, has policies {list(policies)}, and the student's groups in {env.task_id} are "
             f"{list(env.groups)}: take a run with one policy for each of them."
         )
+    if not math.isclose(contract.control_dt, env.control_dt, rel_tol=1e-6):
+        raise RookeryError(
+            f"{run} acts every {contract.control_dt:g} s, and the student every {env.control_dt:g} s: give the student the "
+            "teacher's control_dt by --task-config."
+        )
     groups = {}
     for name, group in env.groups.items():
         spec = contract.groups[name].spec

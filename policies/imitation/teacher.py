@@ -64,7 +64,7 @@ class JoinedTeacher(Teacher):
 
     Args:
         first: teaches all actions that `second` does not.
-        second: teaches some.
+        second: teaches the actions in `chosen`.
         chosen: by group, [D] bool, the actions that `second` teaches.
     """
 
@@ -194,6 +194,11 @@ def _check_term(name: str, term: Term, given: Term | None) -> None:
         raise RookeryError(
             f"{name} observes {term.name!r} of size {term.size}, and the student's worlds {found}: give the student the "
             "teacher's --task-config, but for what it must not observe."
+        )
+    if (given.unit, given.frame) != (term.unit, term.frame):
+        raise RookeryError(
+            f"{name} observes {term.name!r} in {term.unit}, {term.frame}, and the student's worlds give {given.unit}, "
+            f"{given.frame}: take a teacher of the same task."
         )
     if given.clip / given.scale < term.clip / term.scale * (1.0 - 1e-6) and math.isfinite(given.clip):
         raise RookeryError(

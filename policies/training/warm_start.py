@@ -67,9 +67,10 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         )
     frames, own = policy.actor_inputs // stored.frame_size, learner.actor_inputs // learner.spec.frame_size
     if frames > own:
+        shown = f"--actor-frames {frames}" if learner.spec.history >= frames else f"--task-config history={frames}"
         raise RookeryError(
-            f"the policy to start from takes the last {frames} observations, and this one the last {own}: give "
-            f"--task-config history={frames}."
+            f"the policy to start from takes the last {frames} observations, and this one the last {own}: give {shown}, where "
+            "the task has them."
         )
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
@@ -96,9 +97,10 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     frame = learner.spec.frame_size
     newest = learner.actor_inputs - frame
     ages = range(policy.actor_inputs // stored.frame_size)
-    mean = torch.zeros(frame)
-    std = torch.ones(frame)
-    taken = torch.zeros(frame, dtype=torch.bool)
+    history = learner.spec.history
+    mean = torch.zeros(history, frame)
+    std = torch.ones(history, frame)
+    taken = torch.zeros(history, frame, dtype=torch.bool)
     slices = stored.slices()
     scales = {t.name: t.scale for t in stored.observation}
     start = 0
@@ -114,13 +116,15 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
             before = hidden + age * stored.frame_size
             theirs = weight[:, old.start - before : old.stop - before]
             first_weight[ours] = theirs.T * (1.0 if normalizes else scale)
-        mean[columns] = policy.mean[old] / scale
-        std[columns] = policy.std[old] / scale
-        taken[columns] = True
+        for age in range(history):  # frames that the stored policy did not have get the statistics of its oldest one
+            before = min(age, stored.history - 1) * stored.frame_size
+            theirs_of_age = slice(old.start - before, old.stop - before)
+            mean[history - 1 - age, columns] = policy.mean[theirs_of_age] / scale
+            std[history - 1 - age, columns] = policy.std[theirs_of_age] / scale
+        taken[:, columns] = True
     if normalizes:
-        history = learner.spec.history
-        repeated: list[Tensor] = [x.repeat(history).to(learner.device) for x in (mean, std, taken)]
-        learner.observations.set_statistics(*repeated)
+        flat: list[Tensor] = [x.flatten().to(learner.device) for x in (mean, std, taken)]
+        learner.observations.set_statistics(*flat)
     for g in range(learner.sets):
         actor.weights[0][g].copy_(first_weight)
         actor.biases[0][g, 0].copy_(bias)

@@ -16,7 +16,7 @@ EXAMPLES = """
   rookery train drone-hover --steps 5e6 --learning-rate 5e-4 --hidden 128 128
   rookery train drone-hover --task-config num_drones=3 --task-config reward.ang_vel=-0.01
   rookery train volley-solo-bump --algorithm dagger --steps 2e6 --out runs/script
-  rookery train go2-velocity --algorithm dagger --teacher go2-velocity --task-config history=5 --out runs/student
+  rookery train go2-velocity --algorithm dagger --teacher go2-velocity --task-config history=2 --out runs/student
   rookery train drone-hover --algorithm bc --data demos --out runs/clone
   rookery train --config runs/robust/settings.toml --seed 4
   rookery train --resume runs/drone-hover/latest

@@ -85,12 +85,12 @@ class WholeBodyController(Buffers):
         self.sway_rotation[begins] = 0.0
 
     def driving(self, begins: Tensor, last_action: Tensor) -> Tensor:
-        """[N] bool, where the arm's last action [N, 6] is the one that was asked for, or an episode begins, [N] bool.
+        """[N, 6] bool, joints whose last action [N, 6] is the one that was asked for; all where an episode begins, [N] bool.
 
         Elsewhere another moves the arm, a student for instance: an integral of the difference between what one asks for and
         what the other does would wind up, and teach its limits.
         """
-        return begins | ((last_action - self.asked).abs().amax(1) < SAME_ACTION)
+        return begins[:, None] | ((last_action - self.asked).abs() < SAME_ACTION)
 
     def act(
         self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor, driving: Tensor
@@ -106,7 +106,7 @@ class WholeBodyController(Buffers):
         """
         now = self.robot.pos[:, 12:]
         settled = (self.sag + SETTLE * (self.wanted - now)).clamp(-SETTLE_MOST, SETTLE_MOST)
-        self.sag.copy_(torch.where(driving[:, None], settled, (1.0 - SETTLE) * self.sag))
+        self.sag.copy_(torch.where(driving, settled, (1.0 - SETTLE) * self.sag))
         share = self.dt / SWAY_S
         self.sway += share * (seen[0] - planned[0] - self.sway)
         self.sway_rotation += share * (rotation_error(seen[1], planned[1]) - self.sway_rotation)

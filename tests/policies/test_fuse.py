@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -57,5 +59,8 @@ def test_what_does_not_go_together_is_refused() -> None:
     walk = policy(LEGS, 0)
     with pytest.raises(RookeryError, match="do not go side by side"):
         fuse_policies((walk, LEGS), (policy(WHOLE_OLD, 1, (8,)), WHOLE_OLD), WHOLE)
+    seen = replace(LEGS, history=3)
+    with pytest.raises(RookeryError, match=r"with a history of observations .* --task-config history=1"):
+        fuse_policies((policy(seen, 0), seen), (policy(WHOLE_OLD, 1), WHOLE_OLD), WHOLE)
     with pytest.raises(RookeryError, match=r"neither policy has the actions \['a1'\]"):
         fuse_policies((walk, LEGS), (walk, LEGS), WHOLE)

@@ -77,7 +77,7 @@ def test_a_teacher_with_a_state_estimator_gets_the_true_values(tmp_path: Path) -
 
 
 def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Path) -> None:
-    """Each action is that of the one who teaches it, through new episodes, and after a resume."""
+    """Each action is that of the one who teaches it, through new episodes; what it needs after a resume is in its state."""
     env, twin, obs, its = same_worlds("go2arm-reach", {"episode_s": 0.1}, {"episode_s": 0.1})
     teacher = make_teacher(stored(tmp_path, twin), env, ["joint[1-5]"])
     policy, controller = act_with(open_run(tmp_path)[0], twin), twin.controller()
@@ -91,7 +91,10 @@ def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Pat
         its = twin.step(given)[0]
     again = make_teacher(tmp_path, env, ["joint[1-5]"])
     again.load_state_dict(teacher.state_dict())
-    assert again.state_dict().keys() == teacher.state_dict().keys() != set()
+    for name, value in teacher.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+    (frames,) = (value for name, value in teacher.state_dict().items() if name.endswith("frames/robot"))
+    assert frames.abs().max() > 0.1
 
 
 def test_a_policy_of_another_task_teaches_where_its_terms_are(tmp_path: Path) -> None:
@@ -137,6 +140,17 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     parts = rookery.make("drone-hover", 2, config={"action": "rotor_thrust"})
     with pytest.raises(RookeryError, match=r"give the student the teacher's --action"):
         make_teacher(hover, parts)
+    fast = rookery.make("go2-velocity", 2, config={"control_dt": 0.01})
+    walker = stored(tmp_path / "walker", rookery.make("go2-velocity", 2))
+    with pytest.raises(RookeryError, match=r"acts every 0.02 s, and the student every 0.01 s"):
+        make_teacher(walker, fast)
+    contract = json.loads((walker / "contract.json").read_text())
+    contract["groups"]["robot"]["observation"][0]["unit"] = "deg/s"
+    (walker / "contract.json").write_text(json.dumps(contract))
+    with pytest.raises(
+        RookeryError, match=r"observes 'angular_velocity' in deg/s, .* and the student's worlds give rad/s"
+    ):
+        make_teacher(walker, env)
     env.controller = lambda: None
     with pytest.raises(RookeryError, match="no classical controller to imitate"):
         make_teacher(None, env)

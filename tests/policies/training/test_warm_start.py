@@ -69,8 +69,8 @@ def test_frames_are_taken_over_by_their_age(normalize, more):
     a, b, c = Term("a", 2), Term("b", 1), Term("c", 2)
     old = PPO(with_terms(3, a, b), dataclasses.replace(BASE, normalize_observations=True))
     stored = old.policies()["point"]
-    stored.mean.copy_(torch.tensor([0.5, -0.3, 0.2]).repeat(3))
-    stored.std.copy_(torch.tensor([0.7, 1.5, 2.0]).repeat(3))
+    stored.mean.copy_(torch.tensor([0.5, -0.3, 0.2, 0.4, -0.1, 0.3, 0.6, 0.2, -0.2]))
+    stored.std.copy_(torch.tensor([0.7, 1.5, 2.0, 0.9, 1.2, 1.8, 0.6, 1.1, 2.2]))
     stored.layers[-1].weight.data *= 20.0  # a fresh policy hardly acts
     new = PPO(with_terms(3 + more, b, c, a), dataclasses.replace(BASE, normalize_observations=normalize), 5)
     warm_start(new, {"point": stored}, groups_of(old))
