@@ -26,6 +26,7 @@ if __name__ == "__main__":
 from references import Recording, differences, write
 
 import rookery
+from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.tasks.registry import OWN_TASKS, find
@@ -195,6 +196,8 @@ def scatter(env: VecEnv, generator: torch.Generator, size: float, jolt: float) -
         state[..., 7:] = 3.0 * size * rand(generator, N, len(free), 6)
         bodies.set_state(None, jolted(state, jolt))
     world.forward()
+    if isinstance(world, MujocoWorld):  # `forward` leaves out what depends on accelerations, forces and touch
+        world.batch.forward(None)
     for buffer in env.task._buffers.values():
         if buffer.is_floating_point():
             buffer += 0.3 * size * rand(generator, *buffer.shape)
