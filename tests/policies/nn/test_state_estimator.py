@@ -38,7 +38,9 @@ def test_a_policy_without_an_estimator_is_taken_over_and_its_predictions_begin_w
     obs, _ = new.env.reset()
     want = old.policies()["point"](obs["point"][..., -1:])
     torch.testing.assert_close(mean_actions(new, obs, mode == "privileged")["point"], want, rtol=1e-4, atol=1e-5)
-    wide = PPO(Drift(8, history=3), dataclasses.replace(config, estimator="off"))  # older frames begin without influence
+    wide = PPO(
+        Drift(8, history=3), dataclasses.replace(config, estimator="off")
+    )  # older frames begin without influence
     warm_start(wide, old.policies(), groups)
     torch.testing.assert_close(mean_actions(wide, obs, False)["point"], want, rtol=1e-4, atol=1e-5)
 
