@@ -47,6 +47,7 @@ README_ROWS: tuple[tuple[str, str, dict[str, Any], str, str], ...] = (
     ("`swarm-surround`, 4 drones, success rate", "swarm-counts", {"task": "swarm-surround"}, "n4", ""),
     ("`go2-velocity`, velocity error, all time", "walking", {"case": "nominal"}, "all", "m/s"),
     ("the same, low-passed, settled time", "walking", {"case": "nominal"}, "settled", "m/s"),
+    ("the same, yaw rate error, all time", "walking", {"case": "nominal"}, "turn_all", "rad/s"),
     ("the same on pybullet", "walking", {"case": "pybullet"}, "settled", "m/s"),
     ("`go2arm-reach`, walking at 0.3 m/s, position error", "reach", {"speed": 0.3}, "position_cm", "cm"),
     ("`go2arm-loco-manipulation`, nine tasks, success rate", "locomanip", {"policy": "c, its arm smoothed"}, "success", ""),
