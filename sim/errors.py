@@ -9,8 +9,16 @@ from collections.abc import Iterable
 class RookeryError(Exception):
     """Something the user can put right. The message is one sentence that says what was wrong and the way out.
 
-    The command line prints it without a traceback and exits with 2.
+    The command line prints it without a traceback and exits with 2. What exceeds `LONGEST` characters, such as a value that was
+    read from a damaged file, is left out of its middle.
     """
+
+    LONGEST = 2000
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > self.LONGEST:
+            message = f"{message[: self.LONGEST - 805]} ... {message[-800:]}"
+        super().__init__(message)
 
 
 def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:

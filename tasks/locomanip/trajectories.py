@@ -157,9 +157,9 @@ def _check_file(arrays: dict[str, Any], where: str) -> None:
     needed = {"version", "units", "first", "object_first", *_FLOATS, *_LABELS, "object_name"}
     if missing := sorted(needed - set(arrays)):
         raise RookeryError(f"{where} lacks {', '.join(missing)}: see docs/trajectories.md for what a file holds.")
-    if arrays["version"].tolist() != VERSION:
+    if (version := arrays["version"].tolist()) != VERSION:
         raise RookeryError(
-            f"{where} is version {str(arrays['version'])[:20]}, this Rookery reads version {VERSION}: write it again."
+            f"{where} is version {repr(version)[:20]}, this Rookery reads version {VERSION}: write it again."
         )
     units = {str(row[0]): str(row[-1]) for row in np.atleast_2d(arrays["units"])}
     for name, unit in UNITS.items():
