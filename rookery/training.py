@@ -13,6 +13,7 @@ from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
@@ -220,7 +221,8 @@ def _given(name: str, settings: RunSettings) -> bool:
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
     """What an algorithm learns from beside the environment."""
     if name == "teacher":
-        return make_teacher(settings.teacher, env, getattr(settings.algorithm_config, "classical", ()))
+        config = settings.algorithm_config
+        return make_teacher(settings.teacher, env, config.classical if isinstance(config, DAggerConfig) else ())
     if name == "dataset":
         from rookery.policies.datasets.dataset import Dataset
 

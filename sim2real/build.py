@@ -53,7 +53,7 @@ def build_contract(
 
 def _of_config(deployment: Deployment, config: Mapping[str, Any]) -> Deployment:
     """A deployment with another config. Training may take longer physics steps than the config's (`train_overrides`); the loops
-    below the policy run at the config's, on the robot too: where a period of 10 ms would not hold a leg."""
+    below the policy run at the config's, on the robot too, where a period of 10 ms does not hold a leg."""
     dt = float(config.get("dt", deployment.physics_dt))
     loops = {
         group: dataclasses.replace(actuation, period=dt) if actuation.period == deployment.physics_dt else actuation

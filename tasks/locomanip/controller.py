@@ -77,14 +77,14 @@ class WholeBodyController(Buffers):
         carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
         self._share = float(self._arm.body_mass.sum()) / carried
 
-    def restart(self, begins: Tensor) -> None:
+    def _restart(self, begins: Tensor) -> None:
         """Forget the past where an episode begins, [N] bool."""
         self.wanted[begins] = self.robot.pos[begins, 12:]
         self.sag[begins] = 0.0
         self.sway[begins] = 0.0
         self.sway_rotation[begins] = 0.0
 
-    def driving(self, begins: Tensor, last_action: Tensor) -> Tensor:
+    def _driving(self, begins: Tensor, last_action: Tensor) -> Tensor:
         """[N, 6] bool, joints whose last action [N, 6] is the one that was asked for; all where an episode begins, [N] bool.
 
         Elsewhere another moves the arm, a student for instance: an integral of the difference between what one asks for and
@@ -93,8 +93,9 @@ class WholeBodyController(Buffers):
         return begins[:, None] | ((last_action - self.asked).abs() < SAME_ACTION)
 
     def act(
-        self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor, driving: Tensor
-    ) -> Tensor:
+        self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor, begins: Tensor,
+        last_action: Tensor,
+    ) -> Tensor:  # fmt: skip
         """Normalised actions [N, 18].
 
         Args:
@@ -102,8 +103,11 @@ class WholeBodyController(Buffers):
             planned: the same from where the trunk should be.
             ahead_s: s.
             phase, command, moving: see Trot.act.
-            driving: see `driving`.
+            begins: [N] bool, where an episode begins: the past is forgotten there.
+            last_action: [N, 6] the arm's, whoever gave it.
         """
+        self._restart(begins)
+        driving = self._driving(begins, last_action)
         now = self.robot.pos[:, 12:]
         settled = (self.sag + SETTLE * (self.wanted - now)).clamp(-SETTLE_MOST, SETTLE_MOST)
         self.sag.copy_(torch.where(driving, settled, (1.0 - SETTLE) * self.sag))

@@ -284,10 +284,9 @@ class LocoManipulation(Reach):
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             begins = self.goals.clock == 0
-            controller.restart(begins)
             goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
-            driving = controller.driving(begins, self.last_action[:, 12:])
-            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, driving)[:, None]
+            last = self.last_action[:, 12:]
+            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, begins, last)[:, None]
             return (
                 {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
             )

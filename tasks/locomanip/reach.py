@@ -334,11 +334,10 @@ class Reach(LeggedTask):
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             begins = self.steps == 0
-            controller.restart(begins)
             pos, quat = self.goals.pose(LEAD_S)
             goals = self.goal_in_trunk(LEAD_S), (pos - trunk, quat)
-            driving = controller.driving(begins, self.last_action[:, 12:])
-            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, driving)[:, None]
+            last = self.last_action[:, 12:]
+            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, begins, last)[:, None]
             parts = {"legs": action[..., :12], "arm": action[..., 12:]}
             return parts if self.cfg.agents == "parts" else {"robot": action}
 

@@ -13,6 +13,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,36 @@ def rows(exact: Recording, jolted: list[Recording]) -> Rows:
                 entries.append(int(short) if short == int(short) else short)
         out[name] = [0] if all(e == 0 for e in entries) else entries
     return out
+
+
+class Reference:
+    """The numbers of some runs in a file beside a test.
+
+    Args:
+        file: JSON, rows by case.
+        runs: by case; each is given the size of its jolt.
+    """
+
+    def __init__(self, file: Path, runs: dict[str, Callable[[float], Recording]]) -> None:
+        self.file = file
+        self.runs = runs
+
+    @cached_property
+    def written(self) -> dict[str, Rows]:
+        return dict(json.loads(self.file.read_text()))
+
+    @property
+    def entries(self) -> list[Any]:
+        """All numbers of the file; None stands for one that is left out, since it depends on rounding."""
+        return [entry for case in self.written.values() for numbers in case.values() for entry in numbers]
+
+    def share_left_out(self) -> float:
+        """Of the entries."""
+        return sum(entry is None for entry in self.entries) / len(self.entries)
+
+    def differences(self, case: str) -> list[str]:
+        """What a run of the case gives otherwise than is written."""
+        return differences(self.runs[case](0.0), self.written[case])
 
 
 def write(file: Path, runs: dict[str, Callable[[float], Recording]], names: list[str]) -> None:
