@@ -32,6 +32,7 @@ COLUMNS = [
     {"key": "all", "title": "velocity error, all time, m/s", "format": ".3f"},
     {"key": "settled", "title": "settled, low-passed, m/s", "format": ".3f"},
     {"key": "turn_all", "title": "yaw rate error, all time, rad/s", "format": ".3f"},
+    {"key": "height", "title": "trunk's height error, mm", "format": ".0f"},
     {"key": "falls", "title": "falls", "format": ".0f"},
     {"key": "falls_interval", "title": "falls in 1,000, 95 %"},
     {"key": "change", "title": "action change", "format": ".3f"},
@@ -42,6 +43,7 @@ METRICS = {
     "all": "rms over an episode but its first second, mean over episodes; commands jump and pushes of up to 0.5 m/s "
     "come every 4 s",
     "settled": "rms behind a low-pass of 0.2 s, without the second after the start, every command and every push",
+    "height": "rms difference of the trunk's height over the ground from that of standing, over all time",
     "falls_interval": "Wilson's interval",
     "torque": "the largest of any joint in any physics step of an episode",
 }
@@ -76,6 +78,7 @@ def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
         "settled": m["velocity_error"],
         "turn_all": m["turn_error_all"],
         "turn": m["turn_error"],
+        "height": 1e3 * m["height_error"],
         "success": m["success"],
         "falls": falls,
         "falls_interval": f"{1e3 * low:.1f} to {1e3 * high:.1f}",

@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.actuation import Actuation
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
@@ -25,6 +26,7 @@ SUMS = (
     "counted",
     "counted_all",
     "change_sum",
+    "height_squared",
     "torque_peak",
 )
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
@@ -66,8 +68,9 @@ class Velocity(LeggedTask):
     behind a low-pass of 0.2 s, since the trunk sways with every step and commands do not, over the settled time, which leaves
     out `settle_s` after the start, every new command and every push. `velocity_error_all` and `turn_error_all` are those of
     the velocity itself over all time but `settle_s` at the start. Where an episode ended before any time counted, the errors
-    are those at its end. `action_change` is the mean change of an action between control steps, `torque_peak` (N m) the largest
-    torque of any joint in any physics step.
+    are those at its end. `height_error` (m) is the rms difference of the trunk's height over the ground from that of standing, over
+    all time: a robot that crouches may follow as well as one that walks. `action_change` is the mean change of an action
+    between control steps, `torque_peak` (N m) the largest torque of any joint in any physics step.
     """
 
     metric_definitions = MappingProxyType(
@@ -85,6 +88,7 @@ class Velocity(LeggedTask):
             ),
             "turn_error_all": "rad/s, the same of the yaw rate",
             "fell": "1 where the robot fell",
+            "height_error": f"m, rms difference of the trunk's height over the ground from {STAND_HEIGHT:g} m, over all time",
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
             "torque_peak": "N m, largest torque of any joint in any physics step",
         }
@@ -102,6 +106,7 @@ class Velocity(LeggedTask):
     quiet: Tensor
     rate_squared: Tensor
     change_sum: Tensor
+    height_squared: Tensor
     torque_peak: Tensor
 
     def setup(self) -> None:
@@ -188,6 +193,7 @@ class Velocity(LeggedTask):
         self.squared_all += begun * (now - before)[:, :2].square().sum(1)
         self.rate_squared_all += begun * (now - before)[:, 2].square()
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
+        self.height_squared += (self.height - STAND_HEIGHT).square()
         self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
 
     def level_velocity(self) -> Tensor:
@@ -217,6 +223,7 @@ class Velocity(LeggedTask):
             "velocity_error_all": _rms(self.squared_all, self.counted_all, velocity[:, :2]),
             "turn_error_all": _rms(self.rate_squared_all, self.counted_all, velocity[:, 2:]),
             "fell": self.fallen.float(),
+            "height_error": (self.height_squared / steps).sqrt(),
             "action_change": self.change_sum / steps,
             "torque_peak": self.torque_peak,
         }
