@@ -1,16 +1,19 @@
-"""Combinations of factors within a profile's ranges: how a policy does on average, and the worst that a search finds."""
+"""Combinations of factors: how a policy does on average within a profile's ranges and beyond, and the worst that is found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.intervals import wilson
 from rookery.sim2real.gate.trials import Outcome, Trials
 
+WIDTHS = (1.5, 2.0)
+"""Of the wider ranges: beyond what a profile requires, policies that meet it all still differ."""
 KEPT = 4
 """Worst combinations from which the search goes on."""
 SPREAD = 0.35
@@ -38,6 +41,24 @@ class Combinations:
     worst_success: float
     worst_low: float
     worst_high: float
+
+
+@dataclass(frozen=True)
+class Wider:
+    """Success over combinations from wider ranges than the profile's.
+
+    Args:
+        width: how many times as far from nominal the ranges go; no factor goes past what its task takes.
+        drawn: how many combinations were drawn.
+        success: mean success over them.
+        low, high: its 95 % interval.
+    """
+
+    width: float
+    drawn: int
+    success: float
+    low: float
+    high: float
 
 
 def search_combinations(
@@ -77,6 +98,39 @@ def search_combinations(
     successes = float(sum(o.success.sum() for o in first))
     total = drawn * trials.episodes
     return Combinations(drawn, successes / total, *wilson(successes, total), point, again.rate, *again.interval)
+
+
+def wider_combinations(
+    trials: Trials,
+    ranges: Mapping[str, tuple[float, float]],
+    parameters: Mapping[str, Parameter],
+    drawn: int,
+    seed: int = 0,
+) -> list[Wider]:
+    """The same combinations at each of WIDTHS, farther and farther from nominal.
+
+    Args:
+        trials: runs the policy.
+        ranges: least and greatest value of the profile by factor.
+        parameters: nominal values and limits.
+        drawn: combinations drawn.
+        seed: of the draws.
+    """
+    names = list(ranges)
+    nominal = np.array([parameters[name].nominal for name in names])
+    least = np.array([parameters[name].low for name in names])
+    most = np.array([parameters[name].high for name in names])
+    low, high = (np.array([ranges[name][i] for name in names]) for i in range(2))
+    shares = np.random.default_rng([seed, 1]).random((drawn, len(names)))
+    out = []
+    for width in WIDTHS:
+        ends = [(nominal + width * (end - nominal)).clip(least, most) for end in (low, high)]
+        values = ends[0] + shares * (ends[1] - ends[0])
+        outcomes = trials.run([dict(zip(names, row.tolist(), strict=True)) for row in values])
+        successes = float(sum(o.success.sum() for o in outcomes))
+        total = drawn * trials.episodes
+        out.append(Wider(width, drawn, successes / total, *wilson(successes, total)))
+    return out
 
 
 def _worst(rates: Sequence[float]) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.gate.combinations import Combinations, search_combinations
+from rookery.sim2real.gate.combinations import Combinations, Wider, search_combinations, wider_combinations
 from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
@@ -143,6 +143,7 @@ class Gate:
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
             nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
             combinations = self._combinations(trials)
+            wider = self._wider(trials)
             episodes_run = trials.episodes_run
         finally:
             trials.env.close()
@@ -152,7 +153,7 @@ class Gate:
             self.task, name, self.engine, self.profile.name, self.profile.summary, s.episodes, s.interval, s.seed,
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
             self.profile.combinations, self.profile.worst, [k for k in self.profile.factors if k not in wanted], idle,
-            episodes_run, round(time.perf_counter() - start, 2),
+            wider, episodes_run, round(time.perf_counter() - start, 2),
         )  # fmt: skip
 
     def _points(self, asked: int) -> int:
@@ -165,8 +166,19 @@ class Gate:
         env, act = self._open(points * self._settings.episodes, starts=self._settings.episodes, **options)
         return Trials(env, act, self._settings.episodes, self._settings.seed)
 
+    def _ranges(self) -> dict[str, tuple[float, float]]:
+        return {name: (r.low, r.high) for name, r in self.profile.factors.items() if name in self.parameters}
+
+    def _wider(self, trials: Trials) -> list[Wider]:
+        ranges = self._ranges()
+        drawn = self._settings.combinations
+        if not ranges or not drawn:
+            return []
+        self._note("combinations of wider ranges")
+        return wider_combinations(trials, ranges, self.parameters, drawn, self._settings.seed)
+
     def _combinations(self, trials: Trials) -> Combinations | None:
-        ranges = {name: (r.low, r.high) for name, r in self.profile.factors.items() if name in self.parameters}
+        ranges = self._ranges()
         if not ranges or not self._settings.combinations:
             return None
         self._note("combinations")

@@ -144,6 +144,8 @@ def _combinations(report: Report) -> str:
          "pass" if c.success >= report.required_combinations else "fail"),
         ("worst found", _rate(c.worst_success, c.worst_low, c.worst_high), f"{report.required_worst:g}",
          "pass" if c.worst_success >= report.required_worst else "fail"),
+        *((f"mean of {w.drawn} drawn from ranges {w.width:g} times as wide", _rate(w.success, w.low, w.high), "", "")
+          for w in report.wider),
     ]  # fmt: skip
     worst = ", ".join(f"{name} {number(value, units.get(name, '1'))}" for name, value in c.worst.items())
     return (

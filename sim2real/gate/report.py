@@ -6,11 +6,11 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from rookery.sim2real.gate.combinations import Combinations
+from rookery.sim2real.gate.combinations import Combinations, Wider
 from rookery.sim2real.gate.sweep import Tried
 
 FORMAT = "rookery-gate"
-VERSION = 2
+VERSION = 3
 NOT_APPLICABLE = "not applicable"
 
 
@@ -87,6 +87,7 @@ class Report:
         required_combinations, required_worst: least success of those.
         lacking: factors of the profile that the task lacks: skipped.
         without_effect: factors that changed nothing.
+        wider: success over combinations from wider ranges, which nothing requires; empty where none were drawn.
         episodes_run: of the sweeps and combinations together.
         seconds: the whole took.
     """
@@ -107,6 +108,7 @@ class Report:
     required_worst: float
     lacking: list[str]
     without_effect: list[str]
+    wider: list[Wider] = field(default_factory=list)
     episodes_run: int = 0
     seconds: float = 0.0
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -142,13 +144,17 @@ class Report:
 
     @property
     def score(self) -> float:
-        """0 to 1: half the mean coverage of the required directions, half the mean success over random combinations; a factor
-        that has no effect and must have one covers nothing. Without requirements it is the nominal success."""
+        """0 to 1: the mean of three: the mean coverage of the required directions, where a factor that has no effect and must
+        have one covers nothing; the mean success over random combinations; that over combinations from wider ranges, by which
+        policies differ that have all that is required. Without requirements it is the nominal success."""
         required = [m for m in self.margins if m.required is not None and (m.verdict or m.coverage < 1.0)]
         if not required or self.combinations is None:
             return self.cases[0].success or 0.0
         coverage = sum(0.0 if m.verdict == "no effect" else m.coverage for m in required) / len(required)
-        return 0.5 * (coverage + self.combinations.success)
+        parts = [coverage, self.combinations.success]
+        if self.wider:
+            parts.append(sum(w.success for w in self.wider) / len(self.wider))
+        return sum(parts) / len(parts)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values: the fields, with format, version, verdict, score, failures and skipped cases."""

@@ -68,7 +68,7 @@ class Velocity(LeggedTask):
     behind a low-pass of 0.2 s, since the trunk sways with every step and commands do not, over the settled time, which leaves
     out `settle_s` after the start, every new command and every push. `velocity_error_all` and `turn_error_all` are those of
     the velocity itself over all time but `settle_s` at the start. Where an episode ended before any time counted, the errors
-    are those at its end. `height_error` (m) is the rms difference of the trunk's height over the ground from that of standing, over
+    are those at its end. `height_error` (m) is the rms difference of the trunk's height from that of standing, over
     all time: a robot that crouches may follow as well as one that walks. `action_change` is the mean change of an action
     between control steps, `torque_peak` (N m) the largest torque of any joint in any physics step.
     """

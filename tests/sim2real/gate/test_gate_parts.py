@@ -15,7 +15,7 @@ import rookery
 from rookery.policies.training.evaluate import act_with
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.gate.combinations import Combinations
+from rookery.sim2real.gate.combinations import Combinations, Wider
 from rookery.sim2real.gate.exported import Compared, act_native, compile_policies
 from rookery.sim2real.gate.factors import KNOWN, NOT_SWEPT
 from rookery.sim2real.gate.intervals import check_episodes, half_width, wilson
@@ -127,6 +127,9 @@ def test_the_score_is_what_the_docs_say():
     assert not report.passed
     good = made([side(1.0, "pass")], dataclasses.replace(found, success=0.8, worst_success=0.5))
     assert good.passed and good.score == pytest.approx(0.9)
+    wider = [Wider(1.5, 8, 0.7, 0.6, 0.8), Wider(2.0, 8, 0.1, 0.0, 0.2)]
+    more = dataclasses.replace(good, wider=wider)
+    assert more.passed and more.score == pytest.approx((1.0 + 0.8 + 0.4) / 3), "they count, and nothing requires them"
     assert not made([side(1.0, "pass")], None, nominal=0.89).passed
     values = report.to_json()
     assert (values["format"], values["verdict"], values["lacking"]) == ("rookery-gate", "fail", ["kp"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rookery.sim.randomization.parameters import Parameter
-from rookery.sim2real.gate.combinations import search_combinations
+from rookery.sim2real.gate.combinations import search_combinations, wider_combinations
 from rookery.sim2real.gate.intervals import wilson
 from rookery.sim2real.gate.profile import Requirement
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
@@ -159,3 +159,20 @@ def test_combinations_go_on_from_the_worst_and_measure_it_anew():
     spread = torch.tensor([[p["x"] - q["x"] for q in parents] for p in near]).abs().amin(1)
     assert spread.max() < 3 * 0.35 * 2.0 / 4.0, "steps of the third round are a quarter of those of the first"
     assert search_combinations(Law(lambda p: 1.0), ranges, 1, 1).drawn == 1
+
+
+def test_wider_combinations_go_farther_from_nominal_and_end_at_the_limits():
+    """x succeeds up to 2.5; its range from nominal 1 is 1 to 2, then 1 to 2.5 and 1 to 3. y ends at its limit of 10."""
+    law = Law(lambda p: float(p["x"] <= 2.5))
+    ranges = {"x": (1.0, 2.0), "y": (8.0, 9.9)}
+    parameters = {"x": parameter(1.0, 0.0, 9.0), "y": parameter(8.0, 7.0, 10.0)}
+    found = wider_combinations(law, ranges, parameters, 400, seed=3)
+    assert [(w.width, w.drawn) for w in found] == [(1.5, 400), (2.0, 400)]
+    assert found[0].success == 1.0 and abs(found[1].success - 0.75) < 0.09
+    assert (found[1].low, found[1].high) == wilson(round(found[1].success * 400) * E, 400 * E)
+    for (points, _), width in zip(law.batches, (1.5, 2.0), strict=True):
+        x, y = (torch.tensor([p[name] for p in points]) for name in ("x", "y"))
+        assert x.min() >= 1.0 and 1.0 + 0.98 * width < x.max() <= 1.0 + width
+        assert y.min() >= 8.0 and 9.95 < y.max() <= 10.0
+    a, b = (points for points, _ in law.batches)
+    assert (b[7]["x"] - 1.0) / 2.0 == pytest.approx((a[7]["x"] - 1.0) / 1.5), "the same combinations, farther out"
