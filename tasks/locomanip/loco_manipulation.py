@@ -39,6 +39,7 @@ LEAD_S = (
     0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
 )
 NEVER = 1 << 40  # steps
+PREDICTOR_FRAMES = 5  # that an agent with a predictor sees where the config asks for one
 ODOMETRY_DRIFT = 0.0115
 """m/sqrt(s) along each axis: how the base's estimated place wanders, and with it the goals, which stand in the room. Kim et
 al., "A Benchmark Comparison of Four Off-the-Shelf Proprietary Visual-Inertial Odometry Systems" (Sensors 22, 9873, 2022):
@@ -59,7 +60,7 @@ class LocoManipulationConfig(ReachConfig):
     adaptive: bool = False  # draw tasks by their errors, as in training, and not all alike, as in evaluations
     future: bool = True  # the tool's pose in 0.2 s is given; False as in teleoperation, where nobody knows it
     predictor: bool = False  # a predictor stands in for what is not given; without `future` there is always one
-    history: int = 5  # frames that an agent with a predictor sees
+    history: int = 1  # frames that the policy sees; with a predictor PREDICTOR_FRAMES in place of 1
     episode_s: float = 38.0  # s, more than the longest trajectory; an episode ends when its trajectory does
     wait_s: float = 0.3  # s, after the trajectory's end
     max_vx: float = 0.7  # m/s
@@ -139,6 +140,12 @@ class LocoManipulation(Reach):
         return self.cfg.predictor or not self.cfg.future
 
     @property
+    def frames(self) -> int:
+        """What the policy sees."""
+        given = self.cfg.history
+        return PREDICTOR_FRAMES if self.predicts and given == 1 else given
+
+    @property
     def hides_future(self) -> bool:
         return self.predicts
 
@@ -173,9 +180,9 @@ class LocoManipulation(Reach):
             terms = (*(_drifting(t) for t in s.observation), gripper)
             sets = {"teacher": teacher_set(terms, targets)}
             if self.predicts:
-                out[g] = Group(1, terms, s.action, self.cfg.history, targets, future, sets)
+                out[g] = Group(1, terms, s.action, self.frames, targets, future, sets)
             else:
-                out[g] = Group(1, terms, s.action, observation_sets=sets)
+                out[g] = Group(1, terms, s.action, self.frames, observation_sets=sets)
         return out
 
     def apply(self, actions: dict[str, Tensor]) -> None:

@@ -236,6 +236,16 @@ def test_without_the_future_there_is_something_to_predict():
     given = make(2, predictor=True)
     given.reset(seed=0)
     assert given.reveal_future_mask.tolist() == [True, True]
+    assert given.groups["robot"].history == 5
+
+
+def test_a_history_needs_no_predictor():
+    env = make(2, history=3)
+    spec = env.groups["robot"]
+    obs, _ = env.reset(seed=0)
+    assert (spec.history, spec.targets, env.reveal_future_mask) == (3, (), None)
+    assert obs["robot"].shape == (2, 1, 3 * spec.frame_size)
+    assert obs["robot"][..., spec.slices()["to_goal_soon"]].any(), "and hides nothing"
 
 
 def test_terms_are_those_of_reach_and_the_gripper():
