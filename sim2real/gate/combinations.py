@@ -81,8 +81,7 @@ def search_combinations(
     shares = rng.random((drawn, len(names)))
 
     def outcomes(rows: NDArray[np.float64]) -> list[Outcome]:
-        values = low + rows * (high - low)
-        return trials.run([dict(zip(names, row.tolist(), strict=True)) for row in values])
+        return trials.run(_points(names, low + rows * (high - low)))
 
     first = outcomes(shares)
     found = [o.rate for o in first]
@@ -93,11 +92,9 @@ def search_combinations(
         shares = np.concatenate((shares, more))
         found += [o.rate for o in outcomes(more)]
     worst = low + shares[_worst(found)[0]] * (high - low)
-    point = dict(zip(names, worst.tolist(), strict=True))
+    (point,) = _points(names, worst[None])
     (again,) = trials.run([point], trials.seed + 1)
-    successes = float(sum(o.success.sum() for o in first))
-    total = drawn * trials.episodes
-    return Combinations(drawn, successes / total, *wilson(successes, total), point, again.rate, *again.interval)
+    return Combinations(drawn, *_mean(first), point, again.rate, *again.interval)
 
 
 def wider_combinations(
@@ -126,11 +123,20 @@ def wider_combinations(
     for width in WIDTHS:
         ends = [(nominal + width * (end - nominal)).clip(least, most) for end in (low, high)]
         values = ends[0] + shares * (ends[1] - ends[0])
-        outcomes = trials.run([dict(zip(names, row.tolist(), strict=True)) for row in values])
-        successes = float(sum(o.success.sum() for o in outcomes))
-        total = drawn * trials.episodes
-        out.append(Wider(width, drawn, successes / total, *wilson(successes, total)))
+        out.append(Wider(width, drawn, *_mean(trials.run(_points(names, values)))))
     return out
+
+
+def _points(names: Sequence[str], values: NDArray[np.float64]) -> list[dict[str, float]]:
+    """Rows of values [K, F] by factor."""
+    return [dict(zip(names, row.tolist(), strict=True)) for row in values]
+
+
+def _mean(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """Success over all episodes together, and its 95 % interval."""
+    successes = float(sum(o.success.sum() for o in outcomes))
+    total = sum(len(o.success) for o in outcomes)
+    return (successes / total, *wilson(successes, total))
 
 
 def _worst(rates: Sequence[float]) -> NDArray[np.intp]:

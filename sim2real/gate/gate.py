@@ -142,8 +142,13 @@ class Gate:
         try:
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
             nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
-            combinations = self._combinations(trials)
-            wider = self._wider(trials)
+            combinations: Combinations | None = None
+            wider: list[Wider] = []
+            if s.combinations:
+                ranges = {name: (r.low, r.high) for name, r in wanted.items()}
+                self._note("combinations")
+                combinations = search_combinations(trials, ranges, s.combinations, s.search, s.seed)
+                wider = wider_combinations(trials, ranges, self.parameters, s.combinations, s.seed)
             episodes_run = trials.episodes_run
         finally:
             trials.env.close()
@@ -165,26 +170,6 @@ class Gate:
         """Trials at `points` points together; a slow engine runs the episodes in the same worlds one after another."""
         env, act = self._open(points * self._settings.episodes, starts=self._settings.episodes, **options)
         return Trials(env, act, self._settings.episodes, self._settings.seed)
-
-    def _ranges(self) -> dict[str, tuple[float, float]]:
-        return {name: (r.low, r.high) for name, r in self.profile.factors.items() if name in self.parameters}
-
-    def _wider(self, trials: Trials) -> list[Wider]:
-        ranges = self._ranges()
-        drawn = self._settings.combinations
-        if not ranges or not drawn:
-            return []
-        self._note("combinations of wider ranges")
-        return wider_combinations(trials, ranges, self.parameters, drawn, self._settings.seed)
-
-    def _combinations(self, trials: Trials) -> Combinations | None:
-        ranges = self._ranges()
-        if not ranges or not self._settings.combinations:
-            return None
-        self._note("combinations")
-        return search_combinations(
-            trials, ranges, self._settings.combinations, self._settings.search, self._settings.seed
-        )
 
     def _margin(self, side: Side, nominal: Outcome, idle: list[str]) -> Margin:
         threshold = self.profile.success

@@ -155,7 +155,8 @@ def test_metrics_are_roots_of_means_and_success_needs_0_15_m_s_and_no_fall():
         ("squared", [0.16, 0.25, 0.16, 0.0]), ("rate_squared", [4.0, 9.0, 0.0, 0.0]), ("counted", [10.0, 10.0, 10.0, 0.0]),
         ("squared_all", [5.0, 20.0, 0.0, 0.0]), ("rate_squared_all", [20.0, 5.0, 0.0, 0.0]), ("counted_all", [20.0] * 4),
         ("change_sum", [5.0, 10.0, 0.0, 20.0]), ("torque_peak", [1.0, 2.0, 3.0, 4.0]), ("steps", [50, 50, 50, 0]),
-        ("fallen", [False, False, True, False]), ("smooth", [[0.0, 0.0, 0.0]] * 3 + [[0.4, 0.0, 0.1]]),
+        ("fallen", [False, False, True, False]), ("height_squared", [0.5, 2.0, 0.0, 0.0]),
+        ("smooth", [[0.0, 0.0, 0.0]] * 3 + [[0.4, 0.0, 0.1]]),
         ("command", [[1.0, 0.0, 0.0]] * 3 + [[0.1, -0.4, 0.4]]),
     ):  # fmt: skip
         getattr(task, name).copy_(torch.tensor(value))
@@ -163,12 +164,30 @@ def test_metrics_are_roots_of_means_and_success_needs_0_15_m_s_and_no_fall():
     expected = {
         "success": [1, 0, 0, 0], "velocity_error": [math.sqrt(0.016), math.sqrt(0.025), math.sqrt(0.016), 0.5],
         "turn_error": [math.sqrt(0.4), math.sqrt(0.9), 0, 0.3], "velocity_error_all": [0.5, 1, 0, 0],
-        "turn_error_all": [1, 0.5, 0, 0], "fell": [0, 0, 1, 0], "action_change": [0.1, 0.2, 0, 20], "torque_peak": [1, 2, 3, 4],
+        "turn_error_all": [1, 0.5, 0, 0], "height_error": [0.1, 0.2, 0, 0], "fell": [0, 0, 1, 0],
+        "action_change": [0.1, 0.2, 0, 20], "torque_peak": [1, 2, 3, 4],
     }  # fmt: skip
     got = task.metrics()
     assert set(got) == set(expected)
     for name, value in expected.items():
         assert got[name].tolist() == pytest.approx(value, rel=1e-5), name
+
+
+def test_the_height_error_is_of_every_control_step():
+    """Beside the engine's own height of the trunk; the robot stands at 0.29 m, and lets itself down by its shins."""
+    env = rookery.make("go2-velocity", 1, config=CALM)
+    env.reset(seed=0)
+    heights = env.world.batch.bind("qpos")[:, 2]
+    shins_in = torch.zeros(1, 1, 12)
+    shins_in[..., 2::3] = -0.5
+    squares = []
+    for _ in range(12):
+        env.step({"robot": shins_in})
+        squares.append(float((heights[0] - 0.29) ** 2))
+    error = env.task.metrics()["height_error"].item()
+    env.close()
+    assert error == pytest.approx(math.sqrt(np.mean(squares)), rel=1e-4)
+    assert error > 0.01
 
 
 def test_the_torque_peak_is_of_every_physics_step():
