@@ -85,14 +85,13 @@ FAMILIES = {
     ),
     "walk": Family(
         zoo="go2-velocity",
-        training="rookery train go2-velocity --steps 40000000 --task-config history=5 --train-overrides tracking_sigma=0.06 "
-        "--checkpoint-every 160 --keep 45",
-        checkpoints=(0.05, 0.10, 0.15, 0.20, 0.27, 0.37, 0.5, 0.75, 1.0),
+        training="rookery train go2-velocity --checkpoint-every 160 --keep 45",
+        checkpoints=(0.05, 0.10, 0.15, 0.20, 0.27, 0.37, 0.5, 0.75),  # the last one is the zoo's
         faults={"four fifths of its actions": tire, "noise in its weights": shake, "broken: hip for thigh": exchange},
         hidden="hidden_walk.toml",
         metric=("velocity_error", "cm/s", 100.0),
         episodes=6,
-        hidden_episodes=48,
+        hidden_episodes=128,
     ),
 }
 
