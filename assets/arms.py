@@ -264,8 +264,8 @@ PAD_FRICTION: Vec = (1.2, 0.01, 0.0005)
 """Sliding, torsional (m), rolling (m): rubber."""
 # Friction as hard as the solver allows: with MuJoCo's own softness (0.9 to 0.95) what is held creeps out of the hand.
 PAD_SOLIMP = (0.99, 0.9995, 0.0002, 0.5, 2.0)
-# Not as hard on an arm that walks: at physics steps of 5 ms fingers chatter in a shaken hand, which drops its load. With MuJoCo's
-# own time constant of 20 ms, friction that answers a slip within it alone lets a turning hand's load creep outward.
+# Not as hard on an arm that walks: at physics steps of 5 ms fingers chatter in a shaken hand, which drops its load. With
+# MuJoCo's own time constant of 20 ms, friction that answers a slip within it alone lets a turning hand's load creep outward.
 CARRIED_PAD_SOLIMP = (0.98, 0.999, 0.001, 0.5, 2.0)
 CARRIED_PAD_SOLREF = (0.01, 2.0)
 

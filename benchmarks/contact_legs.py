@@ -6,8 +6,6 @@ randomization, from one second after the start. Samples are the feet in contact 
 
 from __future__ import annotations
 
-import datetime
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +14,11 @@ from typing import Any
 import mujoco
 import numpy as np
 import torch
-from machine import commit, machine
+from result_file import RESULTS, write_result
 
-import rookery
 from rookery.assets.go2 import LEGS
-from rookery.policies.training.evaluate import act_with
-from rookery.runs import open_run
+from rookery.run_env import open_env
 
-RESULTS = Path(__file__).parent / "results"
 COMMANDS = {
     "stand": (0.0, 0.0, 0.0),
     "0.8 m/s ahead": (0.8, 0.0, 0.0),
@@ -114,9 +109,7 @@ def walk(
 ) -> dict[str, float | None]:
     """A row for one command."""
     quiet = {"push_s": 0.0, "resample_s": 1e6, "terrain": "flat"}
-    env = rookery.make("go2-velocity", worlds, seed=1, config=quiet | config)
-    policies, _ = open_run(Path(policy))
-    act = act_with(policies, env)
+    env, act = open_env(Path(policy), worlds, seed=1, config=quiet | config)
     obs, _ = env.reset()
     given: Any = env.task
     feet = None
@@ -144,15 +137,6 @@ def write(policy: str, worlds: int = 8, seconds: float = 10.0) -> None:
     }  # fmt: skip
     columns = [{"key": "case", "title": "command"}]
     columns += [{"key": k, "title": t, "format": ".2f"} for k, t in titles.items()]
-    result = {
-        "name": "contact-legs",
-        "command": f"python benchmarks/contacts.py --legs {policy}",
-        "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
-        "metrics": METRICS,
-        "columns": columns,
-        "rows": rows,
-    }
-    (RESULTS / "contact-legs.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_result(
+        RESULTS / "contact-legs.json", f"python benchmarks/contacts.py --legs {policy}", start, columns, rows, METRICS
+    )

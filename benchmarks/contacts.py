@@ -4,6 +4,7 @@
     python benchmarks/contacts.py --tasks table-push hand-grasp:power_drill
     python benchmarks/contacts.py --limits          # the Panda's torque rate, speed and acceleration
     python benchmarks/contacts.py --legs            # feet of the Go2 under a walking policy: contact_legs.py
+    python benchmarks/contacts.py --carried         # what a walking Go2 holds in its gripper: contact_carried.py
     python benchmarks/contacts.py --balls           # restitution, depth, spin and rolling of balls: contact_balls.py
 
 Contacts are MuJoCo's own, of each copy, from the start to half a second after success: the deepest of a step, its 99th
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import contact_balls
+import contact_carried
 import contact_legs
 import mujoco
 import numpy as np
@@ -321,6 +324,7 @@ def main() -> None:
     parser.add_argument(
         "--legs", nargs="?", const="go2-velocity", metavar="POLICY", help="run or policy of go2-velocity"
     )
+    parser.add_argument("--carried", action="store_true")
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -329,6 +333,8 @@ def main() -> None:
         contact_balls.write()
     elif args.legs:
         contact_legs.write(args.legs)
+    elif args.carried:
+        contact_carried.write(Path("go2arm-loco-manipulation"))
     elif args.limits:
         limits(args.starts, args.seed)
     else:

@@ -1,0 +1,81 @@
+"""How far things creep out of the gripper of a walking Go2: benchmarks/results/contact-carried.json; see contacts.py.
+
+Measured under the policy of go2arm-loco-manipulation, while the trajectory has the gripper closed and the thing is off the
+ground, from 0.4 s after it was lifted.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from result_file import RESULTS, write_result
+
+from rookery.run_env import open_env
+from rookery.tasks.locomanip.generators import BALL_RADIUS, BOX_HALF
+
+OUT = RESULTS / "contact-carried.json"
+CASES = {"carry": 2.0 * BOX_HALF[1], "pick-box": 2.0 * BOX_HALF[1], "pick-ball": 2.0 * BALL_RADIUS}
+"""Task of the table: m, the width that the gripper holds."""
+STEPS_S = (0.005, 0.0025)  # s, physics steps
+LIFTED = 0.1  # m
+BEGIN = 20  # control steps off the ground before it is measured
+LEAST = 50  # control steps held, of an episode that counts
+LOST = 0.1  # m, from the tool centre
+SECONDS = 22.0
+COLUMNS = [
+    {"key": "case", "title": "task"},
+    {"key": "dt", "title": "physics step, ms", "format": ".1f"},
+    {"key": "held", "title": "episodes that hold it", "format": "d"},
+    {"key": "lost", "title": "lost", "format": "d"},
+    {"key": "median", "title": "creep, median, mm/s", "format": ".2f"},
+    {"key": "most", "title": "90 %, mm/s", "format": ".2f"},
+]
+METRICS = {
+    "median": "speed at which the thing's middle leaves the tool centre, mean over the time held, median over episodes",
+    "lost": f"of these, how many dropped it while the gripper was told to stay closed: farther than {LOST:g} m",
+}
+
+
+@torch.no_grad()
+def carry(run: Path, case: str, dt: float, worlds: int) -> dict[str, Any]:
+    """A row: one episode of each world."""
+    env, act = open_env(run, worlds, seed=5, config={"tasks": case, "dt": dt})
+    task: Any = env.task
+    obs, _ = env.reset(seed=5)
+    frames = []
+    for _ in range(round(SECONDS / env.control_dt)):
+        obs = env.step(act(obs))[0]
+        signs = task.stage.signs(task.tool_in_world(), torch.zeros(worlds), torch.zeros(worlds))
+        opening = task.goals.reference(0.0).gripper.flatten()
+        frames.append(torch.stack((signs.in_hand, signs.lifted, opening, task.goals.clock.float())))
+    env.close()
+    away, lifted, opening, clock = torch.stack(frames, dim=1)
+    creep = []
+    lost = 0
+    for w in range(worlds):
+        ends = (clock[1:, w] < clock[:-1, w]).nonzero()
+        end = int(ends[0]) + 1 if len(ends) else len(clock)
+        closed = opening[:end, w] < CASES[case]
+        held = (closed & (lifted[:end, w] > LIFTED) & (away[:end, w] < LOST)).nonzero().flatten()[BEGIN:]
+        if len(held) < LEAST:
+            continue
+        first, last = int(held[0]), int(held[-1])
+        creep.append(1000.0 * float(away[last, w] - away[first, w]) / ((last - first) * env.control_dt))
+        lost += bool((closed[last:] & (away[last:end, w] > LOST)).any())
+    speeds = torch.tensor(creep)
+    row = {"case": case, "dt": 1000.0 * dt, "held": len(creep), "lost": lost}
+    return row | {"median": float(speeds.median()), "most": float(speeds.quantile(0.9))}
+
+
+def write(run: Path, worlds: int = 32) -> None:
+    """Write contact-carried.json, a row for each task and physics step."""
+    start = time.perf_counter()
+    rows = []
+    for case in CASES:
+        for dt in STEPS_S:
+            rows.append(carry(run, case, dt, worlds))
+            print(rows[-1], flush=True)
+    write_result(OUT, "python benchmarks/contacts.py --carried", start, COLUMNS, rows, METRICS)
