@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from rookery.gym_registration import register as _register
 
 if TYPE_CHECKING:
+    from rookery.importing import import_policy
     from rookery.listing import list_tasks
     from rookery.making import make
     from rookery.plugins import register_task
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
     from rookery.sim.errors import RookeryError
     from rookery.version import __version__
 
-__all__ = ["ParallelEnv", "RookeryError", "__version__", "list_tasks", "make", "register_drone", "register_task"]
+__all__ = [
+    "ParallelEnv", "RookeryError", "__version__", "import_policy", "list_tasks", "make", "register_drone", "register_task",
+]  # fmt: skip
 
 _HOMES = {
     "make": "rookery.making",
+    "import_policy": "rookery.importing",
     "list_tasks": "rookery.listing",
     "register_drone": "rookery.robots.drones.table",
     "register_task": "rookery.plugins",

@@ -73,9 +73,7 @@ def test_page_works(page, tmp_path):
 
 def test_shown_commands_exist():
     """The commands that the README only shows are at least commands, with options that they have."""
-    from importlib import import_module
-
-    from rookery.cli.main import COMMANDS
+    from rookery.cli.main import COMMANDS, command_module
     from rookery.cli.options import option_names
 
     shown = [line for p in PAGES for kind, text in blocks(p) if kind == "console" for line in text.splitlines()]
@@ -87,7 +85,7 @@ def test_shown_commands_exist():
         if command == "train":  # its options are those of the task's preset and the algorithm
             assert not given
             continue
-        assert given <= set(option_names(import_module(f"rookery.cli.{command}").Args))
+        assert given <= set(option_names(command_module(command).Args))
 
 
 def test_links_lead_somewhere():

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rookery.sim.errors import RookeryError, unknown
 
@@ -21,6 +22,7 @@ COMMANDS = {
     "reproduce": "train a policy of the zoo again, by its recipe",
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
+    "import": "make a run of an actor that rsl_rl, Stable-Baselines3 or skrl trained",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",
     "export": "write the bundle for hardware, or check one",
@@ -81,6 +83,12 @@ def guarded(work: Callable[[], int]) -> int:
         return 0
 
 
+def command_module(name: str) -> Any:
+    """The module of a subcommand."""
+    module = {"import": "import_policy"}.get(name, name)  # Python has taken the word
+    return importlib.import_module(f"rookery.cli.{module}")
+
+
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         from rich.console import Console
@@ -97,7 +105,7 @@ def _run(words: list[str]) -> int:
         if words[0].startswith("-"):
             raise unknown("option", words[0], ("--help", "--version"))
         raise unknown("command", words[0], COMMANDS)
-    command = importlib.import_module(f"rookery.cli.{words[0]}")
+    command = command_module(words[0])
     if words[0] == "train":  # its options depend on the task and the algorithm
         return int(command.main(words[1:]))
     from rookery.cli.options import parse

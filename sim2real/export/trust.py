@@ -75,7 +75,9 @@ def _generated(
 ) -> dict[str, bytes]:
     """C and header by file name; nothing where contract and weights give none."""
     shapes = weight_shapes(contract.groups[group].trained)
-    arrays = {name: weights[name] for name in shapes if name in weights}
+    # the ONNX exporter leaves biases out that are zero
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if name.endswith(".bias")}
+    arrays = {name: x for name, x in {**zeros, **weights}.items() if name in shapes}
     if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
         return {}
     if not all(np.isfinite(a).all() for a in arrays.values()):

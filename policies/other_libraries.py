@@ -1,0 +1,245 @@
+"""Actors that other libraries trained, as policies: rsl_rl, Stable-Baselines3 and skrl.
+
+Read are perceptrons on one observation, as their PPO, SAC and TD3 make them, with the normaliser that the file holds. Files are
+read as weights alone: nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.policies.policy import ACTIVATIONS, SQUASHES, Policy
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import read_bytes, read_npz
+
+NO_LIMIT = 1000.0
+"""Limit of a normalised observation where the library has none; no observation of a task comes near it."""
+RSL_RL_EPSILON = 1e-2  # rsl_rl's EmpiricalNormalization
+SKRL_EPSILON, SKRL_LIMIT = 1e-8, 5.0  # skrl's RunningStandardScaler, as it is made by default
+MOST_BYTES = 512 << 20
+
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """``clip((obs - mean) / std, -limit, limit)``; mean and std [O]."""
+
+    mean: Tensor
+    std: Tensor
+    limit: float = NO_LIMIT
+
+
+@dataclass(frozen=True)
+class Actor:
+    """What a file holds.
+
+    Args:
+        library: "rsl_rl", "sb3" or "skrl".
+        layers: weight [out, in] and bias [out] of each linear layer.
+        activation: between the layers; "" where the file does not say.
+        squash: of the last layer's output, "clip" or "tanh".
+        normalizer: of the observation; None for none.
+        steps: control steps learned from, where the file says.
+    """
+
+    library: str
+    layers: list[tuple[Tensor, Tensor]]
+    activation: str = ""
+    squash: str = "clip"
+    normalizer: Normalizer | None = None
+    steps: int | None = None
+
+
+def read_actor(file: Path) -> Actor:
+    """The actor of a file: rsl_rl's model_N.pt, Stable-Baselines3's .zip, or skrl's agent_N.pt.
+
+    Raises:
+        RookeryError: no such file, none of these, or no perceptron.
+    """
+    try:
+        data = read_bytes(file, MOST_BYTES)
+        names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+    except OSError as error:
+        raise RookeryError(
+            f"{file} cannot be read ({error.strerror}): give the file that the library saved."
+        ) from error
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise _no_checkpoint(file) from error
+    if "policy.pth" in names:
+        return _read_sb3(file, data)
+    saved = _load(file, data)
+    if isinstance(saved.get("actor_state_dict"), Mapping):
+        return _read_rsl_rl(file, saved)
+    if isinstance(saved.get("policy"), Mapping):
+        return _read_skrl(file, saved)
+    raise _no_checkpoint(file)
+
+
+def read_normalizer(file: Path) -> Normalizer:
+    """Statistics of a .npz file: arrays `mean` and `var` [O], and numbers `epsilon` (0 if missing) and `limit` (none).
+
+    Raises:
+        RookeryError: the file is missing or holds something else.
+    """
+    try:
+        arrays = read_npz(file)
+        mean = torch.from_numpy(np.asarray(arrays["mean"], np.float32).ravel())
+        var = np.asarray(arrays["var"], np.float64).ravel() + float(arrays.get("epsilon", 0.0))
+        limit = float(arrays.get("limit", NO_LIMIT))
+        std = torch.from_numpy(np.sqrt(var).astype(np.float32))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RookeryError(
+            f"{file} holds no normaliser: write one with numpy.savez({file.name!r}, mean=..., var=..., epsilon=..., limit=...)."
+        ) from error
+    return Normalizer(mean, std, limit)
+
+
+def as_policy(actor: Actor, activation: str | None = None, squash: str | None = None) -> Policy:
+    """A policy that acts as the actor does, deterministically.
+
+    Args:
+        actor: read from a file.
+        activation, squash: in place of those that the file tells.
+
+    Raises:
+        RookeryError: an activation that is not told or not known, sizes that do not fit together, or weights that are not
+            finite.
+    """
+    between = activation or actor.activation
+    if not between and len(actor.layers) > 1:
+        raise RookeryError(
+            f"{actor.library} does not store the activation: give --activation with the one of the training, "
+            f"{', '.join(ACTIVATIONS)}."
+        )
+    if between and between not in ACTIVATIONS:
+        raise unknown("activation", between, ACTIVATIONS)
+    if squash is not None and squash not in SQUASHES:
+        raise unknown("squash", squash, SQUASHES)
+    sizes = [actor.layers[0][0].shape[1], *(weight.shape[0] for weight, _ in actor.layers)]
+    norm = actor.normalizer or Normalizer(torch.zeros(sizes[0]), torch.ones(sizes[0]))
+    policy = Policy(
+        sizes[0], sizes[-1], sizes[1:-1], between or "tanh", obs_clip=norm.limit, squash=squash or actor.squash
+    )
+    with torch.no_grad():
+        try:
+            for layer, (weight, bias) in zip(policy.layers, actor.layers, strict=True):
+                layer.weight.copy_(weight)  # type: ignore[operator, union-attr]
+                layer.bias.copy_(bias)  # type: ignore[operator, union-attr]
+            policy.mean.copy_(norm.mean)
+            policy.std.copy_(norm.std)
+        except RuntimeError as error:
+            raise RookeryError(
+                f"the layers of this {actor.library} actor do not follow each other, or its normaliser is of another size: "
+                "give a perceptron, and the normaliser of its training."
+            ) from error
+    if fault := policy.fault():
+        raise RookeryError(f"the actor holds {fault}: take an earlier checkpoint.")
+    return policy.eval()
+
+
+def with_normalizer(actor: Actor, normalizer: Normalizer) -> Actor:
+    """The actor behind a normaliser that its file does not hold.
+
+    Raises:
+        RookeryError: it has one already.
+    """
+    if actor.normalizer is not None:
+        raise RookeryError(f"the {actor.library} file holds a normaliser of its own: leave --normalizer out.")
+    return replace(actor, normalizer=normalizer)
+
+
+def _read_rsl_rl(file: Path, saved: Mapping[str, Any]) -> Actor:
+    weights: Weights = saved["actor_state_dict"]
+    norm = None
+    if "obs_normalizer._mean" in weights:
+        std = weights["obs_normalizer._std"].flatten() + RSL_RL_EPSILON
+        norm = Normalizer(weights["obs_normalizer._mean"].flatten(), std)
+    return Actor("rsl_rl", _layers(file, weights, "mlp."), normalizer=norm)
+
+
+def _read_skrl(file: Path, saved: Mapping[str, Any]) -> Actor:
+    """skrl 2 names the normaliser `observation_preprocessor`, skrl 1 `state_preprocessor`."""
+    norm = None
+    for name in ("observation_preprocessor", "state_preprocessor"):
+        found = saved.get(name)
+        if isinstance(found, Mapping) and "running_mean" in found:
+            std = found["running_variance"].float().sqrt() + SKRL_EPSILON
+            norm = Normalizer(found["running_mean"].float(), std, SKRL_LIMIT)
+    return Actor("skrl", _layers(file, saved["policy"], ""), normalizer=norm)
+
+
+def _read_sb3(file: Path, data: bytes) -> Actor:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        try:
+            weights = _load(file, archive.read("policy.pth"))
+            about = json.loads(archive.read("data"))
+        except (KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise _no_checkpoint(file) from error
+    activation = _sb3_activation(about)
+    steps = about.get("num_timesteps")
+    made = steps if isinstance(steps, int) else None
+    if "action_net.weight" in weights:  # PPO, A2C
+        layers = _layers(file, weights, "mlp_extractor.policy_net.", ("action_net",))
+        return Actor("sb3", layers, activation or "tanh", "clip", steps=made)
+    if "actor.mu.weight" in weights:  # SAC
+        layers = _layers(file, weights, "actor.latent_pi.", ("actor.mu",))
+        return Actor("sb3", layers, activation or "relu", "tanh", steps=made)
+    return Actor("sb3", _layers(file, weights, "actor.mu."), activation or "relu", "tanh", steps=made)  # TD3, DDPG
+
+
+def _sb3_activation(about: Mapping[str, Any]) -> str:
+    """`policy_kwargs["activation_fn"]`, which the file tells as a class's name; "" where it is the algorithm's own."""
+    options = about.get("policy_kwargs")
+    told = str(options.get("activation_fn", "")) if isinstance(options, Mapping) else ""
+    match = re.search(r"(\w+)'>$", told)
+    return match.group(1).lower() if match else ""
+
+
+def _layers(file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = ()) -> list[tuple[Tensor, Tensor]]:
+    """Linear layers under `prefix` by their number, those named in `last` behind them.
+
+    Raises:
+        RookeryError: there are none, or others than linear ones.
+    """
+    lead = re.escape(prefix) if prefix else r"(?:\w+\.)*?"  # the user has named the network
+    pattern = re.compile(lead + r"(\d+)\.weight")
+    found = sorted((int(m.group(1)), name) for name in weights if (m := pattern.fullmatch(name)))
+    names = [name.removesuffix(".weight") for _, name in found] + list(last)
+    out = [(weights.get(f"{name}.weight"), weights.get(f"{name}.bias")) for name in names]
+    memory = any(word in name for name in weights for word in ("rnn", "lstm", "gru"))
+    several = len({number for number, _ in found}) < len(found)
+    if memory or several or not out or any(w is None or b is None or w.dim() != 2 for w, b in out):
+        raise RookeryError(
+            f"{file} holds no perceptron: actors with memory, cameras or several networks are not taken over."
+        )
+    return [(w.float(), b.float()) for w, b in out if w is not None and b is not None]
+
+
+def _load(file: Path, data: bytes) -> dict[str, Any]:
+    """Tensors and numbers of a file of torch; nothing in it is executed."""
+    try:
+        saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises what the damage happens to cause
+        raise _no_checkpoint(file) from error
+    if not isinstance(saved, Mapping):
+        raise _no_checkpoint(file)
+    return dict(saved)
+
+
+def _no_checkpoint(file: Path) -> RookeryError:
+    return RookeryError(
+        f"{file} is damaged, or no checkpoint of rsl_rl (model_N.pt), Stable-Baselines3 (.zip) or skrl (agent_N.pt): give the "
+        "file that the library saved."
+    )
