@@ -7,9 +7,9 @@ read as weights alone: nothing in them is executed.
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,13 +21,15 @@ from torch import Tensor
 
 from rookery.policies.policy import ACTIVATIONS, SQUASHES, Policy
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.untrusted import read_bytes, read_npz
+from rookery.sim.untrusted import parse_json, read_bytes, read_npz
 
 NO_LIMIT = 1000.0
 """Limit of a normalised observation where the library has none; no observation of a task comes near it."""
 RSL_RL_EPSILON = 1e-2  # rsl_rl's EmpiricalNormalization
 SKRL_EPSILON, SKRL_LIMIT = 1e-8, 5.0  # skrl's RunningStandardScaler, as it is made by default
 MOST_BYTES = 512 << 20
+MOST_NUMBERS = 1 << 26
+"""Of a tensor: a small file can ask for a large one."""
 
 Weights = Mapping[str, Tensor]
 
@@ -75,7 +77,7 @@ def read_actor(file: Path) -> Actor:
         raise RookeryError(
             f"{file} cannot be read ({error.strerror}): give the file that the library saved."
         ) from error
-    except (ValueError, zipfile.BadZipFile) as error:
+    except (ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise _no_checkpoint(file) from error
     if "policy.pth" in names:
         return _read_sb3(file, data)
@@ -161,9 +163,9 @@ def with_normalizer(actor: Actor, normalizer: Normalizer) -> Actor:
 
 
 def _read_rsl_rl(file: Path, saved: Mapping[str, Any]) -> Actor:
-    weights: Weights = saved["actor_state_dict"]
+    weights = _tensors(file, saved["actor_state_dict"])
     norm = None
-    if "obs_normalizer._mean" in weights:
+    if {"obs_normalizer._mean", "obs_normalizer._std"} <= set(weights):
         std = weights["obs_normalizer._std"].flatten() + RSL_RL_EPSILON
         norm = Normalizer(weights["obs_normalizer._mean"].flatten(), std)
     return Actor("rsl_rl", _layers(file, weights, "mlp."), normalizer=norm)
@@ -174,19 +176,24 @@ def _read_skrl(file: Path, saved: Mapping[str, Any]) -> Actor:
     norm = None
     for name in ("observation_preprocessor", "state_preprocessor"):
         found = saved.get(name)
-        if isinstance(found, Mapping) and "running_mean" in found:
-            std = found["running_variance"].float().sqrt() + SKRL_EPSILON
-            norm = Normalizer(found["running_mean"].float(), std, SKRL_LIMIT)
-    return Actor("skrl", _layers(file, saved["policy"], ""), normalizer=norm)
+        statistics = _tensors(file, found) if isinstance(found, Mapping) else {}
+        if {"running_mean", "running_variance"} <= set(statistics):
+            std = statistics["running_variance"].sqrt() + SKRL_EPSILON
+            norm = Normalizer(statistics["running_mean"], std, SKRL_LIMIT)
+    return Actor("skrl", _layers(file, _tensors(file, saved["policy"]), ""), normalizer=norm)
 
 
 def _read_sb3(file: Path, data: bytes) -> Actor:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         try:
-            weights = _load(file, archive.read("policy.pth"))
-            about = json.loads(archive.read("data"))
-        except (KeyError, ValueError, zipfile.BadZipFile) as error:
+            if any(info.file_size > MOST_BYTES for info in archive.infolist()):
+                raise _no_checkpoint(file)
+            weights = _tensors(file, _load(file, archive.read("policy.pth")))
+            about = parse_json(archive.read("data"))
+        except (KeyError, ValueError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
             raise _no_checkpoint(file) from error
+    if not isinstance(about, Mapping):
+        raise _no_checkpoint(file)
     activation = _sb3_activation(about)
     steps = about.get("num_timesteps")
     made = steps if isinstance(steps, int) else None
@@ -224,7 +231,7 @@ def _layers(file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = (
         raise RookeryError(
             f"{file} holds no perceptron: actors with memory, cameras or several networks are not taken over."
         )
-    return [(w.float(), b.float()) for w, b in out if w is not None and b is not None]
+    return [(w, b) for w, b in out if w is not None and b is not None]
 
 
 def _load(file: Path, data: bytes) -> dict[str, Any]:
@@ -236,6 +243,22 @@ def _load(file: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(saved, Mapping):
         raise _no_checkpoint(file)
     return dict(saved)
+
+
+def _tensors(file: Path, saved: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """The float tensors of a state dict, as float32.
+
+    Raises:
+        RookeryError: one is too large, or of a kind that no weight has.
+    """
+    out = {}
+    for name, x in saved.items():
+        if not isinstance(name, str) or not isinstance(x, Tensor) or not x.is_floating_point():
+            continue
+        if x.layout != torch.strided or x.is_meta or x.numel() > MOST_NUMBERS:
+            raise _no_checkpoint(file)
+        out[name] = x.float()
+    return out
 
 
 def _no_checkpoint(file: Path) -> RookeryError:

@@ -23,7 +23,7 @@ def import_policy(
     activation: str | None = None,
     squash: str | None = None,
     normalizer: Path | str | None = None,
-    out: Path | None = None,
+    out: Path | str | None = None,
 ) -> Path:
     """Make a run folder from a checkpoint of rsl_rl, Stable-Baselines3 or skrl; eval, play, gate and export take it.
 
@@ -68,7 +68,7 @@ def import_policy(
         contract = build_contract(env, {name: policy}, provenance=provenance)
     finally:
         env.close()
-    folder = new_run(task, out)
+    folder = new_run(task, None if out is None else Path(out))
     save_policy(folder, {name: policy}, contract.to_json())
     if out is None:
         link_latest(folder)

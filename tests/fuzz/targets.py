@@ -40,6 +40,7 @@ from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectories import load as load_trajectories
 from rookery.tasks.locomanip.trajectories import save as save_trajectories
+from tests.fuzz import other_libraries as others
 from tests.fuzz.mutate import (
     either,
     json_text,
@@ -350,6 +351,10 @@ TARGETS = [
         "settings", write_toml, "settings.toml", mutate_bytes,
         lambda f: RunSettings.from_values(read_settings(f / "settings.toml")),
     ),
+    Target("rsl_rl checkpoint", others.write_rsl_rl, others.FILE, mutate_bytes, lambda f: others.read(f / others.FILE)),
+    Target("rsl_rl tensors", others.write_rsl_rl, others.FILE, others.mutate_tensors, lambda f: others.read(f / others.FILE)),
+    Target("sb3 archive", others.write_sb3, others.ARCHIVE, mutate_bytes, lambda f: others.read(f / others.ARCHIVE)),
+    Target("sb3 data", others.write_sb3, others.ARCHIVE, others.mutate_data, lambda f: others.read(f / others.ARCHIVE)),
     Target("log", write_log, "progress.csv", mutate_bytes, read_log),
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)
