@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rookery.sim.adapters.frames import Frames
+from rookery.sim.adapters.isaacgym.checks import chosen_indices
 from rookery.sim.adapters.isaacgym.env import VecTaskBase, VecTaskStep
 from rookery.sim.adapters.rows import Rows, RowStep, episode_means, row_actions
 from rookery.sim.env import Env
@@ -112,9 +112,10 @@ class RookeryVecTask(VecTaskBase):
         """Begin new episodes in all environments.
 
         Raises:
-            RookeryError: `env_ids` are only some of them.
+            RookeryError: `env_ids` are only some of them, or there is no such environment.
         """
-        if len(torch.unique(torch.as_tensor(env_ids))) != self.num_environments:
+        chosen = chosen_indices("reset_idx", env_ids, None, self.num_environments)
+        if len(chosen.unique()) != self.num_environments:
             raise RookeryError(
                 f"{self.env.task_id} begins episodes by itself when others end: reset_idx takes all {self.num_environments} "
                 f"environments, got {len(env_ids)}."

@@ -17,6 +17,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from rookery.sim.adapters.isaacgym.checks import chosen_indices, require_finite, rows_of
 from rookery.sim.engines import make_world
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import matrix
@@ -164,7 +165,8 @@ class Drives:
             raise RookeryError(
                 f"{what} needs {kind} actuators on the degrees of freedom, and there are none: change the MJCF."
             )
-        by_env = torch.as_tensor(values, dtype=torch.float32).reshape(self._sim.num_envs, len(self._sim.dof_names))
+        by_env = rows_of(what, values, self._sim.num_envs, len(self._sim.dof_names))
+        require_finite(what, by_env[:, self.dofs])
         self._control[:, fit] = (by_env[:, self.dofs] * factor)[:, fit]
         assert self._view is not None
         self._view.set_control(self._control)
@@ -279,10 +281,13 @@ class TensorApi:
     ) -> bool:
         """Push bodies with forces [N * B, 3] N and torques [N * B, 3] N m, world axes, at their centres of mass, in the next
         simulation step."""
-        wrench = torch.zeros(sim.num_envs, len(sim.body_names), 6)
-        wrench[..., :3] = forces.reshape(sim.num_envs, -1, 3)
-        if torques is not None:
-            wrench[..., 3:] = torques.reshape(sim.num_envs, -1, 3)
+        what, bodies = "apply_rigid_body_force_tensors", len(sim.body_names)
+        wrench = torch.zeros(sim.num_envs, bodies, 6)
+        for k, values in ((0, forces), (3, torques)):
+            if values is not None:
+                rows = rows_of(what, values, sim.num_envs * bodies, 3)
+                wrench[..., k : k + 3] = rows.view(sim.num_envs, bodies, 3)
+        require_finite(what, wrench)
         sim.push(wrench)
         return True
 
@@ -292,9 +297,12 @@ class TensorApi:
 
     def set_dof_state_tensor_indexed(self, sim: Simulation, states: Tensor, actors: Tensor, count: int | None) -> bool:
         """Write them in the environments of the actors with these indices (``env * A + actor``), for all their actors."""
-        ids = _environments(sim, actors, count)
+        what = "set_dof_state_tensor_indexed"
+        ids = _environments(sim, chosen_indices(what, actors, count, sim.num_envs * len(sim.actor_names)))
         if sim.joints is not None:
-            rows = states.view(sim.num_envs, -1, 2)[ids]
+            every = rows_of(what, states, sim.num_envs * len(sim.dof_names), 2)
+            rows = every.view(sim.num_envs, -1, 2)[ids]
+            require_finite(what, rows)
             sim.joints.set_state(ids, rows[..., 0].contiguous(), rows[..., 1].contiguous())
             sim.world.forward(ids)
         return True
@@ -307,8 +315,10 @@ class TensorApi:
         self, sim: Simulation, states: Tensor, actors: Tensor, count: int | None
     ) -> bool:
         """Write the states of the actors with these indices (``env * A + actor``); fixed ones stay where they stand."""
-        chosen = actors.long().flatten()[:count]
-        per_env = len(sim.actor_names)
+        what, per_env = "set_actor_root_state_tensor_indexed", len(sim.actor_names)
+        chosen = chosen_indices(what, actors, count, sim.num_envs * per_env)
+        states = rows_of(what, states, sim.num_envs * per_env, 13)
+        require_finite(what, states[chosen])
         model = sim.world.model
         for a, (name, view) in enumerate(zip(sim.actor_names, sim.actors, strict=True)):
             rows = chosen[chosen % per_env == a].unique()
@@ -316,7 +326,7 @@ class TensorApi:
             free = joint >= 0 and int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_FREE)
             if len(rows) and (free or int(model.body(name).mocapid[0]) >= 0):
                 view.set_state(rows // per_env, from_isaac(states[rows])[:, None])
-        sim.world.forward(_environments(sim, actors, count))
+        sim.world.forward(_environments(sim, chosen))
         return True
 
 
@@ -339,9 +349,9 @@ def _named(make: SpecFactory) -> SpecFactory:
     return made
 
 
-def _environments(sim: Simulation, actors: Tensor, count: int | None) -> Tensor:
+def _environments(sim: Simulation, actors: Tensor) -> Tensor:
     """Sorted indices of the environments of these actors."""
-    return (actors.long().flatten()[:count] // max(len(sim.actor_names), 1)).unique()
+    return (actors // max(len(sim.actor_names), 1)).unique()
 
 
 def to_isaac(state: Tensor) -> Tensor:

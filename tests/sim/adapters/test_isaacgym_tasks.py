@@ -70,6 +70,58 @@ def test_some_environments_are_written():
     sim.close()
 
 
+@pytest.mark.parametrize(
+    ("function", "values", "rest", "said"),
+    [
+        ("set_dof_state_tensor_indexed", torch.zeros(6, 2), (torch.tensor([6]), 1), "indices from 0 to 5, got 6"),
+        ("set_dof_state_tensor_indexed", torch.zeros(6, 2), (torch.tensor([0, -1]), 2), "indices from 0 to 5, got -1"),
+        (
+            "set_dof_state_tensor_indexed",
+            torch.zeros(5, 2),
+            (torch.tensor([0]), 1),
+            r"takes a tensor \[6, 2\], got \[5, 2\]",
+        ),
+        ("set_dof_state_tensor", torch.full((6, 2), torch.nan), (), "given NaN or infinity"),
+        (
+            "set_actor_root_state_tensor_indexed",
+            torch.zeros(6, 13),
+            (torch.tensor([7]), 1),
+            "indices from 0 to 5, got 7",
+        ),
+        ("set_actor_root_state_tensor", torch.zeros(4, 13), (), r"takes a tensor \[6, 13\], got \[4, 13\]"),
+        ("set_actor_root_state_tensor", torch.full((6, 13), torch.inf), (), "given NaN or infinity"),
+        ("set_dof_actuation_force_tensor", torch.full((6,), torch.nan), (), "given NaN or infinity"),
+        ("set_dof_position_target_tensor", torch.zeros(5), (), r"takes a tensor \[3, 2\], got \[5\]"),
+        ("apply_rigid_body_force_tensors", torch.zeros(9, 2), (), r"takes a tensor \[9, 3\], got \[9, 2\]"),
+        (
+            "apply_rigid_body_force_tensors",
+            torch.zeros(9, 3),
+            (torch.full((9, 3), torch.nan),),
+            "given NaN or infinity",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_one_sentence(function, values, rest, said):
+    """And nothing is written."""
+    sim = simulation()
+    before = [(sim.world.mj_data(i).qpos.copy(), sim.world.mj_data(i).ctrl.copy()) for i in range(3)]
+    with pytest.raises(RookeryError, match=said):
+        getattr(GYM, function)(sim, values, *rest)
+    for i, (places, controls) in enumerate(before):
+        assert sim.world.mj_data(i).qpos.tolist() == places.tolist()
+        assert sim.world.mj_data(i).ctrl.tolist() == controls.tolist()
+    sim.close()
+
+
+def test_rows_that_are_not_chosen_may_hold_nan():
+    sim = simulation()
+    states = torch.zeros(6, 2)
+    states[:2] = torch.nan
+    GYM.set_dof_state_tensor_indexed(sim, states, torch.tensor([4]), 1)
+    assert GYM.acquire_dof_state_tensor(sim).isfinite().all()
+    sim.close()
+
+
 def test_forces_and_targets():
     sim = simulation(
         XML.replace('<position name="wrist" joint="wrist" kp="100"/>', '<motor name="wrist" joint="wrist"/>')
