@@ -62,8 +62,7 @@ def import_policy(
                 f"the actor takes {sizes[0]} observations and gives {sizes[1]} actions, and {task} has {wanted[0]} and "
                 f"{wanted[1]}: give the task and the --task-config of its training."
             )
-        provenance = gather_provenance(actor.steps or 0, 0, env.engine, "none")
-        provenance |= {"seed": None, "randomisation": None, "steps": actor.steps}
+        provenance = gather_provenance(actor.steps, None, env.engine, None)
         provenance["imported"] = f"{Path(file).name} of {actor.library}"
         contract = build_contract(env, {name: policy}, provenance=provenance)
     finally:

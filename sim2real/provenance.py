@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 
-def gather_provenance(steps: int, seed: int, engine: str, randomisation: str) -> dict[str, Any]:
+def gather_provenance(steps: int | None, seed: int | None, engine: str, randomisation: str | None) -> dict[str, Any]:
     """The provenance of a training that runs in this process, now.
 
     Args:
-        steps: agent steps learned from so far.
-        seed: seed of the run.
+        steps: agent steps learned from so far; None where it is not known, as of a policy of another library.
+        seed: seed of the run, or None.
         engine: physics engine.
-        randomisation: "none", "default" or the file it came from.
+        randomisation: "none", "default" or the file it came from, or None.
 
     Returns:
         The provenance lines of a contract; `commit` is None outside a git checkout.
