@@ -101,6 +101,7 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str, flag_
             print("examples:\n" + examples.strip("\n") + "\n")
         return None
     _refuse_unknown(option_names(cls, flag_pairs), words, command)
+    _refuse_repeated(cls, words)
     try:
         with _errors_as_sentences(cls, command):
             return tyro.cli(cls, **kwargs)
@@ -146,6 +147,27 @@ def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) ->
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
             raise RookeryError(f"unknown option {word.split('=')[0]}: {hint}{listed}")
+
+
+def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
+    """Options of several values stand once: of two, tyro would take the last and say nothing."""
+    given = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
+    for name in _several_values(cls):
+        if given.count(name) > 1:
+            raise RookeryError(f"{name} is given twice: write all its values behind one, {name} a b.")
+
+
+def _several_values(cls: type) -> list[str]:
+    """Options with a list of values that do not append."""
+    names = []
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        annotations = getattr(hint, "__metadata__", ())
+        kinds = {typing.get_origin(h) for h in (hint, *typing.get_args(hint))}
+        if dataclasses.is_dataclass(hint):
+            names += _several_values(typing.cast(type, hint))
+        elif tuple in kinds and not {tyro.conf.UseAppendAction, tyro.conf.Positional} & set(annotations):
+            names.append(f"--{name.replace('_', '-')}")
+    return names
 
 
 def _errors_as_sentences(cls: type, command: str) -> Any:

@@ -108,6 +108,12 @@ def test_process_exit_codes():
             "--init RUN is for --algorithm ppo, and dagger starts afresh",
         ),
         ("train drone-hover --num-env 3", "did you mean --num-envs?"),
+        (
+            "train go2arm-reach --separate legs --separate arm",
+            "--separate is given twice: write all its values behind one",
+        ),
+        ("train drone-hover --hidden 64 --hidden=32", "--hidden is given twice"),
+        ("play drone-hover --size 64 64 --size 32 32", "--size is given twice"),
         ("train drone-hover --num-envs 0", "num_envs must be at least 1, got 0"),
         ("train drone-hover --num-envs many", "--num-envs needs a whole number, got 'many'"),
         ("bench env drone-hover --seconds long", "--seconds needs a number, got 'long'"),
