@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +85,16 @@ def dagger() -> DAgger:
     return DAgger(env, DAGGER, seed=3, inputs={"teacher": ControllerTeacher(env.controller())})
 
 
+@cache
+def recorded() -> tempfile.TemporaryDirectory[str]:
+    """Goes with the process."""
+    folder = tempfile.TemporaryDirectory()
+    record(Path("drone-hover"), Path(folder.name) / "hover", 5, num_envs=2, config=DEMONSTRATIONS, seed=3)
+    return folder
+
+
 def demonstrations() -> Dataset:
-    folder = Path(tempfile.mkdtemp()) / "hover"
-    record(Path("drone-hover"), folder, 5, num_envs=2, config=DEMONSTRATIONS, seed=3)
-    return Dataset(folder)
+    return Dataset(Path(recorded().name) / "hover")
 
 
 def cloning() -> BehaviorCloning:

@@ -144,6 +144,8 @@ def write(file: Path, runs: dict[str, Callable[[float], Recording]], names: list
         runs: by name; each is given the size of its jolt.
         names: [] for all.
     """
+    if unknown := set(names) - set(runs):
+        raise SystemExit(f"no case {', '.join(sorted(unknown))}; there are {', '.join(sorted(runs))}")
     kept = json.loads(file.read_text()) if names else {}
     made = {name: rows(runs[name](0.0), [runs[name](1e-5), runs[name](-1e-5)]) for name in names or runs}
     out = []
