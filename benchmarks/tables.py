@@ -50,7 +50,7 @@ README_ROWS: tuple[tuple[str, str, dict[str, Any], str, str], ...] = (
     ("the same on pybullet", "walking", {"case": "pybullet"}, "settled", "m/s"),
     ("`go2-velocity`, yaw rate error, all time", "walking", {"case": "nominal"}, "turn_all", "rad/s"),
     ("`go2arm-reach`, walking at 0.3 m/s, position error", "reach", {"speed": 0.3}, "position_cm", "cm"),
-    ("`go2arm-loco-manipulation`, nine tasks, success rate", "locomanip", {"policy": "c, its arm smoothed"}, "success", ""),
+    ("`go2arm-loco-manipulation`, nine tasks, success rate", "locomanip", {"policy": "d"}, "success", ""),
     ("the same under the default randomization", "zoo", {"policy": "go2arm-loco-manipulation", "randomize": "default"},
      "success", ""),
     ("`table-pick-place`, success rate", "tabletop-learning", {"task": "table-pick-place"}, "success", ""),
