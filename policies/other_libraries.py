@@ -72,15 +72,15 @@ def read_actor(file: Path) -> Actor:
     """
     try:
         data = read_bytes(file, MOST_BYTES)
-        names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+        archive = zipfile.ZipFile(io.BytesIO(data))
     except OSError as error:
         raise RookeryError(
             f"{file} cannot be read ({error.strerror}): give the file that the library saved."
         ) from error
     except (ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise _no_checkpoint(file) from error
-    if "policy.pth" in names:
-        return _read_sb3(file, data)
+    if "policy.pth" in archive.namelist():
+        return _read_sb3(file, archive)
     saved = _load(file, data)
     if isinstance(saved.get("actor_state_dict"), Mapping):
         return _read_rsl_rl(file, saved)
@@ -183,15 +183,14 @@ def _read_skrl(file: Path, saved: Mapping[str, Any]) -> Actor:
     return Actor("skrl", _layers(file, _tensors(file, saved["policy"]), ""), normalizer=norm)
 
 
-def _read_sb3(file: Path, data: bytes) -> Actor:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        try:
-            if any(info.file_size > MOST_BYTES for info in archive.infolist()):
-                raise _no_checkpoint(file)
-            weights = _tensors(file, _load(file, archive.read("policy.pth")))
-            about = parse_json(archive.read("data"))
-        except (KeyError, ValueError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-            raise _no_checkpoint(file) from error
+def _read_sb3(file: Path, archive: zipfile.ZipFile) -> Actor:
+    if any(info.file_size > MOST_BYTES for info in archive.infolist()):
+        raise _no_checkpoint(file)
+    try:
+        weights = _tensors(file, _load(file, archive.read("policy.pth")))
+        about = parse_json(archive.read("data"))
+    except (KeyError, ValueError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise _no_checkpoint(file) from error
     if not isinstance(about, Mapping):
         raise _no_checkpoint(file)
     activation = _sb3_activation(about)

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -118,6 +118,15 @@ def wants_help(words: Sequence[str]) -> bool:
 def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
     """The options of an Args class, and of dataclasses inside it, as they are typed."""
     names = []
+    for name, hint, marks in _options(cls):
+        single = tyro.conf.FlagCreatePairsOff in marks
+        pair = flag_pairs and not single and (typing.get_args(hint) or (hint,))[0] is bool
+        names += [f"--{name}", f"--no-{name}"] if pair else [f"--{name}"]
+    return names
+
+
+def _options(cls: type) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Name without dashes, type hint and its annotations of every option."""
     positional = typing.get_args(tyro.conf.Positional[int])[1]
     kind: Any = type(tyro.conf.arg())
     hints = typing.get_type_hints(cls, include_extras=True)
@@ -125,14 +134,10 @@ def option_names(cls: type, flag_pairs: bool = False) -> list[str]:
         hint = hints[f.name]
         annotations = getattr(hint, "__metadata__", ())
         if dataclasses.is_dataclass(hint):
-            names += option_names(typing.cast(type, hint), flag_pairs)
+            yield from _options(typing.cast(type, hint))
         elif positional not in annotations:
             given = [a.name for a in annotations if isinstance(a, kind) and a.name]
-            name = (given or [f.name])[0].replace("_", "-")
-            single = tyro.conf.FlagCreatePairsOff in annotations
-            pair = flag_pairs and not single and (typing.get_args(hint) or (hint,))[0] is bool
-            names += [f"--{name}", f"--no-{name}"] if pair else [f"--{name}"]
-    return names
+            yield (given or [f.name])[0].replace("_", "-"), hint, annotations
 
 
 MANY = 25
@@ -151,23 +156,11 @@ def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) ->
 
 def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
     """Options of several values stand once: of two, tyro would take the last and say nothing."""
-    given = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
-    for name in _several_values(cls):
-        if given.count(name) > 1:
-            raise RookeryError(f"{name} is given twice: write all its values behind one, {name} a b.")
-
-
-def _several_values(cls: type) -> list[str]:
-    """Options with a list of values that do not append."""
-    names = []
-    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
-        annotations = getattr(hint, "__metadata__", ())
-        kinds = {typing.get_origin(h) for h in (hint, *typing.get_args(hint))}
-        if dataclasses.is_dataclass(hint):
-            names += _several_values(typing.cast(type, hint))
-        elif tuple in kinds and not {tyro.conf.UseAppendAction, tyro.conf.Positional} & set(annotations):
-            names.append(f"--{name.replace('_', '-')}")
-    return names
+    typed = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
+    for name, hint, marks in _options(cls):
+        several = tuple in {typing.get_origin(h) for h in (hint, *typing.get_args(hint))}
+        if several and tyro.conf.UseAppendAction not in marks and typed.count(f"--{name}") > 1:
+            raise RookeryError(f"--{name} is given twice: write all its values behind one, --{name} a b.")
 
 
 def _errors_as_sentences(cls: type, command: str) -> Any:

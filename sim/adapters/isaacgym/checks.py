@@ -40,9 +40,9 @@ def chosen_indices(what: str, given: Any, count: int | None, most: int) -> Tenso
         RookeryError: one is not within 0 to most - 1.
     """
     out = torch.as_tensor(given).long().flatten()[:count]
-    if len(out) and not bool(((out >= 0) & (out < most)).all()):
-        wrong = int(out[(out < 0) | (out >= most)][0])
-        raise RookeryError(f"{what} takes indices from 0 to {most - 1}, got {wrong}.")
+    wrong = out[(out < 0) | (out >= most)]
+    if len(wrong):
+        raise RookeryError(f"{what} takes indices from 0 to {most - 1}, got {int(wrong[0])}.")
     return out
 
 
