@@ -49,7 +49,7 @@ DEFAULT_RANDOMIZATION = {
     "pad_friction": Range(0.6, 1.5),
     "joint_damping": Range(0.5, 3.0),
     "observation_noise": Range(1.0, 1.0),
-    "observation_delay": Range(0.0, 0.0125),
+    "observation_delay": Range(0.0, 0.033),  # s, one picture of a camera at 30 Hz
     "action_delay": Range(0.0, 0.0125),
 }
 
