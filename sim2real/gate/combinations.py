@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.randomization.parameters import Parameter
-from rookery.sim2real.gate.intervals import wilson
+from rookery.sim2real.gate.intervals import paired_rate
+from rookery.sim2real.gate.sweep import NO_STEPS
 from rookery.sim2real.gate.trials import Outcome, Trials
 
 WIDTHS = (1.5, 2.0)
@@ -62,7 +63,12 @@ class Wider:
 
 
 def search_combinations(
-    trials: Trials, ranges: dict[str, tuple[float, float]], drawn: int, rounds: int, seed: int = 0
+    trials: Trials,
+    ranges: dict[str, tuple[float, float]],
+    drawn: int,
+    rounds: int,
+    seed: int = 0,
+    steps: Mapping[str, float] = NO_STEPS,
 ) -> Combinations:
     """Draw combinations, and look for a worse one near the worst of them.
 
@@ -74,6 +80,7 @@ def search_combinations(
         drawn: combinations drawn at first.
         rounds: of the search around the worst, each of half as many.
         seed: of the draws.
+        steps: of factors whose values are whole multiples of one, by name: the nearest within the range is run.
     """
     rng = np.random.default_rng(seed)
     names = list(ranges)
@@ -81,18 +88,18 @@ def search_combinations(
     shares = rng.random((drawn, len(names)))
 
     def outcomes(rows: NDArray[np.float64]) -> list[Outcome]:
-        return trials.run(_points(names, low + rows * (high - low)))
+        return trials.run(_points(names, low + rows * (high - low), high, steps))
 
     first = outcomes(shares)
     found = [o.rate for o in first]
     for r in range(rounds):
         parents = shares[_worst(found)]
-        steps = rng.standard_normal((max(drawn // 2, 1), len(names))) * SPREAD * 0.5**r
-        more = (parents[rng.integers(len(parents), size=len(steps))] + steps).clip(0.0, 1.0)
+        away = rng.standard_normal((max(drawn // 2, 1), len(names))) * SPREAD * 0.5**r
+        more = (parents[rng.integers(len(parents), size=len(away))] + away).clip(0.0, 1.0)
         shares = np.concatenate((shares, more))
         found += [o.rate for o in outcomes(more)]
     worst = low + shares[_worst(found)[0]] * (high - low)
-    (point,) = _points(names, worst[None])
+    (point,) = _points(names, worst[None], high, steps)
     (again,) = trials.run([point], trials.seed + 1)
     return Combinations(drawn, *_mean(first), point, again.rate, *again.interval)
 
@@ -103,6 +110,7 @@ def wider_combinations(
     parameters: Mapping[str, Parameter],
     drawn: int,
     seed: int = 0,
+    steps: Mapping[str, float] = NO_STEPS,
 ) -> list[Wider]:
     """The same combinations at each of WIDTHS, farther and farther from nominal.
 
@@ -112,6 +120,7 @@ def wider_combinations(
         parameters: nominal values and limits.
         drawn: combinations drawn.
         seed: of the draws.
+        steps: see `search_combinations`.
     """
     names = list(ranges)
     nominal = np.array([parameters[name].nominal for name in names])
@@ -123,20 +132,25 @@ def wider_combinations(
     for width in WIDTHS:
         ends = [(nominal + width * (end - nominal)).clip(least, most) for end in (low, high)]
         values = ends[0] + shares * (ends[1] - ends[0])
-        out.append(Wider(width, drawn, *_mean(trials.run(_points(names, values)))))
+        out.append(Wider(width, drawn, *_mean(trials.run(_points(names, values, ends[1], steps)))))
     return out
 
 
-def _points(names: Sequence[str], values: NDArray[np.float64]) -> list[dict[str, float]]:
-    """Rows of values [K, F] by factor."""
-    return [dict(zip(names, row.tolist(), strict=True)) for row in values]
+def _points(
+    names: Sequence[str], values: NDArray[np.float64], most: NDArray[np.float64], steps: Mapping[str, float]
+) -> list[dict[str, float]]:
+    """Rows of values [K, F] by factor, each the multiple of its step that is nearest and not above `most` [F]."""
+    rounded = values.copy()
+    for j, name in enumerate(names):
+        if step := steps.get(name):
+            multiples = np.minimum(np.rint(values[:, j] / step), np.floor(most[j] / step + 1e-6))
+            rounded[:, j] = multiples * step
+    return [dict(zip(names, row.tolist(), strict=True)) for row in rounded]
 
 
 def _mean(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     """Success over all episodes together, and its 95 % interval."""
-    successes = float(sum(o.success.sum() for o in outcomes))
-    total = sum(len(o.success) for o in outcomes)
-    return (successes / total, *wilson(successes, total))
+    return paired_rate(np.stack([o.success for o in outcomes]))
 
 
 def _worst(rates: Sequence[float]) -> NDArray[np.intp]:

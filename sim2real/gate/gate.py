@@ -136,7 +136,8 @@ class Gate:
         start = time.perf_counter()
         s = self._settings
         wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
-        sides = sides_of(self.parameters, wanted, s.beyond)
+        steps = {"observation_delay": self._control_dt, "action_delay": self.dt}
+        sides = sides_of(self.parameters, wanted, s.beyond, steps)
         first = 1 + sum(len(side.next(self.profile.success)) for side in sides)
         trials = self._trials(self._points(first), fixed=self._nominal)
         try:
@@ -147,8 +148,8 @@ class Gate:
             if s.combinations:
                 ranges = {name: (r.low, r.high) for name, r in wanted.items()}
                 self._note("combinations")
-                combinations = search_combinations(trials, ranges, s.combinations, s.search, s.seed)
-                wider = wider_combinations(trials, ranges, self.parameters, s.combinations, s.seed)
+                combinations = search_combinations(trials, ranges, s.combinations, s.search, s.seed, steps)
+                wider = wider_combinations(trials, ranges, self.parameters, s.combinations, s.seed, steps)
             episodes_run = trials.episodes_run
         finally:
             trials.env.close()

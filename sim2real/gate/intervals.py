@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rookery.sim.errors import RookeryError
 
 Z = 1.959964
 """Quantile of the standard normal for 95 %, both sides together."""
 
 
-def wilson(successes: float, episodes: int) -> tuple[float, float]:
+def wilson(successes: float, episodes: float) -> tuple[float, float]:
     """The 95 % interval of a rate (Wilson, J. Amer. Statist. Assoc. 22, 1927).
 
     Args:
         successes: how many of the episodes, 0 to `episodes`.
-        episodes: at least 1.
+        episodes: above 0; not whole where it stands for as many independent ones.
 
     Returns:
         its ends, within [0, 1].
@@ -25,6 +28,31 @@ def wilson(successes: float, episodes: int) -> tuple[float, float]:
     middle = rate + 0.5 * Z * Z / episodes
     scale = 1.0 + Z * Z / episodes
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def paired_rate(success: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """The mean success of K points drawn at random over the same E starts, and its 95 % interval.
+
+    The episodes are not independent: those of one point share its factors, those of one start share the start. The variance
+    of the mean is that of both ways of grouping less what they count twice (Cameron, Gelbach, Miller, J. Bus. Econ. Stat. 29,
+    2011), and Wilson's interval is that of as many independent episodes as have this variance. Where all episodes end alike
+    the variance is unknown, and they count as the lesser of K and E.
+
+    Args:
+        success: [K, E].
+
+    Returns:
+        the rate, and the ends of the interval.
+    """
+    rate = float(success.mean())
+    least = min(success.shape)
+    if rate in (0.0, 1.0) or least < 2:
+        return (rate, *wilson(rate * least, least))
+    by_point, by_start = (float(success.mean(axis).var(ddof=1)) / success.shape[1 - axis] for axis in (1, 0))
+    alone = float(success.var(ddof=1)) / success.size
+    variance = max(by_point + by_start - alone, by_point, by_start, alone)
+    episodes = rate * (1.0 - rate) / variance
+    return (rate, *wilson(rate * episodes, episodes))
 
 
 def half_width(rate: float, episodes: int) -> float:

@@ -74,6 +74,8 @@ def number(value: float, unit: str) -> str:
 
 def reached(m: Margin) -> str:
     """A margin for people: at least as far as the search went where nothing fails."""
+    if m.beyond == m.nominal:
+        return "none: nominal fails"
     if m.beyond is None:
         return f"{'>=' if m.direction == 'up' else '<='} {number(m.value, m.unit)}"
     return number(m.value, m.unit)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.profile import Requirement
@@ -18,6 +19,7 @@ from rookery.sim2real.gate.trials import Outcome, Point, Trials
 
 REACH = 4.0
 """The search goes to this many times the distance that a profile requires, or as far as the factor goes."""
+NO_STEPS: Mapping[str, float] = MappingProxyType({})
 BETWEEN = 3
 """Values tried in each round between the last success and the first failure."""
 
@@ -43,6 +45,7 @@ class Side:
         limit: the farthest value that is tried.
         required: the value that a profile requires; None for none on this side.
         outcomes: by value tried.
+        step: what values are whole multiples of, as the physics applies them: a delay in control steps; 0 for any value.
     """
 
     factor: str
@@ -51,6 +54,7 @@ class Side:
     limit: float
     required: float | None
     outcomes: dict[float, Outcome] = field(default_factory=dict)
+    step: float = 0.0
 
     def place(self, value: float) -> float:
         """How far a value lies from nominal (0) to the limit (1); of positive factors in the logarithm."""
@@ -82,14 +86,22 @@ class Side:
         """Values for the next round; none where the limit succeeds."""
         if not self.outcomes:
             if self.required is None:
-                return [self.at((i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)] + [self.limit]
+                return self._runnable([*(self.at((i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)), self.limit])
             first = [self.at(0.5 * self.place(self.required)), self.required]
-            return first if self.required == self.limit else [*first, self.limit]
+            return self._runnable(first if self.required == self.limit else [*first, self.limit])
         last, failed = self.bracket(threshold)
         if failed is None:
             return []
         near, far = self.place(last), self.place(failed)
-        return [self.at(near + (far - near) * (i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)]
+        return self._runnable([self.at(near + (far - near) * (i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)])
+
+    def _runnable(self, values: Sequence[float]) -> list[float]:
+        """What is run for values: themselves, or the multiples of `step` on both sides of each that are not tried yet."""
+        if not self.step:
+            return list(values)
+        near = {whole(value / self.step) for value in values for whole in (_below, _above)}
+        run = [k * self.step for k in sorted(near)]
+        return [v for v in run if v != self.nominal and v not in self.outcomes and self.place(v) <= 1.0 + 1e-6]
 
     def coverage(self, threshold: float, nominal_rate: float) -> float:
         """The share of the required distance that succeeds, 0 to 1; 1 where nothing is required.
@@ -114,8 +126,21 @@ class Side:
         return [Tried(v, self.outcomes[v].rate, *self.outcomes[v].interval) for v in values]
 
 
+def _below(multiple: float) -> int:
+    """The whole number at or below, but for rounding."""
+    return math.floor(multiple + 1e-6)
+
+
+def _above(multiple: float) -> int:
+    """The whole number at or above, but for rounding."""
+    return math.ceil(multiple - 1e-6)
+
+
 def sides_of(
-    parameters: Mapping[str, Parameter], required: Mapping[str, Requirement], beyond: bool = True
+    parameters: Mapping[str, Parameter],
+    required: Mapping[str, Requirement],
+    beyond: bool = True,
+    steps: Mapping[str, float] = NO_STEPS,
 ) -> list[Side]:
     """The sides to be searched.
 
@@ -123,6 +148,7 @@ def sides_of(
         parameters: factors of the task, by name.
         required: ranges of the profile, by name.
         beyond: also what is not required: other factors and directions, and farther than the required ends.
+        steps: of factors whose values are whole multiples of one, by name. A required end between two of them is bracketed.
     """
     out = []
     for name, p in parameters.items():
@@ -138,10 +164,13 @@ def sides_of(
             if need is not None:
                 need = max(min(need, p.high), p.low)
                 limit = limit if abs(limit - p.nominal) > abs(need - p.nominal) else need
-            if beyond:
-                out.append(Side(name, p.unit, float(p.nominal), float(limit), need))
-            elif need is not None:
-                out.append(Side(name, p.unit, float(p.nominal), float(need), need))
+            if not beyond and need is None:
+                continue
+            step = steps.get(name, 0.0)
+            end = limit if beyond or need is None else need
+            if step:
+                end = min(_above(end / step), _below(p.high / step)) * step
+            out.append(Side(name, p.unit, float(p.nominal), float(end), need, step=step))
     return out
 
 

@@ -151,7 +151,8 @@ def test_combinations_go_on_from_the_worst_and_measure_it_anew():
     rates = [round(law.rate(p) * E) / E for p in drawn]
     assert found.worst_success == min(rates) < min(rates[:16])
     assert found.success == pytest.approx(sum(rates[:16]) / 16)
-    assert (found.low, found.high) == wilson(round(sum(rates[:16]) * E), 16 * E)
+    independent = wilson(round(sum(rates[:16]) * E), 16 * E)
+    assert found.low < independent[0] < independent[1] < found.high, "combinations share their starts"
     assert (found.worst_low, found.worst_high) == wilson(round(min(rates) * E), E)
     assert found.drawn == 16
     near = law.batches[3][0]
@@ -169,7 +170,8 @@ def test_wider_combinations_go_farther_from_nominal_and_end_at_the_limits():
     found = wider_combinations(law, ranges, parameters, 400, seed=3)
     assert [(w.width, w.drawn) for w in found] == [(1.5, 400), (2.0, 400)]
     assert found[0].success == 1.0 and abs(found[1].success - 0.75) < 0.09
-    assert (found[1].low, found[1].high) == wilson(round(found[1].success * 400) * E, 400 * E)
+    # the episodes of a combination all end alike: it counts as one
+    assert (found[1].low, found[1].high) == pytest.approx(wilson(round(found[1].success * 400), 400), abs=1e-3)
     for (points, _), width in zip(law.batches, (1.5, 2.0), strict=True):
         x, y = (torch.tensor([p[name] for p in points]) for name in ("x", "y"))
         assert x.min() >= 1.0 and 1.0 + 0.98 * width < x.max() <= 1.0 + width

@@ -1,0 +1,122 @@
+"""Delays come in whole steps of the physics: the gate runs and prints those, and brackets a requirement between two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rookery.sim.randomization.parameters import Parameter
+from rookery.sim2real.gate.combinations import search_combinations, wider_combinations
+from rookery.sim2real.gate.intervals import paired_rate, wilson
+from rookery.sim2real.gate.profile import Requirement
+from rookery.sim2real.gate.sweep import search, sides_of
+from rookery.sim2real.gate.trials import Outcome
+
+DELAY = Parameter("age of observations", "s", 0.0, 0.0, 0.1, lambda ids, values: None)
+STEP = 0.0125
+REQUIRED = 0.033
+
+
+class Fake:
+    """Trials whose success falls on a straight line from one at `good` s to none at `bad` s."""
+
+    def __init__(self, good: float, bad: float) -> None:
+        self.good, self.bad = good, bad
+        self.points: list[dict[str, float]] = []
+        self.seed = 0
+
+    def run(self, points, seed=None):
+        self.points += points
+        return [self._outcome(p.get("observation_delay", 0.0)) for p in points]
+
+    def _outcome(self, delay: float) -> Outcome:
+        rate = np.clip((self.bad - delay) / (self.bad - self.good), 0.0, 1.0)
+        success = np.arange(1000) < 1000 * rate
+        return Outcome(success, np.full((1000, 1), delay))
+
+
+def swept(good: float, bad: float, beyond: bool = True):
+    trials = Fake(good, bad)
+    wanted = {"observation_delay": Requirement(0.0, REQUIRED, "")}
+    sides = sides_of({"observation_delay": DELAY}, wanted, beyond, {"observation_delay": STEP})
+    (side,) = sides
+    nominal = search(trials, sides, 0.9, 3)
+    return side, nominal, trials
+
+
+@pytest.mark.parametrize("beyond", [True, False])
+@pytest.mark.parametrize(("good", "bad"), [(0.02, 0.03), (0.03, 0.05), (0.0, 0.01), (0.05, 0.2)])
+def test_only_whole_steps_are_run(good, bad, beyond):
+    _, _, trials = swept(good, bad, beyond)
+    multiples = np.array([p.get("observation_delay", 0.0) for p in trials.points]) / STEP
+    assert np.allclose(multiples, np.rint(multiples), atol=1e-9)
+    assert len(set(multiples.round(6))) == len(multiples), "a delay is run once"
+    assert {2, 3} <= set(multiples.round()), "both neighbours of 33 ms are run"
+
+
+def test_a_requirement_between_two_steps_is_met_where_both_succeed():
+    side, nominal, _ = swept(0.04, 0.041)
+    assert side.coverage(0.9, nominal.rate) == 1.0
+    assert side.bracket(0.9)[0] == pytest.approx(3 * STEP)
+
+
+def test_a_requirement_between_two_steps_is_judged_on_the_line_between_them():
+    """From 1 at 25 ms to 0 at 50 ms: 0.9 at 27.5 ms."""
+    side, nominal, _ = swept(0.025, 0.05)
+    assert side.bracket(0.9) == pytest.approx((2 * STEP, 3 * STEP))
+    assert side.coverage(0.9, nominal.rate) == pytest.approx(0.0275 / REQUIRED, abs=1e-3)
+
+
+def test_without_steps_the_required_value_itself_is_run():
+    wanted = {"observation_delay": Requirement(0.0, REQUIRED, "")}
+    (side,) = sides_of({"observation_delay": DELAY}, wanted)
+    assert REQUIRED in side.next(0.9)
+
+
+def test_combinations_stay_within_the_range_in_whole_steps():
+    trials = Fake(0.02, 0.03)
+    steps = {"observation_delay": STEP}
+    ranges = {"observation_delay": (0.0, REQUIRED)}
+    found = search_combinations(trials, ranges, 64, 2, steps=steps)
+    delays = {round(p["observation_delay"] / STEP, 6) for p in trials.points}
+    assert delays == {0, 1, 2}
+    assert found.worst["observation_delay"] == pytest.approx(2 * STEP)
+    trials.points.clear()
+    wider_combinations(trials, ranges, {"observation_delay": DELAY}, 64, steps=steps)
+    assert {round(p["observation_delay"] / STEP, 6) for p in trials.points} == {0, 1, 2, 3, 4, 5}
+
+
+def test_the_interval_of_paired_points_holds_the_mean_as_often_as_it_says():
+    """Points and starts each shift the success: of the intervals that count all episodes as independent most miss."""
+    rng = np.random.default_rng(0)
+    paired = independent = 0
+    truth = 0.5
+    rounds = 400
+    for _ in range(rounds):
+        points = rng.standard_normal((32, 1))
+        starts = 0.5 * rng.standard_normal((1, 64))
+        success = points + starts + 0.3 * rng.standard_normal((32, 64)) > 0.0
+        rate, low, high = paired_rate(success)
+        assert low <= rate <= high
+        paired += low <= truth <= high
+        low, high = wilson(success.sum(), success.size)
+        independent += low <= truth <= high
+    # 0.95 of 400 has a standard deviation of 4.4 episodes
+    assert paired >= 0.91 * rounds
+    assert independent < 0.6 * rounds
+
+
+def test_the_interval_of_independent_episodes_is_wilsons():
+    rng = np.random.default_rng(1)
+    success = rng.random((64, 64)) < 0.8
+    rate, low, high = paired_rate(success)
+    expected = wilson(success.sum(), success.size)
+    assert rate == pytest.approx(success.mean())
+    assert high - low == pytest.approx(expected[1] - expected[0], rel=0.5)
+
+
+@pytest.mark.parametrize("all_end", [True, False])
+def test_where_all_episodes_end_alike_the_lesser_number_counts(all_end):
+    rate, low, high = paired_rate(np.full((16, 8), all_end))
+    assert (low, high) == pytest.approx(wilson(8.0 * all_end, 8))
+    assert rate == all_end
