@@ -13,7 +13,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rookery.policies.imitation.teacher import ControllerTeacher, JoinedTeacher, PolicyTeacher, Teacher, TeacherGroup
+from rookery.policies.imitation.teacher import (
+    ControllerTeacher,
+    CorrectedTeacher,
+    JoinedTeacher,
+    PolicyTeacher,
+    Teacher,
+    TeacherGroup,
+)
 from rookery.runs import open_run
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError, unknown
@@ -22,7 +29,7 @@ from rookery.sim.specs import ActionSpec, ObservationSet
 __all__ = ["make_teacher"]
 
 
-def make_teacher(run: str | Path | None, env: Env, classical: Sequence[str] = ()) -> Teacher:
+def make_teacher(run: str | Path | None, env: Env, classical: Sequence[str] = (), corrected: bool = False) -> Teacher:
     """The teacher of a student's environment.
 
     Args:
@@ -30,19 +37,27 @@ def make_teacher(run: str | Path | None, env: Env, classical: Sequence[str] = ()
             It may be of another task whose terms are all there under the same names.
         env: of the student.
         classical: patterns of the actions that the task's classical controller teaches, where `run` teaches the others.
+        corrected: whether the task corrects what `run` teaches by the true state, see `Task.correction`.
 
     Raises:
-        RookeryError: no classical controller; no such run, or one of other groups or actions, or one that observed what these
-            worlds do not have; a pattern without an action, or patterns without a run.
+        RookeryError: no classical controller, or no correction; no such run, or one of other groups or actions, or one that
+            observed what these worlds do not have; a pattern without an action, or patterns without a run.
     """
     if run is None:
+        if corrected:
+            raise RookeryError("--corrected is for the actions of a policy: give one by --teacher, or leave it out.")
         if classical:
             raise RookeryError(
                 "--classical names actions of the classical controller beside a policy's: give the policy by --teacher, or "
                 "leave --classical out, and the controller teaches all."
             )
         return _controller_teacher(env)
-    teacher = _policy_teacher(Path(run), env)
+    teacher: Teacher = _policy_teacher(Path(run), env)
+    if corrected:
+        correction = env.correction()
+        if correction is None:
+            raise RookeryError(f"{env.task_id} knows no correction of a teacher's actions: leave --corrected out.")
+        teacher = CorrectedTeacher(teacher, correction)
     if not classical:
         return teacher
     return JoinedTeacher(teacher, _controller_teacher(env), _chosen(env, classical))

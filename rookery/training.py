@@ -222,7 +222,8 @@ def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
     """What an algorithm learns from beside the environment."""
     if name == "teacher":
         config = settings.algorithm_config
-        return make_teacher(settings.teacher, env, config.classical if isinstance(config, DAggerConfig) else ())
+        chosen = (config.classical, config.corrected) if isinstance(config, DAggerConfig) else ()
+        return make_teacher(settings.teacher, env, *chosen)
     if name == "dataset":
         from rookery.policies.datasets.dataset import Dataset
 

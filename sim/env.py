@@ -168,6 +168,10 @@ class Env(abc.ABC):
         """The task's classical controller, which may read the true state; None where there is none."""
         return None
 
+    def correction(self) -> Act | None:
+        """What improves a policy's actions {group: [N, A, D]} by the true state, see `Task.correction`; None for nothing."""
+        return None
+
     def deployment(self) -> Deployment:
         """What the contract of a policy trained here says beside the groups."""
         return Deployment(physics_dt=self.control_dt)
@@ -301,6 +305,9 @@ class EnvWrapper(Env):
 
     def controller(self) -> Act | None:
         return self.env.controller()
+
+    def correction(self) -> Act | None:
+        return self.env.correction()
 
     def deployment(self) -> Deployment:
         return self.env.deployment()

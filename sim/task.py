@@ -176,6 +176,11 @@ class Task(Buffers, abc.ABC):
         true state."""
         return None
 
+    def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+        """What improves a policy's actions {group: [N, A, D]} by the true state, where the task knows of something. DAgger's
+        teachers may use it; called once in every control step."""
+        return None
+
     def events(self) -> dict[str, Tensor]:
         """By name of `event_names`, what happened in this control step: [N] bool, or [N, A] by agent, the agents of all
         groups counted through. New tensors."""

@@ -43,6 +43,10 @@ class DAggerConfig(RegressionConfig):
     classical: tuple[str, ...] = ()
     """Patterns of the actions that the task's classical controller teaches, where a policy (--teacher) teaches the others."""
 
+    corrected: bool = False
+    """Let the task correct what a policy (--teacher) teaches by the true state: where an arm sags, for instance, its tool is
+    brought closer to its goal (`Task.correction`)."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bounds(self, ("rollout_steps", "keep_rollouts", "epochs"), 1)

@@ -17,7 +17,15 @@ from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ObservationSet, Term
 
-__all__ = ["TEACHER_SET", "ControllerTeacher", "JoinedTeacher", "PolicyTeacher", "Teacher", "TeacherGroup"]
+__all__ = [
+    "TEACHER_SET",
+    "ControllerTeacher",
+    "CorrectedTeacher",
+    "JoinedTeacher",
+    "PolicyTeacher",
+    "Teacher",
+    "TeacherGroup",
+]
 
 TEACHER_SET = "teacher"
 """Name of the observation set that a teacher's policy acts on."""
@@ -88,6 +96,31 @@ class JoinedTeacher(Teacher):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.first.load_state_dict(under("first", state))
         self.second.load_state_dict(under("second", state))
+
+
+class CorrectedTeacher(Teacher):
+    """A teacher whose actions the task improves by the true state, see `Task.correction`.
+
+    Args:
+        teacher: whose actions are corrected.
+        correction: from actions {group: [N, A, D]} to better ones.
+    """
+
+    def __init__(self, teacher: Teacher, correction: Act) -> None:
+        self.teacher = teacher
+        self._correction = correction
+
+    def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: action.clamp(-1.0, 1.0) for name, action in self._correction(self.teacher.act(obs)).items()}
+
+    def observe_ends(self, ended: Tensor) -> None:
+        self.teacher.observe_ends(ended)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.teacher.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.teacher.load_state_dict(state)
 
 
 @dataclass(frozen=True)

@@ -343,6 +343,9 @@ class VecEnv(Buffers, Env):
     def controller(self) -> Act | None:
         return self.task.controller()
 
+    def correction(self) -> Act | None:
+        return self.task.correction()
+
     def deployment(self) -> Deployment:
         task = self.task
         return Deployment(

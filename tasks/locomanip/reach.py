@@ -343,6 +343,30 @@ class Reach(LeggedTask):
 
         return act
 
+    def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """Joint targets of the arm that bring the tool closer to its goal, see settling.Settling."""
+        from rookery.tasks.locomanip.settling import Settling
+
+        settling = Settling(self.tool, self.world.num_envs)
+        self.child("settling", settling)
+
+        def correct(actions: dict[str, Tensor]) -> dict[str, Tensor]:
+            begins = self.steps == 0
+            offset = settling.step(self.robot.pos[:, 12:], self.goal, begins, self.settles())
+            out = dict(actions)
+            whole = self.joined(actions)
+            arm = self.robot.targets(whole)[:, 12:] + offset
+            name = "arm" if self.cfg.agents == "parts" else "robot"
+            moved = self.robot.normalised(torch.cat((self.robot.targets(whole)[:, :12], arm), 1))
+            out[name] = (moved[:, 12:] if name == "arm" else torch.cat((whole[:, :12], moved[:, 12:]), 1))[:, None]
+            return out
+
+        return correct
+
+    def settles(self) -> Tensor:
+        """[N] bool, where the arm is free to settle on its goal: everywhere, if nothing holds its tool."""
+        return torch.ones(self.world.num_envs, dtype=torch.bool)
+
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The goal as a ball with its x axis as a row of dots, and the command as in other tasks."""
         r = self.robot

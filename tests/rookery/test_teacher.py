@@ -170,3 +170,25 @@ def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     assert main(["train", "go2-velocity", "--teacher", "go2-velocity"]) == 2
     assert "--teacher RUN is for --algorithm dagger" in capsys.readouterr().err
+
+
+def test_corrections_of_a_teacher(tmp_path: Path) -> None:
+    """The corrected actions are those that the task makes of the teacher's."""
+    env, twin, obs, its = same_worlds("go2arm-reach", {"history": 2}, {"history": 2})
+    run = stored(tmp_path, twin)
+    corrected, plain, correct = make_teacher(run, env, corrected=True), make_teacher(run, twin), twin.correction()
+    for _ in range(4):
+        wanted = correct(plain.act(its))["robot"].clamp(-1.0, 1.0)
+        torch.testing.assert_close(corrected.act(obs)["robot"], wanted, rtol=0, atol=1e-6)
+        obs, _, terminated, truncated, _ = env.step(wanted)
+        its = twin.step(wanted)[0]
+        for teacher in (corrected, plain):
+            teacher.observe_ends(terminated | truncated)
+
+
+def test_corrections_that_are_not_there(tmp_path: Path) -> None:
+    env = rookery.make("drone-hover", 2)
+    with pytest.raises(RookeryError, match="drone-hover knows no correction"):
+        make_teacher(stored(tmp_path, env), env, corrected=True)
+    with pytest.raises(RookeryError, match="--corrected is for the actions of a policy"):
+        make_teacher(None, env, corrected=True)

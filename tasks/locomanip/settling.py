@@ -1,0 +1,46 @@
+"""What an arm's joints are to be commanded besides, so that its tool settles on its goal."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rookery.robots.arms.kinematics import Kinematics, Place
+from rookery.sim.buffers import Buffers
+
+GAIN = 0.02  # share of an inverse kinematics step that is taken in at each control step
+LEAK = 0.04  # share that is forgotten: a constant error is answered by half a step; twice as much swings (measured)
+DAMPING = 0.05  # of an inverse kinematics step
+MAX_STEP = 0.2  # rad, so that no offset is above 0.1
+
+
+class Settling(Buffers):
+    """Offsets [N, 6] rad of an arm's joint targets, that take in the tool's error and forget it slowly.
+
+    A policy's arm hangs below its goal by what its weight and load bend the servos, and lags behind by what the trunk moves.
+    At rest the offset is half of the joints' error, which brings that down to two thirds.
+
+    Args:
+        tool: kinematics from the trunk to the tool centre.
+        worlds: N.
+    """
+
+    offset: Tensor
+
+    def __init__(self, tool: Kinematics, worlds: int) -> None:
+        super().__init__()
+        self.tool = tool
+        self.buffer("offset", worlds, 6)
+
+    def step(self, joints: Tensor, goal: Place, begins: Tensor, acts: Tensor) -> Tensor:
+        """The offsets of this control step.
+
+        Args:
+            joints: [N, 6] rad, where the arm is.
+            goal: of the tool, in the trunk's frame.
+            begins: [N] bool, an episode begins: the past is forgotten.
+            acts: [N] bool, where there is an offset at all.
+        """
+        change = self.tool.step(joints, goal.pos, goal.quat, DAMPING, MAX_STEP)
+        self.offset.mul_(1.0 - LEAK).add_(GAIN * change)
+        self.offset[begins | ~acts] = 0.0
+        return self.offset
