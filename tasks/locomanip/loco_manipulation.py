@@ -83,6 +83,7 @@ class LocoManipulation(Reach):
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
     headline: ClassVar[str] = "success"
+    settling_gain: ClassVar[float] = 0.02
     cfg: LocoManipulationConfig
 
     def scene(self) -> Scene:

