@@ -197,10 +197,9 @@ class Gate:
     def _cases(self) -> list[Case]:
         out = [self._under(f"engine {engine}", engine=engine) for engine in self._settings.engines]
         out.append(self._under("physics step halved", config={"dt": 0.5 * self.dt}))
-        fewer = self.physics_steps // 2
-        if fewer:  # of an odd number of physics steps in a control step, the next coarser step that divides it
-            factor = self.physics_steps / fewer
-            name = "physics step doubled" if factor == 2.0 else f"physics step times {factor:g}"
+        if self.physics_steps > 1:
+            factor = _coarser(self.physics_steps)
+            name = "physics step doubled" if factor == 2.0 else f"physics step times {factor:.3g}"
             out.append(self._under(name, config={"dt": factor * self.dt}))
         else:
             out.append(Case("physics step doubled", NOT_APPLICABLE, note="it is as long as a control step"))
@@ -240,3 +239,8 @@ class Gate:
                 trials.env.close()
         note = f"largest difference of actions from torch {compared.difference:.2g}"
         return self._case(name, outcome, note, compared.difference <= TOLERANCE)
+
+
+def _coarser(steps: int) -> float:
+    """How many times as long the physics step is that divides a control step of `steps` and is nearest to a doubled one."""
+    return min((steps / fewer for fewer in range(1, steps)), key=lambda factor: abs(math.log(factor / 2.0)))

@@ -7,6 +7,7 @@ import pytest
 
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.combinations import search_combinations, wider_combinations
+from rookery.sim2real.gate.gate import _coarser
 from rookery.sim2real.gate.intervals import paired_rate, wilson
 from rookery.sim2real.gate.profile import Requirement
 from rookery.sim2real.gate.sweep import search, sides_of
@@ -120,3 +121,10 @@ def test_where_all_episodes_end_alike_the_lesser_number_counts(all_end):
     rate, low, high = paired_rate(np.full((16, 8), all_end))
     assert (low, high) == pytest.approx(wilson(8.0 * all_end, 8))
     assert rate == all_end
+
+
+@pytest.mark.parametrize(
+    ("steps", "factor"), [(2, 2.0), (3, 1.5), (4, 2.0), (5, 5 / 3), (7, 7 / 4), (8, 2.0), (9, 9 / 5)]
+)
+def test_a_longer_physics_step_is_the_nearest_to_doubled(steps, factor):
+    assert _coarser(steps) == pytest.approx(factor)
