@@ -76,10 +76,12 @@ def new_run(task: str, out: Path | None) -> Path:
     time = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder = out or _free(Path("runs") / task.rpartition(":")[2] / time)  # of my_task.py:Land, the class
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RookeryError(
-            f"{folder} is not empty: choose another --out, or go on with the run in it by "
-            f"`rookery train --resume {folder}`."
+        from rookery.policies.training import checkpoint
+
+        resume = (
+            f", or go on with the run in it by `rookery train --resume {folder}`" if checkpoint.complete(folder) else ""
         )
+        raise RookeryError(f"{folder} is not empty: choose another --out{resume}.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"

@@ -174,8 +174,13 @@ def test_refusals_name_the_way_out(words, way_out, capsys, in_tmp):
 
 
 def test_train_refuses_a_folder_in_use_and_one_it_cannot_write(run_folder, capsys, in_tmp):
-    assert "is not empty" in refused(capsys, "train", "drone-hover", "--out", run_folder)
+    taken = refused(capsys, "train", "drone-hover", "--out", run_folder)
+    assert (
+        f"is not empty: choose another --out, or go on with the run in it by `rookery train --resume {run_folder}`."
+        in taken
+    )
     (in_tmp / "file").touch()
+    assert f"{in_tmp} is not empty: choose another --out." in refused(capsys, "train", "drone-hover", "--out", in_tmp)
     sentence = refused(capsys, "train", "drone-hover", "--out", in_tmp / "file" / "run", *SMALL)
     assert "choose another folder with --out" in sentence
 
