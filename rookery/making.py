@@ -19,8 +19,8 @@ from rookery.sim.envs.sharded_env import ShardedEnv, check_shards
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
+from rookery.sim.randomization.distributions import Held
 from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
-from rookery.sim.randomization.ranges import Range
 from rookery.tasks.registry import TaskEntry, find
 
 FROZEN = "frozen"
@@ -146,7 +146,7 @@ def make_shard(
     else:
         ranges = randomization.load(randomize) if own is None else dict(own)
     optional = set(ranges) - set(fixed or {}) if preset else set()
-    held = {name: Range(value, value, "startup") for name, value in (fixed or {}).items()}
+    held = {name: Held(value, value) for name, value in (fixed or {}).items()}
     ranges = {name: r for name, r in ranges.items() if name not in held} | held
     env = VecEnv(
         built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", task_id=task, first=first,

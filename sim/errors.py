@@ -21,6 +21,10 @@ class RookeryError(Exception):
         super().__init__(message)
 
 
+class FixedError(RookeryError):
+    """A value of the argument `fixed` that its parameter does not take; the command line, which gives it by --set, says so."""
+
+
 def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
     """An error for a name that does not exist, with the nearest match.
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import FixedError, RookeryError, unknown
 
 COMMANDS = {
     "new": "write a project with a task or robot of your own",
@@ -66,7 +66,8 @@ def guarded(work: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except RookeryError as error:
-        print(f"rookery: {error}", file=sys.stderr)
+        option = "--set " if isinstance(error, FixedError) else ""
+        print(f"rookery: {option}{error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("rookery: interrupted.", file=sys.stderr)

@@ -69,6 +69,13 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Held(Range):
+    """One value in all worlds from the start, which the user has fixed: low is high."""
+
+    on: str = "startup"
+
+
+@dataclass(frozen=True)
 class LogUniform(Range):
     """Uniform in the logarithm: x and 1/x times the middle are equally likely."""
 

@@ -24,12 +24,12 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.columns import Columns
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import FixedError, RookeryError, unknown
 from rookery.sim.random import Streams, place_of
 from rookery.sim.randomization import kernels
 from rookery.sim.randomization.batch import Batch, Places
 from rookery.sim.randomization.curriculum import Curriculum
-from rookery.sim.randomization.distributions import Normal, Range, from_table
+from rookery.sim.randomization.distributions import Held, Normal, Range, from_table
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
 from rookery.sim.untrusted import read_toml
@@ -124,6 +124,9 @@ class _Draws:
 
     def _add(self, entry: str, name: str, pattern: str, p: Parameter, r: Range) -> None:
         r = r.within(p.low, p.high)
+        if isinstance(r, Held) and not p.low <= r.low <= p.high:
+            unit = "" if p.unit == "1" else f" ({p.unit})"
+            raise FixedError(f"{entry}={r.low:g}: give a number from {p.low:g} to {p.high:g}{unit}.")
         if problem := r.problem():
             raise RookeryError(
                 f"{entry}: [{r.low}, {r.high}] must be a range within [{p.low}, {p.high}] ({p.unit}): {problem}."

@@ -138,6 +138,7 @@ def test_process_exit_codes():
         ("train drone-hover --set mass", "--set takes name=value, got 'mass'"),
         ("train drone-hover --set mass=heavy", "--set mass needs a number, got 'heavy'"),
         ("train drone-hover --set mas=1.2", "did you mean 'mass'?"),
+        ("eval go2-velocity --set payload=20", "rookery: --set payload=20: give a number from -2 to 8 (kg)."),
         ("train drone-hover --task-config num_drone=2", "did you mean 'num_drones'?"),
         (
             "train drone-hover --task-config reward=3",

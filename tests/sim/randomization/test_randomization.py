@@ -226,10 +226,18 @@ def test_ranges_out_of_bounds_are_refused(r):
         make(mass=r)
 
 
+def test_a_fixed_value_holds_in_every_component_while_all_else_is_drawn():
+    env = rookery.make("drone-hover", num_envs=2, randomize="all", fixed={"thrust_coefficient": 0.8})
+    env.reset(seed=0)
+    names = list(env.randomization.names)
+    held = [env.randomization.values[:, i] for i, name in enumerate(names) if name.startswith("thrust_coefficient")]
+    assert len(held) == 4 and all((values == torch.tensor(0.8)).all() for values in held)
+
+
 def test_fixed_values_are_checked():
     with pytest.raises(RookeryError, match="unknown parameter 'windd'"):
         rookery.make("drone-hover", fixed={"windd": 1.0})
-    with pytest.raises(RookeryError, match=r"mass: \[100.0, 100.0\] must be a range within"):
+    with pytest.raises(RookeryError, match=r"^mass=100: give a number from 0.1 to 1.46\.$"):
         rookery.make("drone-hover", fixed={"mass": 100.0})
     with pytest.raises(RookeryError, match="action_delay"):
         rookery.make("drone-hover", fixed={"action_delay": 0.2})
