@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ Picture = NDArray[np.uint8]
 MOST_SECONDS = 86_400.0
 """s, longest video."""
 _SUFFIXES = (".mp4", ".gif")
-_UNITS = ("m", "s", "rad", "N")
+_UNIT = re.compile(r"(?:N m|[kM]?(?:m|s|rad|g|N|W|J|Hz|bit))(?:/s)?(?=, )")
+"""How a metric's definition begins: "m/s, mean over ..."."""
 _INK = (255, 255, 255, 255)
 _PANEL = (16, 22, 30, 165)
 
@@ -85,7 +87,7 @@ def record_video(
     model = env.visual_model(_checked_world(world, env))
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
     composer = Composer(model, height, camera=env.camera if camera is None else camera, trails=trails)
-    text = _Overlay(env.task_id, world)
+    text = _Overlay(env, world)
     painter = FramePainter(model, width, height, backend, total)
     with painter, encoding(path, fps, width, height, _output(path)) as write:
         frames = _frames(env, act, composer, text, total, fps, seed)
@@ -117,8 +119,9 @@ def _frames(
 class _Overlay:
     """The lines of text over the picture of one world."""
 
-    def __init__(self, task_id: str, world: int) -> None:
-        self.task_id = task_id
+    def __init__(self, env: Env, world: int) -> None:
+        self.task_id = env.task_id
+        self.definitions = env.deployment().metrics
         self.world = world
         self.episodes = 0
         self.last = ""
@@ -139,10 +142,17 @@ class _Overlay:
         out = [f"{self.task_id}   {time:.1f} s"]
         figure = next((name for name in metrics if name not in ("success", "crash")), None)
         if figure is not None:
-            stem, _, unit = figure.rpartition("_")
-            label, unit = (stem, " " + unit) if stem and unit in _UNITS else (figure, "")
-            out.append(f"{label.replace('_', ' ')} {float(metrics[figure][self.world]):.3f}{unit}")
+            label, unit = _labelled(figure, self.definitions.get(figure, ""))
+            out.append(f"{label} {float(metrics[figure][self.world]):.3f} {unit}".rstrip())
         return [*out, f"episode {self.episodes}: {self.last}"] if self.last else out
+
+
+def _labelled(metric: str, definition: str) -> tuple[str, str]:
+    """A metric's name for people, without an ending that repeats the unit, and its unit; "" for none."""
+    found = _UNIT.match(definition)
+    unit = found.group() if found else ""
+    ending = f"_{unit.partition('/')[0].lower()}"
+    return (metric.removesuffix(ending) if unit else metric).replace("_", " "), unit
 
 
 def contact_sheet(

@@ -15,9 +15,10 @@ from PIL import Image
 
 from rookery.assets import scenery
 from rookery.assets.drones import quadrotor_spec
+from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering import opengl
+from rookery.sim.rendering import opengl, video
 from rookery.sim.rendering.renderer import Renderer
 from rookery.sim.rendering.video import contact_sheet, record_video
 from rookery.sim.scene import Scene
@@ -103,7 +104,10 @@ class FlyingCircle(Env):
         return [{"pos": [0.4, 0.0, 1.0], "size": 0.03, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": True}]
 
     def metrics(self):
-        return {"success": torch.zeros(2), "error_m": torch.full((2,), 0.123)}
+        return {"success": torch.zeros(2), "position_error": torch.full((2,), 0.123)}
+
+    def deployment(self):
+        return Deployment(metrics={"position_error": "m, distance from the circle"})
 
 
 def shoot(model, markers=(), **options):
@@ -248,6 +252,27 @@ def test_slow_control_repeats_frames(tmp_path):
     made = record_video(env, lambda obs: "action", tmp_path / "f.mp4", seconds=0.5, fps=30, backend="software", **SIZE)
     assert made.frames == 15
     assert env.steps == 5
+
+
+@pytest.mark.parametrize(
+    ("metric", "definition", "line"),
+    [
+        ("position_error", "m, distance from the circle", "position error 0.123 m"),
+        ("velocity_error", "m/s, the same of the velocity", "velocity error 0.123 m/s"),
+        ("error_m", "m, mean distance", "error 0.123 m"),
+        ("rate_mbit", "Mbit/s, mean of all users", "rate 0.123 Mbit/s"),
+        ("torque_peak", "N m, the largest", "torque peak 0.123 N m"),
+        ("hits", "hits of the ball, all together", "hits 0.123"),
+        ("around", "1, of the way", "around 0.123"),
+        ("error_m", "", "error m 0.123"),
+    ],
+)
+def test_overlay_says_the_unit_of_the_definition(metric, definition, line):
+    """Whatever the metric's name ends in."""
+    env = FlyingCircle()
+    env.metrics = lambda: {"success": torch.zeros(2), metric: torch.full((2,), 0.123)}
+    env.deployment = lambda: Deployment(metrics={metric: definition} if definition else {})
+    assert video._Overlay(env, 0).lines(0.5, env.metrics())[1] == line
 
 
 def test_overlay_is_drawn_inside_the_picture(tmp_path):
