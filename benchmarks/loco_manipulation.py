@@ -2,11 +2,12 @@
 
     python benchmarks/loco_manipulation.py [policies/zoo/go2arm-loco-manipulation] [--episodes 256] [--only nominal]
 
-Deterministic policy, all nine tasks drawn alike. Rows that are not measured anew stay.
+Deterministic policy, all nine tasks drawn alike. Rows of the policy that are not measured anew stay.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,12 @@ def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main() -> int:
     about = str(__doc__).splitlines()[0]
-    measure_cases(Path(__file__), about, ZOO / "go2arm-loco-manipulation", 256, list(CASES), row, OUT, COLUMNS, METRICS)
+    return measure_cases(
+        Path(__file__), about, ZOO / "go2arm-loco-manipulation", 256, list(CASES), row, OUT, COLUMNS, METRICS
+    )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from machine import commit, machine
+
+from rookery.cli.main import guarded
+from rookery.runs import find_run
+from rookery.sim.errors import RookeryError
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -33,7 +39,7 @@ def write_result(
         columns: "key", "title" and "format" of each column.
         rows: values by key; keys that are no column stay in the file alone.
         metrics: what columns mean.
-        more: further entries of the file, such as "note".
+        more: further entries of the file, such as "note", or in place of those above.
     """
     result = {
         "name": out.stem,
@@ -60,8 +66,11 @@ def measure_cases(
     out: Path,
     columns: Sequence[Mapping[str, str]],
     metrics: Mapping[str, str],
-) -> None:
+) -> int:
     """The command line of a benchmark whose rows are a policy's figures in some cases; rows that are not measured stay.
+
+    Every row keeps the command, the commit and the seconds of its own measurement, and a digest of the policy: rows of two
+    policies are refused in one file.
 
     Args:
         script: of the benchmark.
@@ -71,18 +80,65 @@ def measure_cases(
         cases: their names, in the order of the table.
         row: the figures of a run in a case, for a number of episodes and a seed.
         out, columns, metrics: see `write_result`.
+
+    Returns:
+        The exit code.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("run", type=Path, nargs="?", default=run)
     parser.add_argument("--episodes", type=int, default=episodes)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=list(cases), choices=cases)
+    parser.add_argument("--only", nargs="+", default=list(cases), choices=cases)
     parser.add_argument("--out", type=Path, default=out)
     args = parser.parse_args()
-    start = time.perf_counter()
-    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
-    command = f"python benchmarks/{script.name} --episodes {args.episodes} --seed {args.seed}"
-    for case in args.only:
-        rows[case] = row(args.run, case, args.episodes, args.seed)
-        print(rows[case], flush=True)
-        write_result(args.out, command, start, columns, [rows[c] for c in cases if c in rows], metrics)
+
+    def measure() -> int:
+        policy = digest(find_run(args.run))
+        rows = kept_rows(args.out, [c for c in cases if c not in args.only], policy)
+        words = ["python", f"benchmarks/{script.name}", _shown(args.run)]
+        words += ["--episodes", str(args.episodes), "--seed", str(args.seed)]
+        words += ["--only", *args.only] if len(set(args.only)) < len(cases) else []
+        for case in args.only:
+            start = time.perf_counter()
+            source = {"command": shlex.join(words), "commit": commit(), "policy_sha256": policy}
+            rows[case] = row(args.run, case, args.episodes, args.seed) | source
+            rows[case]["wall_s"] = round(time.perf_counter() - start, 1)
+            print(rows[case], flush=True)
+            ordered = [rows[c] for c in cases if c in rows]
+            told = {key: "; ".join(dict.fromkeys(r[key] for r in ordered)) for key in ("command", "commit")}
+            wall = round(sum(r["wall_s"] for r in ordered), 1)
+            write_result(
+                args.out, told["command"], start, columns, ordered, metrics, commit=told["commit"], wall_s=wall
+            )
+        return 0
+
+    return guarded(measure)
+
+
+def digest(run: Path) -> str:
+    """SHA-256 of a policy's weights and contract, abbreviated."""
+    files = sorted([*run.glob("policy*.safetensors"), run / "contract.json"])
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
+
+
+def kept_rows(out: Path, cases: Sequence[str], policy: str) -> dict[str, dict[str, Any]]:
+    """Rows of a result file that are not measured anew, by case.
+
+    Raises:
+        RookeryError: one is of another policy, or does not say of which.
+    """
+    rows = json.loads(out.read_text())["rows"] if out.exists() else []
+    kept = {r["case"]: r for r in rows if r["case"] in cases}
+    other = [case for case, r in kept.items() if r.get("policy_sha256") != policy]
+    if other:
+        raise RookeryError(
+            f"{out} has rows of another policy, or of one that it does not tell ({', '.join(other)}): give another --out, or "
+            "leave --only out."
+        )
+    return kept
+
+
+def _shown(run: Path) -> str:
+    """A run's folder as it is typed in the checkout's root."""
+    root = RESULTS.parents[1]
+    return str(run.resolve().relative_to(root)) if run.resolve().is_relative_to(root) and run.exists() else str(run)

@@ -2,11 +2,13 @@
 
     python benchmarks/walking.py [policies/zoo/go2-velocity] [--episodes 1000] [--only nominal pybullet]
 
-Deterministic policy, episodes of 20 s with the task's own commands and pushes. Rows that are not measured anew stay.
+Deterministic policy, episodes of 20 s with the task's own commands and pushes.
+Rows of the policy that are not measured anew stay.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +90,10 @@ def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main() -> int:
     about = str(__doc__).splitlines()[0]
-    measure_cases(Path(__file__), about, ZOO / "go2-velocity", 1000, list(CASES), row, OUT, COLUMNS, METRICS)
+    return measure_cases(Path(__file__), about, ZOO / "go2-velocity", 1000, list(CASES), row, OUT, COLUMNS, METRICS)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
