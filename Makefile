@@ -63,7 +63,8 @@ FUZZ ?= 1000000
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
 
-# Measurements that need no other checkout and no training; each writes its file in benchmarks/results, the last one the tables.
+# Measurements that need no other checkout and no training; each writes its file in benchmarks/results but contacts, which only
+# prints, and the last one writes the tables.
 BENCHES = rotor updates adapters tabletop legged cameras contacts sharding video robustness zoo tables
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done

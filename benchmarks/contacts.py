@@ -1,11 +1,13 @@
 """Contacts of manipulation tasks under their scripts, and what the Panda's joints are asked for, at every physics step.
 
-    python benchmarks/contacts.py                   # depth, slip and jitter of all tasks with a script
+    python benchmarks/contacts.py                   # depth, slip and jitter of all tasks with a script: prints tables
     python benchmarks/contacts.py --tasks table-push hand-grasp:power_drill
-    python benchmarks/contacts.py --limits          # the Panda's torque rate, speed and acceleration
+    python benchmarks/contacts.py --limits          # the Panda's torque rate, speed and acceleration: prints tables
     python benchmarks/contacts.py --legs            # feet of the Go2 under a walking policy: contact_legs.py
     python benchmarks/contacts.py --carried         # what a walking Go2 holds in its gripper: contact_carried.py
     python benchmarks/contacts.py --balls           # restitution, depth, spin and rolling of balls: contact_balls.py
+
+The last three write benchmarks/results/contact-*.json; the others write no file.
 
 Contacts are MuJoCo's own, of each copy, from the start to half a second after success: the deepest of a step, its 99th
 percentile over the steps that have one, and its maximum with the pair and the moment. Slip: a loose thing in the frame of the
@@ -16,6 +18,8 @@ episode, when scripts hold still. Torque: what drives gave to the joints over a 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +35,10 @@ from numpy.typing import NDArray
 
 import rookery
 from rookery.assets.panda import JOINTS, KD, KP, TORQUE
+from rookery.cli.main import guarded
 from rookery.robots.manipulators.action_kinds import action_kinds
 from rookery.robots.manipulators.panda import PANDA
+from rookery.runs import find_run
 from rookery.sim.envs.vec_env import VecEnv
 
 Floats = NDArray[np.float64]
@@ -154,7 +160,7 @@ def play(env: VecEnv) -> tuple[Tape, NDArray[np.int64]]:
 # Contacts
 
 
-def contacts(tasks: list[str], starts: int, seed: int) -> None:
+def contacts(tasks: Sequence[str], starts: int, seed: int) -> None:
     rows: dict[str, list[str]] = {"depth": [], "slip": [], "jitter": []}
     for task in tasks:
         name, _, thing = task.partition(":")
@@ -316,30 +322,48 @@ def torques(tape: Tape) -> Floats:
     return np.where(free[:-1], end, drive[:-1])
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", default=TASKS)
-    parser.add_argument("--limits", action="store_true")
-    parser.add_argument("--balls", action="store_true")
-    parser.add_argument(
-        "--legs", nargs="?", const="go2-velocity", metavar="POLICY", help="run or policy of go2-velocity"
-    )
-    parser.add_argument("--carried", action="store_true")
-    parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="of the tables of contacts; all with a script")
+    parser.add_argument("--starts", type=int, help="of each task, also with --limits; 20")
+    parser.add_argument("--seed", type=int, help="of each task, also with --limits; 1")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--limits", action="store_true", help="the Panda's joints; prints tables and writes no file")
+    modes.add_argument("--balls", action="store_true", help="writes contact-balls.json")
+    modes.add_argument(
+        "--legs", nargs="?", const="go2-velocity", metavar="POLICY",
+        help="run or policy of go2-velocity; writes contact-legs.json",
+    )  # fmt: skip
+    modes.add_argument("--carried", action="store_true", help="writes contact-carried.json")
     args = parser.parse_args()
+    fixed = [name for name in ("balls", "legs", "carried") if getattr(args, name)]
+    unused = ("tasks", "starts", "seed") if fixed else ("tasks",) if args.limits else ()
+    for name in unused:
+        if getattr(args, name) is not None:
+            parser.error(f"--{name} has no effect with --{'limits' if args.limits else fixed[0]}: leave it out")
+    return guarded(lambda: measure(args))
+
+
+def measure(args: argparse.Namespace) -> int:
+    """What the options ask for."""
+    starts = 20 if args.starts is None else args.starts
+    seed = 1 if args.seed is None else args.seed
+    legs = find_run(Path(args.legs)) if args.legs else None  # before anything is measured
     print(machine())
     if args.balls:
         contact_balls.write()
-    elif args.legs:
+    elif legs is not None:
         contact_legs.write(args.legs)
     elif args.carried:
         contact_carried.write(Path("go2arm-loco-manipulation"))
-    elif args.limits:
-        limits(args.starts, args.seed)
     else:
-        contacts(args.tasks, args.starts, args.seed)
+        if args.limits:
+            limits(starts, seed)
+        else:
+            contacts(args.tasks or TASKS, starts, seed)
+        print("\nno file is written: the tables above are all")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
