@@ -43,7 +43,11 @@ class Args:
 
     run: Run
     out: Annotated[
-        Path | None, tyro.conf.arg(metavar="FILE", help="Video, .mp4 or .gif; by default video.mp4 in the run folder.")
+        Path | None,
+        tyro.conf.arg(
+            metavar="FILE",
+            help="Video, .mp4 or .gif; by default video.mp4 in the run folder, or here for a policy of the zoo or a task.",
+        ),
     ] = None
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help="Simulated time; one episode if left out.")] = None
     camera: Annotated[
@@ -67,6 +71,14 @@ class Args:
     controller: Controller = "policy"
     seed: Seed = 0
     json: Json = False
+
+
+def _folder(run: Path) -> Path:
+    """Of the run where there is one; what comes with the package stays as it came."""
+    from rookery.runs import zoo
+
+    ours = run.resolve() in [folder.resolve() for folder in zoo().values()]
+    return run if run.is_dir() and not ours else Path()
 
 
 def run(args: Args) -> int:
@@ -93,7 +105,7 @@ def run(args: Args) -> int:
         fixed=numbers(args.set, "--set"),
     )
     announce(args.run, args.controller)
-    out = args.out or ((args.run if (args.run / "checkpoints").is_dir() else Path()) / "video.mp4")
+    out = args.out or _folder(args.run) / "video.mp4"
     seconds = args.seconds or env.max_episode_steps * env.control_dt
     width, height = args.size
     try:

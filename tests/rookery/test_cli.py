@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from safetensors.numpy import load_file
 
 from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
+from rookery.runs import find_run
 from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
@@ -362,6 +364,17 @@ def test_export_and_check_json(run_folder, capsys, in_tmp):
     assert 0.0 <= checked["c_max_error"] < 1e-5
     (in_tmp / "bundle" / "policy.onnx").write_bytes(b"")
     assert "policy.onnx" in refused(capsys, "export", "--check", "bundle", "--json")
+
+
+def test_play_writes_into_the_folder_of_a_run_of_the_users(capsys, in_tmp):
+    """Also where it has no checkpoints, as an imported one; the zoo of the package is left alone."""
+    own, zoo = in_tmp / "own", find_run(Path("drone-hover"))
+    shutil.copytree(zoo, own)
+    small = ("--seconds", 0.1, "--size", 64, 48)
+    assert Path(answer(capsys, "play", own, *small)["path"]) == own / "video.mp4"
+    for package in ("drone-hover", zoo):
+        assert answer(capsys, "play", package, *small)["path"] == "video.mp4"
+    assert not (zoo / "video.mp4").exists()
 
 
 def test_play_json(run_folder, capsys, in_tmp):
