@@ -113,20 +113,23 @@ def as_policy(actor: Actor, activation: str | None = None, squash: str | None = 
 
     Args:
         actor: read from a file.
-        activation, squash: in place of those that the file tells.
+        activation: where the file does not tell it.
+        squash: in place of what the library's algorithms do.
 
     Raises:
-        RookeryError: an activation that is not told or not known, sizes that do not fit together, or weights that are not
-            finite.
+        RookeryError: an activation that is not told or not known, or another than the file's; sizes that do not fit
+            together; or weights that are not finite.
     """
     between = activation or actor.activation
     if not between and len(actor.layers) > 1:
         raise RookeryError(
-            f"{actor.library} does not store the activation: give --activation with the one of the training, "
+            f"this {actor.library} file does not tell the activation: give --activation with the one of the training, "
             f"{', '.join(ACTIVATIONS)}."
         )
     if between and between not in ACTIVATIONS:
         raise unknown("activation", between, ACTIVATIONS)
+    if actor.activation not in ("", between):
+        raise RookeryError(f"the {actor.library} file says {actor.activation}, not {between}: leave --activation out.")
     if squash is not None and squash not in SQUASHES:
         raise unknown("squash", squash, SQUASHES)
     sizes = [actor.layers[0][0].shape[1], *(weight.shape[0] for weight, _ in actor.layers)]
@@ -193,24 +196,29 @@ def _read_sb3(file: Path, archive: zipfile.ZipFile) -> Actor:
         raise _no_checkpoint(file) from error
     if not isinstance(about, Mapping):
         raise _no_checkpoint(file)
-    activation = _sb3_activation(about)
     steps = about.get("num_timesteps")
     made = steps if isinstance(steps, int) else None
     if "action_net.weight" in weights:  # PPO, A2C
         layers = _layers(file, weights, "mlp_extractor.policy_net.", ("action_net",))
-        return Actor("sb3", layers, activation or "tanh", "clip", steps=made)
+        return Actor("sb3", layers, _sb3_activation(about, "tanh"), "clip", steps=made)
     if "actor.mu.weight" in weights:  # SAC
         layers = _layers(file, weights, "actor.latent_pi.", ("actor.mu",))
-        return Actor("sb3", layers, activation or "relu", "tanh", steps=made)
-    return Actor("sb3", _layers(file, weights, "actor.mu."), activation or "relu", "tanh", steps=made)  # TD3, DDPG
+        return Actor("sb3", layers, _sb3_activation(about, "relu"), "tanh", steps=made)
+    layers = _layers(file, weights, "actor.mu.")  # TD3, DDPG
+    return Actor("sb3", layers, _sb3_activation(about, "relu"), "tanh", steps=made)
 
 
-def _sb3_activation(about: Mapping[str, Any]) -> str:
-    """`policy_kwargs["activation_fn"]`, which the file tells as a class's name; "" where it is the algorithm's own."""
+def _sb3_activation(about: Mapping[str, Any], default: str) -> str:
+    """`policy_kwargs["activation_fn"]`, which the file tells as a class's name, or the default of the library's policies; ""
+    for a policy class of the user's own, which may have another default."""
     options = about.get("policy_kwargs")
     told = str(options.get("activation_fn", "")) if isinstance(options, Mapping) else ""
     match = re.search(r"(\w+)'>$", told)
-    return match.group(1).lower() if match else ""
+    if match:
+        return match.group(1).lower()
+    policy = about.get("policy_class")
+    module = str(policy.get("__module__", "")) if isinstance(policy, Mapping) else ""
+    return default if module.startswith("stable_baselines3.") else ""
 
 
 def _layers(file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = ()) -> list[tuple[Tensor, Tensor]]:

@@ -32,7 +32,7 @@ def import_policy(
         task: that it was trained for, with one agent group.
         config: values of the task's config in place of its defaults, as in the training; it is in the contract.
         engine: of the training, for the contract.
-        activation: "tanh", "elu" or "relu"; rsl_rl and skrl do not store it.
+        activation: "tanh", "elu" or "relu", where the file does not tell: rsl_rl and skrl do not.
         squash: "clip" or "tanh", in place of what the library's algorithms do.
         normalizer: .npz file of observation statistics that are not in the checkpoint, such as those of Stable-Baselines3's
             VecNormalize: ``numpy.savez(file, mean=v.obs_rms.mean, var=v.obs_rms.var, epsilon=v.epsilon, limit=v.clip_obs)``.

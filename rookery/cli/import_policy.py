@@ -33,7 +33,7 @@ class Args:
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task that it was trained for.")]
     activation: Annotated[
         str | None,
-        tyro.conf.arg(metavar="NAME", help="tanh, elu or relu; rsl_rl and skrl do not store it."),
+        tyro.conf.arg(metavar="NAME", help="tanh, elu or relu, where FILE does not tell: rsl_rl and skrl do not."),
     ] = None
     squash: Annotated[
         str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.policies.other_libraries import as_policy, read_actor
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 
@@ -147,6 +149,7 @@ def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
     ("task", "options", "said"),
     [
         ("drone-hover", {"activation": "swish"}, "unknown activation 'swish'"),
+        ("drone-hover", {"activation": "relu"}, "the sb3 file says elu, not relu: leave --activation out"),
         ("drone-hover", {"squash": "sin"}, "unknown squash 'sin'"),
         ("go2-velocity", {}, "takes 16 observations and gives 4 actions, and go2-velocity has 47 and 12"),
         ("go2arm-reach", {"config": {"agents": "parts"}}, "only a policy of a task with one group"),
@@ -159,6 +162,21 @@ def test_what_does_not_fit(task, options, said, tmp_path):
     with pytest.raises(RookeryError, match=said):
         rookery.import_policy(file, task, out=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_activation_of_an_sb3_policy_is_that_of_its_class(tmp_path):
+    """Known is what the library's own policies do; a class of the user's may do something else."""
+    file, _ = sb3(tmp_path, "PPO", n_steps=8, batch_size=32)
+    assert read_actor(file).activation == "tanh"
+    as_policy(read_actor(file), "tanh")
+    with pytest.raises(RookeryError, match="the sb3 file says tanh, not relu"):
+        as_policy(read_actor(file), "relu")
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data.replace(b'"stable_baselines3.common.policies"', b'"mine"'))
+    assert read_actor(tmp_path / "own.zip").activation == ""
 
 
 def test_files_that_are_something_else(tmp_path):
@@ -182,7 +200,7 @@ def test_files_that_are_something_else(tmp_path):
         rookery.import_policy(other, TASK)
     layers = {"net.0.weight": torch.zeros(8, 16), "net.0.bias": torch.zeros(8), "net.2.weight": torch.zeros(4, 8)}
     torch.save({"policy": layers | {"net.2.bias": torch.zeros(4)}}, other)
-    with pytest.raises(RookeryError, match="skrl does not store the activation: give --activation"):
+    with pytest.raises(RookeryError, match="this skrl file does not tell the activation: give --activation"):
         rookery.import_policy(other, TASK)
     torch.save({"policy": layers | {"net.2.bias": torch.full((4,), float("nan"))}}, other)
     with pytest.raises(RookeryError, match="NaN or infinity in layers"):
