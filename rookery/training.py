@@ -25,7 +25,7 @@ from rookery.settings import FILE, RunSettings, save_settings
 from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.randomization.draw_log import SUFFIXES
+from rookery.sim.randomization.draw_log import refuse_log
 from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
@@ -187,10 +187,7 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
     Raises:
         RookeryError: a name or value that does not exist or fit.
     """
-    if Path(randomize).suffix in SUFFIXES:
-        raise RookeryError(
-            f"{randomize} is a log of draws, which `rookery eval` plays again: train with a file of ranges."
-        )
+    refuse_log(randomize)
     env = make(
         settings.task,
         settings.num_envs,

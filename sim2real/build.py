@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rookery.sim.deployment import Deployment
+from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group
 from rookery.sim2real.compatibility import with_networks
@@ -32,6 +32,7 @@ def build_contract(
     *,
     config: Mapping[str, Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    trained_here: bool = True,
 ) -> Contract:
     """The contract of an environment and, where they exist, of its policies.
 
@@ -40,6 +41,8 @@ def build_contract(
         policies: by group; None leaves the networks out until `with_networks`.
         config: the task's config as JSON values, in place of the one in `deployment()`; its `dt` is the physics step.
         provenance: entries of `Provenance`, and whatever else is known.
+        trained_here: the training had the delays and the measurement errors that the environment draws; False: they are not
+            known.
 
     Raises:
         RookeryError: the parts do not make a valid contract.
@@ -47,7 +50,7 @@ def build_contract(
     deployment = env.deployment()
     if config is not None:
         deployment = _of_config(deployment, config)
-    contract = describe(env.task_id, env.groups, env.control_dt, deployment, provenance)
+    contract = describe(env.task_id, env.groups, env.control_dt, deployment, provenance, trained_here)
     return contract if policies is None else with_networks(contract, policies)
 
 
@@ -68,6 +71,7 @@ def describe(
     control_dt: float,
     deployment: Deployment | None = None,
     provenance: Mapping[str, Any] | None = None,
+    trained_here: bool = True,
 ) -> Contract:
     """The contract of declarations, such as those of a dataset from elsewhere; networks are left out.
 
@@ -75,13 +79,17 @@ def describe(
         task_id: name of the task.
         groups: agent groups by name.
         control_dt: s.
-        deployment: the rest; by default no config, and the physics step is the control step.
+        deployment: the rest; without it no config, the physics step is the control step, and delays and measurement errors
+            are not known.
         provenance: entries of `Provenance`, and whatever else is known.
+        trained_here: see `build_contract`.
 
     Raises:
         RookeryError: the parts do not make a valid contract.
     """
     more = deployment or Deployment(physics_dt=control_dt)
+    known = trained_here and deployment is not None
+    drawn = {name: more.randomized.get(name, (0.0, 0.0)) if known else None for name in LINK}
     contract = Contract(
         task_id=task_id,
         control_dt=float(control_dt),
@@ -96,12 +104,10 @@ def describe(
         },
         task_config=more.config,
         latency=Latency(
-            Delay(0.0, more.randomized.get("observation_delay", (0.0, 0.0))),
-            Delay(0.0, more.randomized.get("action_delay", (0.0, 0.0))),
+            Delay(0.0, drawn["observation_delay"]),
+            Delay(0.0, drawn["action_delay"]),
         ),
-        measurement_errors=MeasurementErrors(
-            *(more.randomized.get(f"observation_{what}", (0.0, 0.0)) for what in ("noise", "bias", "drift"))
-        ),
+        measurement_errors=MeasurementErrors(*(drawn[f"observation_{what}"] for what in ("noise", "bias", "drift"))),
         metrics=more.metrics,
         provenance=Provenance.from_json(plain(provenance or {})),
     )

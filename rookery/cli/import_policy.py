@@ -11,7 +11,7 @@ import tyro
 from rookery.cli.options import Engine, Json, TaskConfig, print_json, values
 
 EXAMPLES = """
-  rookery import ppo_hover.zip drone-hover
+  rookery import ppo_hover.zip drone-hover --randomize none
   rookery import logs/model_200.pt drone-hover --activation tanh --out runs/rsl-hover
   rookery import agent_6400.pt go2-velocity --activation elu --task-config history=5
   rookery import sac.zip drone-hover --normalizer statistics.npz
@@ -50,6 +50,14 @@ class Args:
     ] = None
     task_config: TaskConfig = ()
     engine: Engine = None
+    randomize: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="RANGES",
+            help="Domain randomization of its training, for the contract: none, default, all, or a TOML file; not known if "
+            "left out.",
+        ),
+    ] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/TASK/<time> if left out.")] = None
     json: Json = False
 
@@ -63,6 +71,7 @@ def run(args: Args) -> int:
         args.task,
         config=values(args.task_config, "--task-config"),
         engine=args.engine,
+        randomize=args.randomize,
         activation=args.activation,
         squash=args.squash,
         normalizer=args.normalizer,

@@ -19,6 +19,18 @@ MOST_WORLDS = 2**24
 """Beyond any environment; memory for a row of each world stays small."""
 
 
+def refuse_log(randomize: str) -> None:
+    """Refuse a log of draws as the randomization of a training.
+
+    Raises:
+        RookeryError: the name is that of a log.
+    """
+    if Path(randomize).suffix in SUFFIXES:
+        raise RookeryError(
+            f"{randomize} is a log of draws, which `rookery eval` plays again: a training has a file of ranges."
+        )
+
+
 @dataclass
 class DrawLog:
     """What was drawn for E episodes of N worlds that began with one `reset(seed)`.

@@ -119,9 +119,9 @@ void {prefix}_command(const float action[{network.action_size}], float command[{
 
 
 def _delay(delay: Delay) -> str:
-    """Such as "0 s, randomized 0 to 0.02 s"."""
+    """Such as "0 s, randomized 0 to 0.02 s"; what is assumed without randomization says nothing of an unknown training."""
     if delay.randomized is None:
-        return f"{delay.assumed:g} s, randomized by what is not known"
+        return "not known"
     low, high = delay.randomized
     return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
 

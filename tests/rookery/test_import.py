@@ -16,6 +16,7 @@ from rookery.cli.main import main
 from rookery.policies.other_libraries import as_policy, read_actor
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Delay, Latency, MeasurementErrors
 
 pytest.importorskip("rsl_rl", reason="the extra `trainers` is not installed")
 
@@ -143,6 +144,22 @@ def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
     assert main(["eval", str(tmp_path / "run"), "--episodes", "2", "--num-envs", "2"]) == 0
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "bundle")]) == 0
     assert main(["export", "--check", str(tmp_path / "bundle")]) == 0
+    assert "Delays in training: observation not known," in (tmp_path / "bundle" / "policy.h").read_text()
+
+
+def test_the_contract_claims_no_training_conditions_that_nobody_told(tmp_path):
+    file, _ = ppo(tmp_path)
+    unknown = open_run(rookery.import_policy(file, TASK, out=tmp_path / "unknown"))[1]
+    assert unknown.latency == Latency(Delay(0.0, None), Delay(0.0, None))
+    assert unknown.measurement_errors == MeasurementErrors(None, None, None)
+    assert unknown.provenance.randomisation is None
+    told = open_run(rookery.import_policy(file, TASK, out=tmp_path / "told", randomize="default"))[1]
+    assert told.latency == Latency(Delay(0.0, (0.0, 0.01)), Delay(0.0, (0.0, 0.02)))
+    assert told.measurement_errors == MeasurementErrors((1.0, 1.0), (1.0, 1.0), (0.0, 0.0))
+    assert told.provenance.randomisation == "default"
+    none = ["import", str(file), TASK, "--randomize", "none", "--out", str(tmp_path / "none")]
+    assert main(none) == 0
+    assert open_run(tmp_path / "none")[1].latency == Latency()
 
 
 @pytest.mark.parametrize(
@@ -155,6 +172,8 @@ def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
         ("go2arm-reach", {"config": {"agents": "parts"}}, "only a policy of a task with one group"),
         ("drone-hoover", {}, "did you mean 'drone-hover'"),
         ("drone-hover", {"normalizer": "missing.npz"}, "missing.npz holds no normaliser"),
+        ("drone-hover", {"randomize": "draws.npz"}, "draws.npz is a log of draws"),
+        ("drone-hover", {"randomize": "defaults"}, "did you mean 'default'"),
     ],
 )
 def test_what_does_not_fit(task, options, said, tmp_path):
