@@ -23,6 +23,7 @@ inner = rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").t
 env = RslRlEnv(inner, reward_scale=0.02)
 runner = OnPolicyRunner(env, config)
 runner.learn(int(sys.argv[1]) if len(sys.argv) > 1 else 200, init_at_random_ep_len=True)
+runner.save("hover_rsl_rl.pt")
 
 policy = runner.get_inference_policy()
 act = lambda obs: {"drone": policy({"policy": obs["drone"][:, 0]})[:, None]}  # noqa: E731

@@ -22,6 +22,7 @@ options = {
 }
 model = PPO("MlpPolicy", env, policy_kwargs={"log_std_init": -1.05}, **options)
 model.learn(int(sys.argv[1]) if len(sys.argv) > 1 else 3_300_000)
+model.save("hover_sb3.zip")
 
 
 def act(obs):

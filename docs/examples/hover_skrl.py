@@ -24,6 +24,7 @@ cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
 agent = use_final_observations(PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=512), cfg=cfg, **sizes))
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 6400
 SequentialTrainer(env=env, agents=agent, cfg={"timesteps": steps, "close_environment_at_exit": False}).train()
+agent.save("hover_skrl.pt")
 
 
 def act(obs):

@@ -12,7 +12,7 @@ from rookery.cli.options import Engine, Json, TaskConfig, print_json, values
 
 EXAMPLES = """
   rookery import ppo_hover.zip drone-hover --randomize none
-  rookery import logs/model_200.pt drone-hover --activation tanh --out runs/rsl-hover
+  rookery import logs/model_199.pt drone-hover --activation tanh --out runs/rsl-hover
   rookery import agent_6400.pt go2-velocity --activation elu --task-config history=5
   rookery import sac.zip drone-hover --normalizer statistics.npz
 """

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from rookery.cli.main import main
+
 pytest.importorskip("torchrl", reason="the extra `trainers` is not installed")
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+EXAMPLES = DOCS / "examples"
+PAGE = (DOCS / "other_libraries.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,14 @@ def test_script_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script.name, str(amount // 8 if name == "sb3" else amount)])
     runpy.run_path(str(small), run_name="__main__")
     assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
+    if name == "torchrl":
+        return
+    # the page goes on from the file that the script has saved
+    assert f"python docs/examples/{script.name}" in PAGE
+    (out,) = re.findall(rf"^\$ rookery import hover_{name}\.\w+ .*--out (\S+)$", PAGE, re.MULTILINE)
+    lines = [line[2:].split() for line in PAGE.splitlines() if line.startswith("$ rookery ") and out in line.split()]
+    assert lines[0][1] == "import"
+    for _, command, *words in lines:
+        few = ["--episodes", "8", "--num-envs", "8"] if command == "eval" else []
+        assert main([command, *words, *few]) == 0
+    assert (in_tmp / out / "policy.safetensors").is_file()
