@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.priorities import Priorities
 from rookery.sim.errors import RookeryError
 
 __all__ = ["Replay", "Transitions"]
@@ -36,6 +37,7 @@ class Transitions:
         terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
         active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
         state, next_state: [B, S] of the environment, with the observations; S is 0 where it is not kept.
+        importance: [B], by which the critics' faults count, see `Priorities.weights`; None for 1 everywhere.
     """
 
     observation: Tensor
@@ -47,10 +49,12 @@ class Transitions:
     active: Tensor
     state: Tensor
     next_state: Tensor
+    importance: Tensor | None = None
 
     def joined(self, other: Transitions) -> Transitions:
-        """These and others in one batch."""
-        return Transitions(*(torch.cat((getattr(self, f.name), getattr(other, f.name))) for f in fields(self)))
+        """These and others in one batch, without importance."""
+        names = [f.name for f in fields(self) if f.name != "importance"]
+        return Transitions(*(torch.cat((getattr(self, name), getattr(other, name))) for name in names))
 
 
 class Replay:
@@ -61,6 +65,7 @@ class Replay:
         worlds, agents, observation_size, action_size: N, A, O, D.
         device: where everything is stored.
         state_size: S, of the environment's state, which is kept where it is above 0.
+        alpha: power of the priorities by which transitions are drawn, see `Priorities`; 0 draws uniformly.
 
     Attributes:
         size: control steps stored, at most T.
@@ -75,11 +80,13 @@ class Replay:
         final_states: [F, S] last states likewise.
         final_index: [T + 1, N] int64, the running number of an episode's last observation, at ``number % F`` in
             `finals`; -1 where there is none.
+        priorities: of all transitions, by the numbers of `take`; None where they are drawn uniformly.
+        priority: [T + 1, N, A] view of them; 0 at slots without a transition and where the agent was not active.
     """
 
     def __init__(
         self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str,
-        state_size: int = 0,
+        state_size: int = 0, alpha: float = 0.0,
     ) -> None:  # fmt: skip
         slots = steps + 1
         self.steps = steps
@@ -94,6 +101,9 @@ class Replay:
         self.finals = torch.zeros(worlds, agents, observation_size, device=device)
         self.final_states = torch.zeros(worlds, state_size, device=device)
         self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
+        self.priorities = Priorities(slots * worlds * agents, alpha, device) if alpha > 0.0 else None
+        if self.priorities is not None:
+            self.priority = self.priorities.leaves.view(slots, worlds, agents)
         self._slots = slots
         self.head = 0
         self._first_final = 0  # number of the oldest last observation that is still needed
@@ -102,6 +112,8 @@ class Replay:
         # An assignment to a part of an array costs a tenth of one to a part of a tensor.
         self._on_cpu = self.reward.device.type == "cpu"
         self._ring_names = (*_RINGS, "state") if state_size else _RINGS
+        if self.priorities is not None:
+            self._ring_names = (*self._ring_names, "priority")
         self._final_names = ("finals", "final_states") if state_size else ("finals",)
         self._rings = {name: self._writable(getattr(self, name)) for name in self._ring_names}
 
@@ -159,6 +171,10 @@ class Replay:
         self._finals_of_slot[head] = 0
         if final_observation is not None:
             self._add_finals(head, cut.nonzero().squeeze(1), final_observation, final_state)
+        if self.priorities is not None:
+            taking_part = self.active[head].flatten()
+            self.priorities.begin(head * len(taking_part), taking_part)
+            self.priorities.clear(following * len(taking_part), len(taking_part))
         self.head = following
 
     def latest(self, steps: int) -> tuple[Tensor, Tensor]:
@@ -173,19 +189,26 @@ class Replay:
         return self.state[slots].flatten(0, 1)
 
     def sample(self, count: int, generator: torch.Generator, gamma: float, steps: int = 1) -> Transitions:
-        """`count` transitions, each drawn uniformly from the latest T steps of all worlds and agents; see `take`."""
-        return self.take(self.draw(count, generator), gamma, steps)
+        """`count` transitions drawn from the latest T steps of all worlds and agents; see `draw` and `take`."""
+        return self.take(self.place(self.draw(count, generator)), gamma, steps)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Numbers [count] of transitions, each drawn uniformly; number ``(slot N + world) A + agent``."""
+        """Random numbers [count] from which `place` makes numbers of transitions: uniform draws of these, int64, or, with
+        priorities, shares of their sum, float64 from 0 to below 1, since priorities change between the draw and its use."""
         worlds, agents = self.reward.shape[1:]
         device = self.reward.device
+        if self.priorities is not None:
+            return torch.rand(count, generator=generator, dtype=torch.float64, device=device)
         number = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
         oldest = (self.head - self.size) % self._slots
         return (number + oldest * worlds * agents) % (self._slots * worlds * agents)
 
+    def place(self, drawn: Tensor) -> Tensor:
+        """Numbers [B] of the transitions that `draw` gave, by the priorities of now."""
+        return drawn if self.priorities is None else self.priorities.find(drawn)
+
     def take(self, number: Tensor, gamma: float, steps: int = 1) -> Transitions:
-        """The transitions with these numbers of `draw`, [B].
+        """The transitions with these numbers, [B]: number ``(slot N + world) A + agent``.
 
         Args:
             gamma: discount per control step.
@@ -258,6 +281,7 @@ class Replay:
         return {
             **{name: getattr(self, name)[:used] for name in self._ring_names},
             **{name: getattr(self, name)[numbers % len(self.finals)] for name in self._final_names},
+            **({} if self.priorities is None else {"largest_priority": self.priorities.largest}),
             "counters": torch.tensor(counters),
         }
 
@@ -267,9 +291,13 @@ class Replay:
         Raises:
             RookeryError: it is incomplete, or of another number of steps, worlds or agents, or of other sizes.
         """
-        for name in (*self._ring_names, *self._final_names, "counters"):
+        largest = () if self.priorities is None else ("largest_priority",)
+        for name in (*self._ring_names, *self._final_names, *largest, "counters"):
             if name not in state:
                 raise RookeryError(f"the saved replay memory lacks {name!r}: use the run's own settings.")
+        for name in largest:
+            if state[name].shape != () or state[name].dtype != torch.float64 or not state[name].isfinite():
+                raise RookeryError("the saved replay memory has no largest priority: use an older checkpoint.")
         for name in (*self._ring_names, *self._final_names):
             own = getattr(self, name)
             saved = state[name]
@@ -292,6 +320,8 @@ class Replay:
         whole = 0 <= size <= steps and 0 <= head < self._slots and finals == {following - first} and following >= first
         if not whole or any(len(state[name]) != used for name in self._ring_names):
             raise RookeryError("the saved replay memory contradicts its own counters: use an older checkpoint.")
+        if largest and not (state["priority"].isfinite() & (state["priority"] >= 0.0)).all():
+            raise RookeryError("the saved replay memory has priorities below 0 or without end: use an older checkpoint.")
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state of a memory made with the same arguments.
@@ -302,8 +332,13 @@ class Replay:
         self.check_state(state)
         _, self.head, self.size, self._first_final, self._next_final = state["counters"].tolist()
         self.final_index.fill_(-1)
+        if self.priorities is not None:
+            self.priority.zero_()
         for name in self._ring_names:
             getattr(self, name)[: len(state[name])] = state[name]
+        if self.priorities is not None:
+            self.priorities.largest.copy_(state["largest_priority"])
+            self.priorities.rebuild()
         self._reserve_finals(self._next_final - self._first_final)
         numbers = torch.arange(self._first_final, self._next_final, device=self.finals.device)
         for name in self._final_names:
