@@ -119,6 +119,30 @@ VARIANTS = {
         {"num_envs": 1024},
         source="Seo et al. 2025, arXiv 2512.01996 (github.com/amazon-far/holosoma); its critics are wider",
     ),
+    "simbav2": Variant(
+        "sac",
+        {
+            "critic_hypersphere": True, "atoms": 101, "value_low": -5.0, "value_high": 5.0, "return_limit": 5.0,
+            "learning_rate": 1e-4, "initial_temperature": 0.01, "hidden": (256, 256),
+        },
+        source="Lee et al. 2025, arXiv 2502.15280; its critics are twice as wide, and its policy, which here stays a perceptron "
+        "that can be exported, is on a hypersphere too",
+    ),
+    "xqc": Variant(
+        "sac",
+        {
+            "critic_batch_norm": True, "critic_unit_weights": True, "atoms": 101, "value_low": -5.0, "value_high": 5.0,
+            "return_limit": 5.0, "updates_per_step": 2.0, "policy_every": 3, "initial_temperature": 0.01,
+        },
+        source="Palenicek et al. 2025, arXiv 2509.25174; its networks have four layers, twice as wide in the critics, and its "
+        "policy, which here stays a perceptron that can be exported, has batch normalisation too",
+    ),
+    "crossq": Variant(
+        "sac",
+        {"critic_batch_norm": True, "tau": 1.0, "policy_every": 3, "learning_rate": 1e-3},
+        source="Bhatt et al. 2024, arXiv 1902.05605; its critics are eight times as wide and renormalise batches, and its policy, "
+        "which here stays a perceptron that can be exported, has batch normalisation too",
+    ),
     "ddpg": Variant(
         "td3",
         {"critics": 1, "target_critics": 1, "policy_every": 1, "target_noise": 0.0},

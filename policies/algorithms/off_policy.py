@@ -123,14 +123,13 @@ class OffPolicy(Algorithm):
         """Make the gradient steps that are due for the latest rollout.
 
         Args:
-            progress: for the schedule of the learning rate.
+            progress: for the schedules of the learning rate and of importance weights.
 
         Returns:
             figures by "<group>/<name>", means over the gradient steps made; empty where there was none.
         """
-        if self.config.normalize_observations:
-            for learner in self.learners.values():
-                learner.record_statistics(self.rollout_steps)
+        for learner in self.learners.values():
+            learner.record_statistics(self.rollout_steps)
         ratio = self.config.updates_per_step
         due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
         if due == 0 or self.steps * self.env.num_envs <= self.config.learning_starts:
@@ -139,6 +138,7 @@ class OffPolicy(Algorithm):
         means = []
         for learner in self.learners.values():
             learner.set_learning_rate(rate)
+            learner.set_progress(progress)
             means.append(learner.learn(*learner.draw(due, self._generator), self._generator))
         rows = zip(self.learners.items(), torch.stack(means).tolist(), strict=True)  # the one wait for the device
         return {f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)}

@@ -51,6 +51,18 @@ class OffPolicyConfig:
     critic_dropout: float = 0.0
     """Share of the critics' hidden units that is zero in each call (DroQ, Hiraoka et al. 2021, arXiv 2110.02034: 0.01, with
     layer normalisation and 20 updates per step)."""
+    critic_batch_norm: bool = False
+    """Normalise the critics' inputs and hidden layers by the statistics of a batch, in which present and next actions are
+    together (CrossQ, Bhatt et al. 2024, arXiv 1902.05605)."""
+    critic_unit_weights: bool = False
+    """Bring the weights of each of the critics' units back to length 1 after every gradient step (XQC, Palenicek et al. 2025,
+    arXiv 2509.25174)."""
+    critic_hypersphere: bool = False
+    """Give the critics a residual block for each hidden layer, four times as wide inside, whose weights and features have
+    length 1 (SimbaV2, Lee et al. 2025, arXiv 2502.15280)."""
+    return_limit: float | None = None
+    """Divide rewards by the running standard deviation of discounted returns, and by more where the largest would be beyond
+    this (SimbaV2 takes 5); none leaves them as they are."""
     atoms: int = 1
     """Values of each critic's distribution of returns, learnt by cross-entropy (C51, Bellemare et al. 2017, arXiv 1707.06887);
     1 predicts the mean return alone."""
@@ -73,6 +85,12 @@ class OffPolicyConfig:
     """Mirror every other transition of a batch, of robots whose task declares their mirror, so that both sides teach both."""
     demonstration_share: float = 0.5
     """Share of every batch that is drawn from the demonstrations, where there are any (RLPD takes half)."""
+    priority_alpha: float = 0.0
+    """Power of the critics' error by which a transition is drawn more often, at most 1; 0 draws uniformly (prioritized
+    experience replay, Schaul et al. 2016, arXiv 1511.05952, takes 0.6)."""
+    priority_beta: float = 0.4
+    """How far importance weights make up for that at the start of the training, growing to 1, wholly, at its end (Schaul et al.
+    take 0.4)."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -92,7 +110,9 @@ class OffPolicyConfig:
         check_bounds(self, ("updates_per_step", "tau", "learning_rate", "obs_clip"), 0.0, exclude_low=True)
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
-        check_bounds(self, ("demonstration_share", "weight_decay"), 0.0, 1.0)
+        check_bounds(self, ("demonstration_share", "weight_decay", "priority_alpha", "priority_beta"), 0.0, 1.0)
+        check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
+        self._check_critics()
         if self.atoms > 1 and not self.value_low < self.value_high:
             raise RookeryError(
                 f"value_low is {self.value_low} and value_high {self.value_high}: give the least and the greatest discounted "
@@ -100,6 +120,21 @@ class OffPolicyConfig:
             )
         if self.mirror and self.critic == "central":
             raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
+
+    def _check_critics(self) -> None:
+        """Raises RookeryError where settings of the critics contradict each other."""
+        if self.critic_hypersphere:
+            others = [n for n in ("layer_norm", "batch_norm", "dropout") if getattr(self, f"critic_{n}")]
+            if others:
+                raise RookeryError(
+                    f"critic_hypersphere has normalisations of its own: leave out critic_{others[0]}, or critic_hypersphere."
+                )
+            if len(set(self.hidden)) != 1:
+                raise RookeryError(
+                    f"critic_hypersphere has blocks of one width, and hidden is {list(self.hidden)}: give equal widths."
+                )
+        if self.critic_batch_norm and self.critic_layer_norm:
+            raise RookeryError("critic_batch_norm and critic_layer_norm normalise the same layers: give one of them.")
         if self.target_critics > self.critics:
             raise RookeryError(
                 f"target_critics is {self.target_critics}, of {self.critics} critics: give at most {self.critics}."

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.algorithms.off_policy_mirror import BatchMirror
 from rookery.policies.nn.categorical import Categorical
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.policy import Policy
-from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.normalizers import ObservationNorm, ReturnScale
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.replay import Replay, Transitions
 from rookery.sim.buffers import under
-from rookery.sim.errors import RookeryError
-from rookery.sim.specs import Group, joined
+from rookery.sim.specs import Group
 
 __all__ = ["OffPolicyLearner", "descend_with", "weights_of"]
 
@@ -43,6 +44,9 @@ class OffPolicyLearner(abc.ABC):
         categorical: the values of the critics' distributions; None where they give one value.
         made: gradient steps made, a tensor of one number.
         demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
+        returns: what rewards are divided by; None where they are taken as they are.
+        beta: power of the importance weights of prioritised draws, see `Priorities.weights`.
+        errors: [B] temporal-difference errors in the latest gradient step, means over the critics, where draws are prioritised.
     """
 
     FIGURES: ClassVar[tuple[str, ...]]
@@ -65,17 +69,26 @@ class OffPolicyLearner(abc.ABC):
         span = (config.value_low, config.value_high, config.atoms)
         self.categorical = Categorical(*span, device) if config.atoms > 1 else None
         self.critics, self.targets = (self._critics(state_size + obs + act, initial).to(device) for _ in range(2))
-        self.targets.requires_grad_(False).load_state_dict(self.critics.state_dict())
+        # In evaluation mode a network keeps its running statistics, which targets have no use for.
+        self.targets.requires_grad_(False).eval().load_state_dict(self.critics.state_dict())
         self.optimizers = {"actor": self.adam(self.actor), "critics": self.adam(self.critics)}
         self.norm = ObservationNorm(obs, config.obs_clip, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
-        self.replay = Replay(steps, worlds, group.count, obs, act, device, state_size)
+        self.replay = Replay(steps, worlds, group.count, obs, act, device, state_size, config.priority_alpha)
+        limit = config.return_limit
+        self.returns = None if limit is None else ReturnScale(worlds, group.count, config.gamma, limit, device)
+        self.beta = config.priority_beta
+        self.errors = torch.zeros(0, device=device)
         self.made = torch.zeros((), dtype=torch.int64)
         self.demonstrations: Replay | None = None
-        self._mirror = _mirror_of(group, device) if config.mirror else None
+        self._mirror = BatchMirror(group, device) if config.mirror else None
 
     def record_statistics(self, steps: int) -> None:
-        """Take the latest control steps into the normalisers."""
+        """Take the latest control steps into the statistics of rewards and, where they are asked for, of observations."""
+        if self.returns is not None:
+            self.returns.record(*self.replay.latest_rewards(steps))
+        if not self.config.normalize_observations:
+            return
         self.norm.record(*self.replay.latest(steps))
         self.norm.commit()
         if self.states is not None:
@@ -92,7 +105,10 @@ class OffPolicyLearner(abc.ABC):
     def _critics(self, inputs: int, initial: torch.Generator) -> Ensemble:
         c = self.config
         sizes = (inputs, *c.hidden, c.atoms)
-        return Ensemble(c.critics, sizes, c.activation, initial, c.critic_layer_norm, c.critic_dropout)
+        return Ensemble(
+            c.critics, sizes, c.activation, initial, c.critic_layer_norm, c.critic_dropout, c.critic_batch_norm,
+            c.critic_unit_weights, c.critic_hypersphere,
+        )  # fmt: skip
 
     def adam(self, network: nn.Module | Tensor) -> torch.optim.Adam:
         """An optimiser of a network, or of one tensor, with the state that Adam otherwise makes in its first step. AdamW
@@ -114,8 +130,20 @@ class OffPolicyLearner(abc.ABC):
         """Actions [N, A, D] with exploration for observations [N, A, O] and normal noise [N A, D]."""
 
     @abc.abstractmethod
-    def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """What the critics learn of transitions, see `backup`, for normal noise [B, D] on the next actions."""
+    def next_action(self, next_obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Actions [B, D] whose values the targets have, and their bonus [B], see `backup`, for normalised observations [B, O]
+        and normal noise [B, D]."""
+
+    @torch.no_grad()
+    def target_values(
+        self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What the critics learn of transitions, see `backup`, for normal noise [B, D] on the next actions; and the critics'
+        inputs [B, S + O + D] at those."""
+        next_obs = self.norm.normalize(batch.next_observation)
+        action, bonus = self.next_action(next_obs, noise)
+        following = torch.cat((self.seen(batch.next_state, next_obs), action), -1)
+        return self.backup(batch, next_obs, action, generator, bonus), following
 
     @abc.abstractmethod
     def policy_step(
@@ -146,9 +174,9 @@ class OffPolicyLearner(abc.ABC):
         obs = self.norm.normalize(batch.observation)
         seen = self.seen(batch.state, obs)
         weight = weights_of(batch.active)
-        target = self.target_values(batch, noise[0], generator)
+        target, following = self.target_values(batch, noise[0], generator)
         figures = torch.zeros(len(self.FIGURES), device=obs.device)
-        figures[0] = self.critic_step(seen, batch.action, target, weight, generator)
+        figures[0] = self.critic_step(batch, torch.cat((seen, batch.action), -1), following, target, weight, generator)
         if policy:
             figures[1:] = self.policy_step(obs, seen, weight, noise, generator)
         self.move_targets(policy)
@@ -194,7 +222,12 @@ class OffPolicyLearner(abc.ABC):
             bonus: [B], of the next action, such as its entropy.
         """
         c = self.config
-        out = self.outputs(self.targets, self.seen(batch.next_state, next_obs), next_action, generator)
+        seen = self.seen(batch.next_state, next_obs)
+        if c.critic_batch_norm:
+            now = torch.cat((self.seen(batch.state, self.norm.normalize(batch.observation)), batch.action), -1)
+            out = self._together(self.targets, batch, now, torch.cat((seen, next_action), -1), generator)[1]
+        else:
+            out = self.outputs(self.targets, seen, next_action, generator)
         if c.target_critics < c.critics:
             chosen = torch.randperm(c.critics, generator=generator, device=out.device)[: c.target_critics]
             out = out[chosen]
@@ -212,17 +245,39 @@ class OffPolicyLearner(abc.ABC):
         return q.amin(0) if kind == "min" else q.mean(0) if kind == "mean" else q[0]
 
     def critic_step(
-        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
-        """Move the critics towards targets, see `backup`, of what they see and actions; returns the loss."""
-        out = self.outputs(self.critics, obs, action, generator)
+        self, batch: Transitions, now: Tensor, following: Tensor, target: Tensor, weight: Tensor,
+        generator: torch.Generator | None,
+    ) -> Tensor:  # fmt: skip
+        """Move the critics towards targets, see `backup`, of their inputs at transitions, `now`, and after them, `following`,
+        [B, S + O + D]; returns the loss."""
+        if self.config.critic_batch_norm:
+            out = self._together(self.critics, batch, now, following, generator)[0]
+        else:
+            out = self.critics(now, generator)
         if self.categorical is None:
             faults = 0.5 * (out.squeeze(-1) - target).square()
         else:
             faults = self.categorical.loss(out, target)
+        if self.replay.priorities is not None:
+            wanted = target if self.categorical is None else target @ self.categorical.values
+            self.errors = (self.q_values(out.detach()) - wanted).abs().mean(0)
+        if batch.importance is not None:
+            weight = weight * batch.importance
         loss = (faults * weight).sum()
         descend_with(self.optimizers["critics"], loss)
+        if self.critics.unit_weights:
+            self.critics.project()
         return loss.detach()
+
+    def _together(
+        self, critics: Ensemble, batch: Transitions, now: Tensor, following: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """What critics with batch normalisation give at transitions and after them, [C, B, K] each, of one batch: present and
+        next actions then have the same statistics (CrossQ, Bhatt et al. 2024, arXiv 1902.05605, section 3)."""
+        counted = torch.cat((batch.active, batch.active & ~batch.terminated))
+        out = critics(torch.cat((now, following)), generator, counted)
+        first, second = out.chunk(2, 1)
+        return first, second
 
     @torch.no_grad()
     def follow(self, targets: Ensemble, networks: Ensemble) -> None:
@@ -236,11 +291,15 @@ class OffPolicyLearner(abc.ABC):
             optimizer.param_groups[0]["lr"] = rate
 
     def draw(self, steps: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Random numbers for gradient steps: those of the transitions, [U, B], and normal noise for `descend`,
-        [U, NOISES, B, D]."""
+        """Random numbers for gradient steps: those of the transitions, see `Replay.draw`, [U, B], and normal noise for
+        `descend`, [U, NOISES, B, D]."""
         rows = self.config.batch
         index = self.replay.draw(steps * rows, generator).view(steps, rows)
         return index, torch.randn(steps, self.NOISES, rows, self.action_size, generator=generator, device=index.device)
+
+    def set_progress(self, progress: float) -> None:
+        """Let the importance weights make up for more of the priorities, wholly at a progress of 1."""
+        self.beta = self.config.priority_beta + (1.0 - self.config.priority_beta) * progress
 
     def learn(self, index: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
         """Gradient steps on drawn transitions, see `draw`; returns the means of `descend`'s figures over the steps made."""
@@ -250,32 +309,40 @@ class OffPolicyLearner(abc.ABC):
         for i, n in zip(index, noise, strict=True):
             self.made += 1
             policy = int(self.made) % c.policy_every == 0
-            sums += self.descend(self._batch(i, generator), n, generator, policy)
+            number = self.replay.place(i)[: len(i) - self._shown]
+            sums += self.descend(self._batch(number, generator), n, generator, policy)
+            if self.replay.priorities is not None:
+                self.replay.priorities.update(number, self.errors[: len(number)])
             counts[: self.POLICY_FIGURES] += 1
             counts[self.POLICY_FIGURES :] += policy
         return sums / counts.clamp(min=1).to(sums.device)
 
-    def _batch(self, index: Tensor, generator: torch.Generator) -> Transitions:
-        """The transitions with these numbers [B], the last of them replaced by the demonstrations' share, and every other one
-        mirrored where that is asked for."""
-        out = self._drawn(index, generator)
-        if self._mirror is None:
-            return out
-        observation, action = self._mirror
-        half = slice(None, None, 2)
-        for vectors, (place, sign) in (
-            (out.observation, observation), (out.next_observation, observation), (out.action, action)
-        ):  # fmt: skip
-            vectors[half] = vectors[half][:, place] * sign
+    @property
+    def _shown(self) -> int:
+        """Transitions of a batch that are drawn from the demonstrations."""
+        return 0 if self.demonstrations is None else round(self.config.demonstration_share * self.config.batch)
+
+    def _batch(self, number: Tensor, generator: torch.Generator) -> Transitions:
+        """The transitions with these numbers, behind them the demonstrations' share, and every other one mirrored where that is
+        asked for."""
+        out = self._drawn(number, generator)
+        if self._mirror is not None:
+            self._mirror.turn(out)
         return out
 
-    def _drawn(self, index: Tensor, generator: torch.Generator) -> Transitions:
+    def _drawn(self, number: Tensor, generator: torch.Generator) -> Transitions:
         c = self.config
-        if self.demonstrations is None:
-            return self.replay.take(index, c.gamma, c.n_step)
-        share = round(c.demonstration_share * len(index))
-        shown = self.demonstrations.sample(share, generator, c.gamma, c.n_step)
-        return self.replay.take(index[: len(index) - share], c.gamma, c.n_step).joined(shown)
+        out = self.replay.take(number, c.gamma, c.n_step)
+        if self.demonstrations is not None:
+            out = out.joined(self.demonstrations.sample(self._shown, generator, c.gamma, c.n_step))
+        if self.returns is not None:
+            out = replace(out, reward=out.reward / self.returns.scale)
+        if self.replay.priorities is None:
+            return out
+        importance = self.replay.priorities.weights(number, self.beta)
+        # Demonstrations are drawn uniformly: their weight is 1 before all are divided by the largest.
+        importance = torch.cat((importance, importance.new_ones(len(out.reward) - len(number))))
+        return replace(out, importance=importance / importance.amax().clamp_min(1e-6))
 
     def policy(self) -> Policy:
         """What has been learnt so far: ``tanh`` of the network's first outputs."""
@@ -294,6 +361,8 @@ class OffPolicyLearner(abc.ABC):
         out = {"made": self.made} | prefixed("norm", self.norm.state_dict())
         if self.states is not None:
             out |= prefixed("states", self.states.state_dict())
+        if self.returns is not None:
+            out |= prefixed("returns", self.returns.state_dict())
         for name in self.NETWORKS:
             network: Any = getattr(self, name)
             out |= prefixed(name, network.state_dict())
@@ -316,20 +385,6 @@ class OffPolicyLearner(abc.ABC):
         for name, own in self.parts().items():
             own.copy_(state[name])
         self.replay.load_state_dict(under("replay", state))
-
-
-def _mirror_of(group: Group, device: torch.device) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Of observations and of actions: which component [D] comes to each place, and its sign [D].
-
-    Raises:
-        RookeryError: the group has no mirror.
-    """
-    if group.mirror is None:
-        raise RookeryError("mirror is for robots whose task declares their left-right symmetry: leave it out here.")
-    vectors = joined([group.mirror.observation] * group.history), group.mirror.action
-    signed = [torch.tensor(v, device=device) for v in vectors]
-    observation, action = ((v.abs() - 1, v.sign().float()) for v in signed)
-    return observation, action
 
 
 def weights_of(active: Tensor) -> Tensor:

@@ -31,11 +31,13 @@ class SACConfig(OffPolicyConfig):
         """Whether gradient steps are those of the paper, without later additions."""
         central = self.critic == "central"
         distributional = self.atoms > 1
-        regularised = self.critic_layer_norm or self.critic_dropout > 0.0 or self.weight_decay > 0.0
+        normalised = self.critic_layer_norm or self.critic_batch_norm or self.critic_unit_weights
+        regularised = normalised or self.critic_hypersphere or self.critic_dropout > 0.0 or self.weight_decay > 0.0
+        weighted = self.priority_alpha > 0.0 or self.return_limit is not None
         return (
             self.critics == 2
             and self.target_critics == 2
             and self.policy_value == "min"
             and self.policy_every == 1
-            and not (central or distributional or regularised or self.mirror)
+            and not (central or distributional or regularised or weighted or self.mirror)
         )

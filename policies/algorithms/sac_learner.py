@@ -12,7 +12,7 @@ from torch.nn import functional
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import fits
-from rookery.policies.storage.replay import Replay, Transitions
+from rookery.policies.storage.replay import Replay
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
@@ -65,13 +65,11 @@ class SACLearner(OffPolicyLearner):
         mean, log_std = self.actor(obs)[0].chunk(2, -1)
         return squashed_sample(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), noise)
 
-    @torch.no_grad()
-    def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """What the critics learn: reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the
+    def next_action(self, next_obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """What makes the targets reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the
         paper. Over several steps the entropies on the way are left out."""
-        next_obs = self.norm.normalize(batch.next_observation)
-        next_action, next_log_prob = self.sample(next_obs, noise)
-        return self.backup(batch, next_obs, next_action, generator, -self.log_temperature.exp() * next_log_prob)
+        action, log_prob = self.sample(next_obs, noise)
+        return action, -self.log_temperature.exp() * log_prob
 
     def learn_from(self, demonstrations: Replay) -> None:
         super().learn_from(demonstrations)

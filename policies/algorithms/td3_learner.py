@@ -10,7 +10,6 @@ from torch import Tensor
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with
 from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.nn.ensemble import Ensemble
-from rookery.policies.storage.replay import Transitions
 from rookery.sim.specs import Group
 
 __all__ = ["TD3Learner"]
@@ -44,15 +43,12 @@ class TD3Learner(OffPolicyLearner):
         action = self.actor(self.norm.normalize(obs.flatten(0, 1)))[0].tanh()
         return (action + self.exploration * noise).clamp(-1.0, 1.0).view(*obs.shape[:-1], -1)
 
-    @torch.no_grad()
-    def target_values(self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """What the critics learn: reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
+    def next_action(self, next_obs: Tensor, noise: Tensor) -> tuple[Tensor, float]:
+        """What makes the targets reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
         equations 13 and 14 of the paper."""
         c = self.config
-        next_obs = self.norm.normalize(batch.next_observation)
         smoothing = (noise * c.target_noise).clamp(-c.target_noise_clip, c.target_noise_clip)
-        next_action = (self.actor_target(next_obs)[0].tanh() + smoothing).clamp(-1.0, 1.0)
-        return self.backup(batch, next_obs, next_action, generator)
+        return (self.actor_target(next_obs)[0].tanh() + smoothing).clamp(-1.0, 1.0), 0.0
 
     def policy_step(
         self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None

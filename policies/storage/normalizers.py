@@ -1,6 +1,6 @@
 """Running statistics: of observations, so that networks see values near one, and of returns, so that critics do.
 
-Both accumulate in float64 and are used in float32. Trainers freeze them while an iteration's samples are collected and
+All accumulate in float64 and are used in float32. Trainers freeze them while an iteration's samples are collected and
 learnt from: the policy that chose an action is then exactly the policy that its log-probability belongs to.
 """
 
@@ -176,3 +176,62 @@ class ValueNorm:
         check_state(self.state_dict(), state)
         for name, tensor in self.state_dict().items():
             tensor.copy_(state[name])
+
+
+class ReturnScale:
+    """By what rewards are divided so that returns have a fixed size (SimbaV2, Lee et al. 2025, arXiv 2502.15280).
+
+    It follows the discounted sum of every agent's rewards since its episode began, ``G = gamma * G + reward``:
+    ``scale = max(std(G), max |G| / limit)``. So no scaled G is beyond the limit, and their standard deviation is at most 1.
+
+    Args:
+        worlds, agents: N, A.
+        gamma: discount per control step.
+        limit: of the scaled G.
+        device: where the statistics live.
+    """
+
+    def __init__(
+        self, worlds: int, agents: int, gamma: float, limit: float, device: torch.device | str = "cpu"
+    ) -> None:
+        self.gamma = gamma
+        self.limit = limit
+        self._sum = torch.zeros(worlds, agents, dtype=torch.float64, device=device)
+        self._moments = torch.zeros(3, dtype=torch.float64, device=device)  # count, mean, sum of squares about it
+        self._largest = torch.zeros((), dtype=torch.float64, device=device)
+
+    def record(self, reward: Tensor, ended: Tensor, active: Tensor) -> None:
+        """Take in control steps.
+
+        Args:
+            reward: [K, N, A] of K steps in a row.
+            ended: [K, N] bool, where the episode ended with the step.
+            active: [K, N, A] bool, who took part; the others' rewards do not count, and their sums begin anew.
+        """
+        for rewards, over, on in zip(reward.double(), ended, active, strict=True):
+            self._sum.copy_(torch.where(on, self.gamma * self._sum + rewards, 0.0))
+            self._largest.copy_(torch.maximum(self._largest, self._sum.abs().amax()))
+            self._merge(self._sum, on)
+            self._sum[over] = 0.0
+
+    def _merge(self, x: Tensor, mask: Tensor) -> None:
+        """Merge samples (Chan et al. 1979)."""
+        count, mean, m2 = self._moments.unbind()
+        n = mask.sum()
+        own = torch.where(mask, x, 0.0).sum() / n.clamp(min=1)
+        delta = torch.where(n > 0, own - mean, 0.0)
+        total = count + n
+        share = n / total.clamp(min=1.0)
+        spread = torch.where(mask, (x - own).square(), 0.0).sum()
+        self._moments.copy_(torch.stack((total, mean + delta * share, m2 + spread + delta.square() * count * share)))
+
+    @property
+    def scale(self) -> Tensor:
+        """What to divide rewards by, one float32; 1 before the first sample and where all returns are 0."""
+        variance = self._moments[2] / self._moments[0].clamp(min=1.0)
+        scale = torch.maximum(variance.sqrt(), self._largest / self.limit)
+        return torch.where(scale > 0.0, scale, 1.0).float()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The sums of the episodes under way, and the statistics."""
+        return {"sum": self._sum, "moments": self._moments, "largest": self._largest}

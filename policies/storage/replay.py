@@ -188,6 +188,12 @@ class Replay:
         slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
         return self.state[slots].flatten(0, 1)
 
+    def latest_rewards(self, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Rewards [K, N, A], ends of episodes [K, N] and `active` [K, N, A] of the latest `steps` control steps, or of all
+        where there are fewer; oldest first."""
+        slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
+        return self.reward[slots], self.terminated[slots] | self.truncated[slots], self.active[slots]
+
     def sample(self, count: int, generator: torch.Generator, gamma: float, steps: int = 1) -> Transitions:
         """`count` transitions drawn from the latest T steps of all worlds and agents; see `draw` and `take`."""
         return self.take(self.place(self.draw(count, generator)), gamma, steps)
@@ -321,7 +327,9 @@ class Replay:
         if not whole or any(len(state[name]) != used for name in self._ring_names):
             raise RookeryError("the saved replay memory contradicts its own counters: use an older checkpoint.")
         if largest and not (state["priority"].isfinite() & (state["priority"] >= 0.0)).all():
-            raise RookeryError("the saved replay memory has priorities below 0 or without end: use an older checkpoint.")
+            raise RookeryError(
+                "the saved replay memory has priorities below 0 or without end: use an older checkpoint."
+            )
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a saved state of a memory made with the same arguments.

@@ -85,7 +85,7 @@ def test_targets_at_truncation_and_termination() -> None:
         reward, position, terminated, _ = (v[n].item() for v in rows[t])
         value = position + 7.0 - 0.5 * log_prob[i].item()
         wanted.append(reward + (0.0 if terminated else 0.9 * value))
-    got = learner.target_values(batch, noise)
+    got = learner.target_values(batch, noise)[0]
     torch.testing.assert_close(got, torch.tensor(wanted))
     assert rows[2][1][0].item() == pytest.approx(0.75)  # and not the new episode's first position
     assert got[1].item() == pytest.approx(rows[0][0][1].item())
