@@ -125,8 +125,8 @@ VARIANTS = {
             "critic_hypersphere": True, "atoms": 101, "value_low": -5.0, "value_high": 5.0, "return_limit": 5.0,
             "learning_rate": 1e-4, "initial_temperature": 0.01, "hidden": (256, 256),
         },
-        source="Lee et al. 2025, arXiv 2502.15280; its critics are twice as wide, and its policy, which here stays a perceptron "
-        "that can be exported, is on a hypersphere too",
+        source="Lee et al. 2025, arXiv 2502.15280; its critics are 512 wide, and its policy, here a perceptron that can be "
+        "exported, is on a hypersphere too",
     ),
     "xqc": Variant(
         "sac",
@@ -134,14 +134,14 @@ VARIANTS = {
             "critic_batch_norm": True, "critic_unit_weights": True, "atoms": 101, "value_low": -5.0, "value_high": 5.0,
             "return_limit": 5.0, "updates_per_step": 2.0, "policy_every": 3, "initial_temperature": 0.01,
         },
-        source="Palenicek et al. 2025, arXiv 2509.25174; its networks have four layers, twice as wide in the critics, and its "
-        "policy, which here stays a perceptron that can be exported, has batch normalisation too",
+        source="Palenicek et al. 2025, arXiv 2509.25174; its critics have four layers of 512, and its policy, here a "
+        "perceptron that can be exported, has batch normalisation too",
     ),
     "crossq": Variant(
         "sac",
         {"critic_batch_norm": True, "tau": 1.0, "policy_every": 3, "learning_rate": 1e-3},
-        source="Bhatt et al. 2024, arXiv 1902.05605; its critics are eight times as wide and renormalise batches, and its policy, "
-        "which here stays a perceptron that can be exported, has batch normalisation too",
+        source="Bhatt et al. 2024, arXiv 1902.05605; its critics are 2,048 wide and renormalise batches, and its policy, here "
+        "a perceptron that can be exported, has batch normalisation too",
     ),
     "ddpg": Variant(
         "td3",

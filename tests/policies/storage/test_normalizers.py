@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rookery.policies.storage.normalizers import STD_FLOOR, ObservationNorm, ValueNorm
+from rookery.policies.storage.normalizers import STD_FLOOR, ObservationNorm, ReturnScale, ValueNorm
 
 
 def test_observation_statistics_are_those_of_all_samples():
@@ -88,3 +88,39 @@ def test_fixed_components_stay_and_the_others_go_on():
     assert norm.mean[fixed].tolist() == [1.0, 2.0] and norm.std[fixed].tolist() == [0.5, 3.0]
     torch.testing.assert_close(norm.mean[1], x[:, 1].mean())
     torch.testing.assert_close(norm.std[1], x[:, 1].std(correction=0))
+
+
+def test_the_return_scale_is_that_of_all_discounted_sums():
+    """Against a loop over every agent's rewards, in several calls."""
+    gamma, limit, worlds, agents = 0.9, 2.0, 3, 2
+    rng = np.random.default_rng(1)
+    scale = ReturnScale(worlds, agents, gamma, limit)
+    assert scale.scale.item() == 1.0
+    sums = np.zeros((worlds, agents))
+    seen: list[float] = []
+    for steps, factor in ((5, 1.0), (1, 1.0), (9, 0.2), (4, 0.2)):
+        reward = factor * rng.normal(0.5, 1.0, (steps, worlds, agents)).astype(np.float32)
+        ended = rng.random((steps, worlds)) < 0.2
+        active = rng.random((steps, worlds, agents)) < 0.8
+        scale.record(*(torch.from_numpy(v) for v in (reward, ended, active)))
+        for t in range(steps):
+            for n in range(worlds):
+                for a in range(agents):
+                    sums[n, a] = gamma * sums[n, a] + reward[t, n, a] if active[t, n, a] else 0.0
+                    if active[t, n, a]:
+                        seen.append(sums[n, a])
+                if ended[t, n]:
+                    sums[n] = 0.0
+        wanted = max(np.std(seen), np.abs(seen).max() / limit)
+        np.testing.assert_allclose(scale.scale.item(), wanted, rtol=1e-5)
+    assert np.abs(seen).max() / limit > np.std(seen), "the limit decides"
+    wide = ReturnScale(worlds, agents, gamma, 1e3)
+    on = torch.ones(4, worlds, agents, dtype=torch.bool)
+    wide.record(2.0 * on.float(), torch.zeros(4, worlds, dtype=torch.bool), on)
+    np.testing.assert_allclose(wide.scale.item(), np.std(np.cumsum(2.0 * gamma ** np.arange(4))), rtol=1e-5)
+
+
+def test_no_rewards_leave_the_scale_at_one():
+    scale = ReturnScale(2, 1, 0.9, 5.0)
+    scale.record(torch.zeros(3, 2, 1), torch.zeros(3, 2, dtype=torch.bool), torch.ones(3, 2, 1, dtype=torch.bool))
+    assert scale.scale.item() == 1.0
