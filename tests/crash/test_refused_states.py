@@ -103,8 +103,9 @@ def test_ppo(settings, fresh):
     assert_refused(mine.load_state_dict, mine.state_dict, saved.state_dict())
 
 
-def test_sac():
-    config = SACConfig(rollout_steps=4, batch=8, learning_starts=20, buffer_size=80, hidden=(3,))
+@pytest.mark.parametrize("settings", [{}, {"priority_alpha": 0.6, "return_limit": 5.0, "critic_batch_norm": True}])
+def test_sac(settings):
+    config = SACConfig(rollout_steps=4, batch=8, learning_starts=20, buffer_size=80, hidden=(3,), **settings)
     saved, mine = (SAC(ToyEnv(4, agents=2, drop_out=True), config, seed) for seed in (0, 1))
     trained(saved, 12)
     trained(mine, 3)

@@ -131,6 +131,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "redq": lambda: sac(critics=4, target_critics=2, updates_per_step=2.0, policy_every=2, policy_value="mean"),
     "droq": lambda: sac(critic_layer_norm=True, critic_dropout=0.1, policy_every=4, policy_value="mean"),
     "fastsac": lambda: sac(**SPAN, weight_decay=0.01, policy_every=2, critic_layer_norm=True, target_entropy=0.0),
+    "simbav2": lambda: sac(**SPAN, critic_hypersphere=True, return_limit=5.0),
+    "xqc": lambda: sac(**SPAN, critic_batch_norm=True, critic_unit_weights=True, return_limit=5.0, policy_every=2),
+    "sac prioritised": lambda: sac(partial(fake, drop_out=True), priority_alpha=0.6, n_step=2),
+    "td3 prioritised": lambda: td3(critic_batch_norm=True, tau=1.0, priority_alpha=0.9, priority_beta=0.6, return_limit=2.0),
     "td3": td3,
     "td3 central": lambda: td3(partial(fake, drop_out=True), critic="central", n_step=2, normalize_observations=False),
     "fasttd3": lambda: td3(
