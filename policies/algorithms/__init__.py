@@ -137,12 +137,6 @@ VARIANTS = {
         source="Palenicek et al. 2025, arXiv 2509.25174; its critics have four layers of 512, and its policy, here a "
         "perceptron that can be exported, has batch normalisation too",
     ),
-    "crossq": Variant(
-        "sac",
-        {"critic_batch_norm": True, "tau": 1.0, "policy_every": 3, "learning_rate": 1e-3},
-        source="Bhatt et al. 2024, arXiv 1902.05605; its critics are 2,048 wide and renormalise batches, and its policy, here "
-        "a perceptron that can be exported, has batch normalisation too",
-    ),
     "ddpg": Variant(
         "td3",
         {"critics": 1, "target_critics": 1, "policy_every": 1, "target_noise": 0.0},

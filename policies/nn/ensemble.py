@@ -102,7 +102,7 @@ class Ensemble(nn.Module):
 
     def _make_scalers(self, networks: int) -> None:
         """Gains begin at sqrt(2 / width), 1 in the output, rates at 1 / (blocks + 1). What is learnt of a rate is in other
-        units, so that Adam moves it at a pace that fits the features' size: as in the authors' code
+        units, so that Adam moves it at a pace that fits the features' size, as in public ports of the authors' code
         (github.com/DAVIAN-Robotics/SimbaV2)."""
         width = self.sizes[1]
         blocks = len(self.sizes) - 2
