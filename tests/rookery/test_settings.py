@@ -104,6 +104,7 @@ OPTIONAL = {
     "actor_frames": 2,
     "target_entropy": -2.5,
     "exploration_noise_last": 0.3,
+    "return_limit": 5.0,
 }
 
 
@@ -114,8 +115,8 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     wanted = {}
     words: list[object] = []
     for field in dataclasses.fields(default):
-        if field.name == "mirror":
-            continue  # it goes with none of the others' opposites: see the test below
+        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm"):
+            continue  # they go with none of the others' opposites: see the tests below
         value = OPTIONAL[field.name] if getattr(default, field.name) is None else other(getattr(default, field.name))
         option = field.name.replace("_", "-")
         if isinstance(value, bool):
@@ -132,6 +133,14 @@ def test_the_mirror_is_an_option():
     assert parsed("drone-hover", "--mirror").settings.algorithm_config.mirror
     assert parsed("go2-velocity").settings.algorithm_config.mirror
     assert not parsed("go2-velocity", "--no-mirror").settings.algorithm_config.mirror
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+@pytest.mark.parametrize("kind", ["critic-hypersphere", "critic-batch-norm"])
+def test_the_kind_of_critics_is_an_option(algorithm, kind):
+    for words, wanted in ((("--hidden", 8, 8, f"--{kind}"), True), ((f"--no-{kind}",), False), ((), False)):
+        found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
+        assert getattr(found, kind.replace("-", "_")) is wanted
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig)])

@@ -284,7 +284,7 @@ def test_demonstrations_keep_their_share_and_have_no_priorities():
     assert train(alone, alone.env, alone.env.reset()[0], 6)[1][-1]
 
 
-@pytest.mark.parametrize("name", ["simbav2", "xqc", "crossq"])
+@pytest.mark.parametrize("name", ["simbav2", "xqc"])
 def test_a_variant_trains_and_its_policy_is_a_plain_perceptron(name):
     variant = VARIANTS[name]
     config = SACConfig(**{**variant.config, **COMMON, "hidden": (16, 16)})
