@@ -22,7 +22,7 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     what it carries. Other ranges of an action are made up for, also where the last action is observed.
 
     Args:
-        first, second: of the same depth and activation, without history, state estimator or memory.
+        first, second: of the same depth and activation, without history, state estimator, memory or encoder.
         group: what the new policy is for.
 
     Raises:
@@ -31,6 +31,10 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     a, b = first[0], second[0]
     if a.memory_size or b.memory_size:
         raise RookeryError("a policy with memory is not fused with another: train both with memory=none.")
+    if a.encoder_spec or b.encoder_spec:
+        raise RookeryError(
+            "a policy with an encoder of pictures is not fused with another: train both with encoder=none."
+        )
     for policy, old in (first, second):
         if old.history > 1 or policy.targets:
             raise RookeryError(

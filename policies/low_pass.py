@@ -27,7 +27,7 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
     large, so that small steps of PPO move the actions far (one update at a rate of 3e-4: a divergence of 3.5).
 
     Args:
-        policy: without history, state estimator or memory.
+        policy: without history, state estimator, memory or encoder.
         group: that it was trained for.
         share: of the new action, above 0 to 1. The amplitude of what changes sign at every step is divided by 2 / share - 1.
         names: of the actions; () for all.
@@ -42,10 +42,12 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
         if name not in known:
             raise unknown("action", name, known)
     terms = {t.name: t for t in group.observation}
-    plain = policy.actor_inputs == policy.observation_size and not (policy.targets or policy.memory_size)
+    plain = policy.actor_inputs == policy.observation_size and not (
+        policy.targets or policy.memory_size or policy.encoder_spec
+    )
     if not plain or "last_action" not in terms:
         raise RookeryError(
-            "only a policy that observes its last action, without history, state estimator or memory, can be smoothed."
+            "only a policy that observes its last action, without history, state estimator, memory or encoder, can be smoothed."
         )
     kept = [i for i, name in enumerate(known) if not names or name in names]
     gain, shift = (FAINT, 0.0) if policy.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive

@@ -3,6 +3,8 @@
     observation --normalise--> x --+--> newest frames ---------------+--> memory ----> network --> squash --> action in [-1, 1]
     (its history is the env's)     +--> state estimator (optional) --+   (optional)
 
+Pictures among the newest frames may go through an encoder first (see nn/pictures.py).
+
 This is what is stored in a run or zoo folder, played, evaluated and exported. A policy without memory is a function of the
 observation (`forward`). One with memory also takes its state and gives the next one (`step`); at an episode's start the state
 is `initial_state`. `step` serves both: without memory the state is empty.
@@ -10,11 +12,14 @@ is `initial_state`. `step` serves both: without memory the state is empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rookery.policies.nn.encoder import Encoder
+from rookery.policies.nn.pictures import EncoderSpec
 from rookery.policies.nn.spec import make_module
 from rookery.sim.errors import RookeryError, unknown
 
@@ -31,7 +36,7 @@ class Policy(nn.Module):
     """``squash(network(x[-actor_inputs:]))`` with ``x = clip((obs - mean) / std, -obs_clip, obs_clip)``.
 
     With M targets the network's input is ``concat(x[-actor_inputs:], estimator(x))``; with a memory it is the memory's state h
-    after ``h = GRU(that, h)``.
+    after ``h = GRU(that, h)``. With an encoder, `that` or the network's input is ``encoder(x[-actor_inputs:])``.
 
     Args:
         observation_size: O.
@@ -46,17 +51,21 @@ class Policy(nn.Module):
         module: "package.module:function" of a factory of the network (see `make_module`) instead of a perceptron; "" for none.
         memory: "none", or "gru" before the network.
         memory_size: H, numbers in the memory's state; 0 without memory.
+        encoder: convolutions that pictures go through, or the values of `EncoderSpec.to_json`; None for none.
 
     Attributes:
         mean, std: [O] buffers of the normaliser.
         layers: the perceptron's linear layers, in order; the activation stands between them. Empty with a module.
         body: the module; an empty one without.
         cell: the memory, a torch.nn.GRUCell; an empty module without.
+        encoder: an `Encoder`; an empty module without.
+        encoder_spec: of the encoder; None without.
         estimator: the state estimator's linear layers, in order.
         target_mean, target_std: [M] buffers: prediction = target_mean + target_std * estimator(x).
 
     Raises:
-        RookeryError: an unknown squash or memory, a module that cannot be made, or a limit that is no float32 above zero.
+        RookeryError: an unknown squash or memory, a module that cannot be made, a limit that is no float32 above zero, or an
+            encoder beside a state estimator.
     """
 
     mean: Tensor
@@ -78,6 +87,7 @@ class Policy(nn.Module):
         module: str = "",
         memory: str = "none",
         memory_size: int = 0,
+        encoder: EncoderSpec | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if squash not in SQUASHES:
@@ -99,6 +109,13 @@ class Policy(nn.Module):
         self.memory_size = memory_size if memory != "none" else 0
         self.memory = memory if self.memory_size else "none"
         inputs = self.actor_inputs + targets
+        spec = EncoderSpec.from_json(encoder) if isinstance(encoder, Mapping) else encoder
+        self.encoder_spec = spec
+        self.encoder = nn.Identity() if spec is None else Encoder(spec, inputs, activation)
+        if spec is not None:
+            if targets:
+                raise RookeryError("a policy has an encoder of pictures or a state estimator, not both.")
+            inputs = spec.outputs(inputs)
         self.cell = nn.GRUCell(inputs, memory_size) if self.memory_size else nn.Identity()
         inputs = self.memory_size or inputs
         self.layers = nn.ModuleList() if module else _linears(inputs, *hidden, action_size)
@@ -153,6 +170,9 @@ class Policy(nn.Module):
         """What goes into the memory, or without one into the network."""
         x = self._normalize(obs)
         newest = x[..., self.observation_size - self.actor_inputs :]
+        if self.encoder_spec is not None:
+            rows: Tensor = self.encoder(newest.reshape(-1, self.actor_inputs))
+            return rows.view(*newest.shape[:-1], rows.shape[-1])
         return torch.cat((newest, self._estimate(x, known_targets)), -1) if self.targets else newest
 
     def _action(self, x: Tensor) -> Tensor:
@@ -204,6 +224,8 @@ class Policy(nn.Module):
             more["module"] = self.module
         if self.memory_size:
             more |= {"memory": self.memory, "memory_size": self.memory_size}
+        if self.encoder_spec is not None:
+            more["encoder"] = self.encoder_spec.to_json()
         return {
             "observation_size": self.observation_size,
             "action_size": self.action_size,

@@ -52,6 +52,8 @@ class Term:
         estimated: the quantity that no sensor of the robot gives, such as "position", and that the robot must estimate or be
             told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
         clock: of a term that shows one.
+        shape: of pictures: (cameras, rows, columns, channels), whose product is `size`; rows from the top, columns from the
+            left, the channels of a pixel side by side. () for what is no picture.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Term:
     clock: Clock | None = None
     drift: float = 0.0
     drift_of: str = ""
+    shape: tuple[int, ...] = ()
 
     @property
     def effective_scale(self) -> float:
@@ -264,6 +267,11 @@ def _check_terms(what: str, terms: tuple[Term, ...], history: int = 1) -> None:
         raise ValueError(f"{what} must have different names, got {names}")
     if history < 1:
         raise ValueError(f"history is {history}: an observation has at least 1 frame.")
+    for t in terms:
+        if t.shape and (len(t.shape) != 4 or min(t.shape) < 1 or math.prod(t.shape) != t.size):
+            raise ValueError(
+                f"{t.name!r} of size {t.size} cannot have the shape {t.shape}: cameras, rows, columns, channels."
+            )
 
 
 def _places(terms: tuple[Term, ...], at: int) -> dict[str, slice]:

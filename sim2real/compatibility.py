@@ -104,17 +104,19 @@ def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contrac
 def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the networks depend on, in the contract and in the groups."""
     estimates = {name for name, g in contract.groups.items() if g.network is not None and g.network.targets}
-    mine = {name: _interface(g.spec, name in estimates) for name, g in contract.groups.items()}
-    theirs = {name: _interface(g, name in estimates) for name, g in groups.items()}
+    encodes = {name for name, g in contract.groups.items() if g.network is not None and g.network.encoder}
+    mine = {name: _interface(g.spec, name in estimates, name in encodes) for name, g in contract.groups.items()}
+    theirs = {name: _interface(g, name in estimates, name in encodes) for name, g in groups.items()}
     return {"groups": mine}, {"groups": theirs}
 
 
-def _interface(group: Group, estimates: bool) -> dict[str, Any]:
-    """The part of a group that a network depends on; of one with a state estimator also its targets."""
+def _interface(group: Group, estimates: bool, encodes: bool) -> dict[str, Any]:
+    """The part of a group that a network depends on; of one with a state estimator also its targets, of one with an encoder
+    also the shapes of pictures, which contracts from before lack."""
     values = group_json(group)
-    keys = ("name", "size", "unit", "frame", "scale", "clip", "history")
+    keys = ("name", "size", "unit", "frame", "scale", "clip", "history", *["shape"] * encodes)
     out = {
-        "observation": [{k: t[k] for k in keys} for t in values["observation"]],
+        "observation": [{k: t.get(k) for k in keys} for t in values["observation"]],
         "action": {k: v for k, v in values["action"].items() if k != "neutral"},
     }
     return out | {"targets": values.get("targets"), "future": values.get("future")} if estimates else out

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rookery.policies.nn.pictures import EncoderSpec
 from rookery.sim.actuation import Actuation
 from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
@@ -63,6 +64,7 @@ class NetworkSpec:
         module: "package.module:function" of the actor's network, None for a perceptron.
         memory: "gru", a recurrent unit before the actor's network.
         memory_size: H, numbers in its state, which are zero at an episode's start.
+        encoder: convolutions that the pictures go through before the memory or the network.
     """
 
     observation_size: int
@@ -77,11 +79,14 @@ class NetworkSpec:
     module: str | None = None
     memory: str | None = None
     memory_size: int | None = None
+    encoder: EncoderSpec | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:
         """From what `Policy.network()` gives."""
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
+        if "encoder" in fields:
+            fields["encoder"] = EncoderSpec.from_json(fields["encoder"])
         return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
@@ -362,6 +367,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
 def _parse_term(values: Mapping[str, Any]) -> Term:
     kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip", "clock")}
     clock = values.get("clock")
+    kept["shape"] = tuple(kept.get("shape", ()))
     return Term(
         **kept,
         clock=None if clock is None else parse(Clock, clock),

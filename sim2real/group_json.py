@@ -36,7 +36,7 @@ def group_json(group: Group) -> dict[str, Any]:
 def _particular(term: Term) -> dict[str, Any]:
     """What few terms have, written where it holds alone."""
     lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
-    lines |= {"drift": term.drift, "drift_of": term.drift_of}
+    lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
     return {name: value for name, value in lines.items() if value}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from rookery.policies.nn.pictures import EncoderSpec, pictures_of
 from rookery.sim.actuation import Actuation
 from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
@@ -73,6 +75,7 @@ TERM = record(
         "clock": CLOCK,
         "drift": number(above=0.0),
         "drift_of": filled_text,
+        "shape": items(integer(1), 4),
     },
 )
 ACTION = record(
@@ -103,6 +106,7 @@ NETWORK = record(
         "module": filled_text,
         "memory": constant("gru"),
         "memory_size": integer(1),
+        "encoder": check_of(EncoderSpec),
     },
 )
 RANGE: Check = items(number(low=0.0), 2)
@@ -209,6 +213,7 @@ def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
             if network[name] != size:
                 raise fault(f"{line}.network.{name}", network[name], f"{size}, {why}")
         _check_stages(network, frame, inputs, targets, f"{line}.network")
+        _check_encoder(network, terms, frame, f"{line}.network.encoder")
         if "memory" in group and "memory" not in network:
             raise fault(f"{line}.memory", group["memory"], "left out where the network has no memory")
 
@@ -235,6 +240,22 @@ def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: 
         raise fault(f"{line}.targets", network["targets"], f"{targets}, the sum of the targets' sizes")
 
 
+def _check_encoder(network: Mapping[str, Any], terms: list[Mapping[str, Any]], frame: int, line: str) -> None:
+    """The encoder takes the pictures among the terms."""
+    if "encoder" not in network:
+        return
+    values = network["encoder"]
+    if "targets" in network:
+        raise fault(line, values, "left out where the network has a state estimator")
+    wanted = [vars(p) for p in pictures_of([(t["size"], t.get("shape", ())) for t in terms])]
+    if (values["frame"], values["pictures"]) != (frame, wanted):
+        raise fault(line, values, f"of a frame of {frame} and of the pictures {wanted}, as the terms have them")
+    try:
+        EncoderSpec.from_json(values)
+    except RookeryError as error:
+        raise RookeryError(f"contract line {line}: {error}") from error
+
+
 def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
     """Terms have different names and stand one after the other. Returns their length together."""
     at = 0
@@ -246,6 +267,9 @@ def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
             raise fault(f"{here}.slice", term["slice"], f"{place} (terms stand one after the other)")
         if term["name"] in seen:
             raise fault(f"{here}.name", term["name"], "a name that no other term has")
+        shape = term.get("shape", [1, 1, 1, term["size"]])
+        if len(shape) != 4 or math.prod(shape) != term["size"]:
+            raise fault(f"{here}.shape", shape, f"cameras, rows, columns, channels, {term['size']} values together")
         seen.add(term["name"])
         at += term["size"]
     return at

@@ -10,9 +10,9 @@ weights; a test compares them with autograd. Nothing here waits for the device b
 a CPU each minibatch is divided among a few threads (nn/parallel.py).
 
 Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
-rows at a time in the cache; wider ones, other modules, memories, state estimators and other devices use the torch operations
-below, which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes 145 ms of
-one core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
+rows at a time in the cache; wider ones, other modules, encoders, memories, state estimators and other devices use the torch
+operations below, which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes
+145 ms of one core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import MAX_LOG_RATIO, GroupLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
@@ -90,6 +91,7 @@ class PPO(Algorithm):
 
     def _check(self) -> None:
         """Refuse an environment that PPO cannot learn in."""
+        check_pictures(self.config, self.env.groups.values())
         objectives = self.env.objectives
         if objectives:
             raise RookeryError(

@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError, unknown
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(EncoderConfig):
     """Settings of `PPO`. The defaults suit a thousand or more worlds on a CPU and robots that act at 50 to 100 Hz."""
 
     # Samples
@@ -109,6 +110,7 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        super().__post_init__()
         check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "estimator_hidden"), 1)
         check_bounds(self, ("actor_frames", "memory_size"), 1)
         check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef"), 0)
@@ -117,11 +119,15 @@ class PPOConfig:
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
 
-        others = self.estimator != "off" or self.network or self.memory != "none"
+        if self.encoder != "none" and self.estimator != "off":
+            raise RookeryError(
+                "an encoder of pictures and a state estimator do not go together: give encoder=none or estimator=off."
+            )
+        others = self.estimator != "off" or self.network or self.memory != "none" or self.encoder != "none"
         if self.mirror and (self.normalize_observations or others):
             raise RookeryError(
                 "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
-                "normalize_observations=false, estimator=off, memory=none and no network."
+                "normalize_observations=false, estimator=off, memory=none, encoder=none and no network."
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.encoder_config import encoder_of
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_memory import Memory
@@ -65,13 +66,14 @@ class GroupLearner:
         parameters: [G, P], of policy, critic and log_std.
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
+        encoder: of the pictures that policy and critic observe, each with weights of its own; None without.
         estimator: predicts what the agents do not measure, or None.
         memory: the states of networks with memory, or None.
         sequence: steps of the sequences that minibatches consist of: 1 without memory, T with one.
         compiled: the workers' gradients in compiled kernels, or empty where torch computes them.
 
     Raises:
-        RookeryError: fewer samples, or sequences, than minibatches.
+        RookeryError: fewer samples, or sequences, than minibatches; a picture that is too small for the encoder.
     """
 
     def __init__(
@@ -105,7 +107,8 @@ class GroupLearner:
         self.rollout = Rollout(
             config.rollout_steps, worlds, spec.count, obs, spec.action.size, state_size, device, actor_input, targets
         )
-        self.observations = ObservationNorm(obs, config.obs_clip, device)
+        pools = None if self.encoder is None else self.encoder.pools(obs)
+        self.observations = ObservationNorm(obs, config.obs_clip, device, pools)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
         self.memory: Memory | None = None
@@ -121,25 +124,21 @@ class GroupLearner:
         self.estimator: StateEstimator | None = None
         if targets:
             self.estimator = StateEstimator(
-                spec,
-                self.sets,
-                hidden=c.estimator_hidden,
-                activation=c.activation,
-                learning_rate=c.estimator_learning_rate,
-                max_grad_norm=c.max_grad_norm,
-                obs_clip=c.obs_clip,
-                privileged=c.estimator == "privileged",
-                generator=generator,
-                device=self.device,
-            )
+                spec, self.sets, hidden=c.estimator_hidden, activation=c.activation, learning_rate=c.estimator_learning_rate,
+                max_grad_norm=c.max_grad_norm, obs_clip=c.obs_clip, privileged=c.estimator == "privileged",
+                generator=generator, device=self.device,
+            )  # fmt: skip
         frames = c.actor_frames or (1 if targets else spec.history)
         self.actor_inputs = spec.frame_size * min(frames, spec.history)
         critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
         size = 0 if c.memory == "none" else c.memory_size
-        actor = NetworkSpec(self.actor_inputs + targets, spec.action.size, c.hidden, c.activation, c.network, size)
-        critic = NetworkSpec(spec.observation_size + state_size, 1, critic_hidden, c.activation, memory_size=size)
+        encoder = self.encoder = encoder_of(c, spec)
+        inputs = self.actor_inputs + targets
+        actor = NetworkSpec(inputs, spec.action.size, c.hidden, c.activation, c.network, size, encoder)
+        inputs = spec.observation_size + state_size
+        critic = NetworkSpec(inputs, 1, critic_hidden, c.activation, "", size, encoder, before=state_size)
         self._network_specs = (actor, critic)
-        plain = not (c.network or targets or size)
+        plain = not (c.network or targets or size or encoder)
         small = plain and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
         self._compile = c.compiled and small
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size

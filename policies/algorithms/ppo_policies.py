@@ -25,10 +25,13 @@ def policies_of(learner: GroupLearner) -> dict[str, Policy]:
             module=c.network,
             memory=c.memory,
             memory_size=c.memory_size,
+            encoder=learner.encoder,
         )
         policy.mean.copy_(learner.observations.mean)
         policy.std.copy_(learner.observations.std)
         learner.actor.write_to(policy.body if c.network else policy.layers, g)
+        if learner.actor.encoder is not None:
+            learner.actor.encoder.write_to(policy.encoder, g)
         if isinstance(learner.actor, Recurrent):
             learner.actor.gru.write_to(policy.cell, g)
         if estimator is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.checks import check_bounds
+from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
@@ -55,7 +56,7 @@ class BehaviorCloning(Algorithm):
         networks: by group.
 
     Raises:
-        RookeryError: no dataset, or one of other groups or sizes.
+        RookeryError: no dataset, or one of other groups or sizes; an encoder without a picture.
     """
 
     Config: ClassVar[type] = BehaviorCloningConfig
@@ -70,6 +71,7 @@ class BehaviorCloning(Algorithm):
     ) -> None:
         self.env = env
         self.config: BehaviorCloningConfig = config or BehaviorCloningConfig()
+        check_pictures(self.config, env.groups.values())
         data = (inputs or {}).get("dataset")
         if not isinstance(data, Dataset):
             raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')

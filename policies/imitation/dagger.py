@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.checks import check_bounds
+from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
@@ -66,7 +67,7 @@ class DAgger(Algorithm):
         students: by group.
 
     Raises:
-        RookeryError: no teacher.
+        RookeryError: no teacher, or an encoder without a picture.
     """
 
     Config: ClassVar[type] = DAggerConfig
@@ -76,6 +77,7 @@ class DAgger(Algorithm):
     ) -> None:
         self.env = env
         self.config: DAggerConfig = config or DAggerConfig()
+        check_pictures(self.config, env.groups.values())
         self.rollout_steps = self.config.rollout_steps
         teacher = (inputs or {}).get("teacher")
         if not isinstance(teacher, Teacher):

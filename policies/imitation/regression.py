@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.encoder_config import EncoderConfig, encoder_of
 from rookery.policies.nn.adam import Adam
-from rookery.policies.nn.mlp import MLP, parameter_count
+from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import prefixed
@@ -21,7 +22,7 @@ __all__ = ["ActionRegression", "RegressionConfig"]
 
 
 @dataclass(frozen=True)
-class RegressionConfig:
+class RegressionConfig(EncoderConfig):
     """Settings of the network and its optimiser."""
 
     batch: int = 2048
@@ -39,6 +40,7 @@ class RegressionConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        super().__post_init__()
         check_bounds(self, ("batch", "hidden"), 1)
         check_bounds(self, ("learning_rate", "max_grad_norm", "obs_clip"), 0.0, exclude_low=True)
 
@@ -54,20 +56,26 @@ class ActionRegression:
 
     Attributes:
         norm: observation normaliser; the caller records samples in it and commits them.
+
+    Raises:
+        RookeryError: a picture is too small for the encoder.
     """
 
     def __init__(
         self, group: Group, config: RegressionConfig, initial: torch.Generator, device: str | torch.device = "cpu"
     ) -> None:
         self.config = config
-        sizes = (group.observation_size, *config.hidden, group.action.size)
-        self._parameters = torch.zeros(1, parameter_count(sizes), device=device)
+        self._encoder = encoder_of(config, group)
+        inputs = group.observation_size
+        spec = NetworkSpec(inputs, group.action.size, config.hidden, config.activation, encoder=self._encoder)
+        self._parameters = torch.zeros(1, spec.parameter_count, device=device)
         self._gradients = torch.zeros_like(self._parameters)
-        self._network = MLP(self._parameters, self._gradients, sizes, config.activation)
+        self._network = spec.build(self._parameters, self._gradients)
         # A small last layer around the neutral action: an untrained policy keeps a robot at rest.
         self._network.initialize(initial, 0.01, torch.tensor(group.action.neutral))
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
-        self.norm = ObservationNorm(group.observation_size, config.obs_clip, device)
+        pools = None if self._encoder is None else self._encoder.pools(inputs)
+        self.norm = ObservationNorm(inputs, config.obs_clip, device, pools)
 
     def act(self, obs: Tensor) -> Tensor:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
@@ -98,11 +106,13 @@ class ActionRegression:
     def policy(self) -> Policy:
         """What has been learnt so far."""
         c = self.config
-        sizes = self._network.sizes
-        out = Policy(sizes[0], sizes[-1], c.hidden, c.activation, c.obs_clip)
+        network = self._network
+        out = Policy(network.inputs, network.outputs, c.hidden, c.activation, c.obs_clip, encoder=self._encoder)
         out.mean.copy_(self.norm.mean)
         out.std.copy_(self.norm.std)
-        self._network.write_to(out.layers, 0)
+        network.write_to(out.layers, 0)
+        if network.encoder is not None:
+            network.encoder.write_to(out.encoder, 0)
         return out.eval()
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -96,6 +96,11 @@ class AutogradNetwork(Network):
         for own, theirs in zip(self._weights[g], module.parameters(), strict=True):
             theirs.data.copy_(own.detach())
 
+    def read_from(self, module: nn.Module, g: int) -> None:
+        """Copy the weights of a module of the deployed policy into network g."""
+        for own, theirs in zip(self._weights[g], module.parameters(), strict=True):
+            own.data.copy_(theirs.detach())
+
     def _views(self, flat: Tensor) -> list[Tensor]:
         """The module's parameters as views into a row [P]."""
         views = []

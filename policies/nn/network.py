@@ -17,11 +17,13 @@ class Network(abc.ABC):
     Attributes:
         networks: G.
         inputs, outputs: sizes of an input and an output.
+        encoder: what an input with pictures goes through first; None without.
     """
 
     networks: int
     inputs: int
     outputs: int
+    encoder: Network | None = None
 
     @abc.abstractmethod
     def initialize(self, generator: torch.Generator, output_gain: float, output_bias: Tensor | None = None) -> None:

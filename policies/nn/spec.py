@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from rookery.policies.nn import gru
 from rookery.policies.nn.autograd import AutogradNetwork
+from rookery.policies.nn.encoder import Encoded, trainable
 from rookery.policies.nn.mlp import MLP, parameter_count
 from rookery.policies.nn.network import Network
+from rookery.policies.nn.pictures import EncoderSpec
 from rookery.policies.nn.recurrent import Recurrent
 from rookery.sim.errors import RookeryError
 
@@ -66,14 +68,16 @@ def refuse_untrusted(path: str, file: object) -> None:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """A multilayer perceptron, or a module from a factory; perhaps with a memory before it.
+    """A multilayer perceptron, or a module from a factory; perhaps with a memory before it, and an encoder before that.
 
     Args:
         inputs, outputs: sizes of a row.
         hidden: widths of the perceptron's hidden layers.
-        activation: "tanh", "elu" or "relu", after every hidden layer.
+        activation: "tanh", "elu" or "relu", after every convolution and hidden layer.
         module: "package.module:function" of a factory instead (see `make_module`); "" for a perceptron.
         memory_size: H, size of the state of a GRU between input and network; 0 for none.
+        encoder: of the pictures in a row; None where there are none, or they go to the network as they are.
+        before: numbers of a row before its first frame, which the encoder passes on.
     """
 
     inputs: int
@@ -82,27 +86,49 @@ class NetworkSpec:
     activation: str = "tanh"
     module: str = ""
     memory_size: int = 0
+    encoder: EncoderSpec | None = None
+    before: int = 0
 
     @property
     def parameter_count(self) -> int:
         """P, number of weights of one network."""
-        memory = gru.parameter_count(self.inputs, self.memory_size) if self.memory_size else 0
+        first = self._encoder_count + self._memory_count
         if self.module:
-            return memory + sum(p.numel() for p in make_module(self.module, self._width, self.outputs).parameters())
-        return memory + parameter_count((self._width, *self.hidden, self.outputs))
+            return first + sum(p.numel() for p in make_module(self.module, self._width, self.outputs).parameters())
+        return first + parameter_count((self._width, *self.hidden, self.outputs))
+
+    @property
+    def _encoder_count(self) -> int:
+        return 0 if self.encoder is None else self.encoder.parameter_count(self.inputs, self.before)
+
+    @property
+    def _memory_count(self) -> int:
+        return gru.parameter_count(self._encoded, self.memory_size) if self.memory_size else 0
+
+    @property
+    def _encoded(self) -> int:
+        """Inputs of the memory, or without one of the perceptron or module."""
+        return self.inputs if self.encoder is None else self.encoder.outputs(self.inputs, self.before)
 
     @property
     def _width(self) -> int:
         """Inputs of the perceptron or module."""
-        return self.memory_size or self.inputs
+        return self.memory_size or self._encoded
 
     def build(self, parameters: Tensor, gradients: Tensor) -> Network:
-        """Networks over views into flat vectors [G, P] of weights and gradients; the memory's weights come first."""
-        if not self.memory_size:
-            return self._build_head(parameters, gradients)
-        at = gru.parameter_count(self.inputs, self.memory_size)
-        memory = gru.GRU(parameters[:, :at], gradients[:, :at], self.inputs, self.memory_size)
-        return Recurrent(memory, self._build_head(parameters[:, at:], gradients[:, at:]))
+        """Networks over views into flat vectors [G, P] of weights and gradients: those of encoder, memory and head."""
+        sizes = [self._encoder_count, self._memory_count]
+        sizes.append(parameters.shape[1] - sum(sizes))
+        (w_encoder, w_memory, w_head), (g_encoder, g_memory, g_head) = (
+            x.split(sizes, 1) for x in (parameters, gradients)
+        )
+        head = self._build_head(w_head, g_head)
+        encoder = None
+        if self.encoder is not None:
+            encoder = trainable(self.encoder, self.inputs, self.activation, self.before, w_encoder, g_encoder)
+        if self.memory_size:
+            return Recurrent(gru.GRU(w_memory, g_memory, self._encoded, self.memory_size), head, encoder)
+        return head if encoder is None else Encoded(encoder, head)
 
     def _build_head(self, parameters: Tensor, gradients: Tensor) -> Network:
         width, outputs = self._width, self.outputs

@@ -6,6 +6,8 @@ learnt from: the policy that chose an action is then exactly the policy that its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -28,10 +30,15 @@ class ObservationNorm:
         size: number of components O.
         clip: limit of the normalised value.
         device: where the statistics live.
+        pools: [O] numbers below O; components with the same one have one mean and one standard deviation, over all their
+            samples together. None for components that each have their own.
     """
 
-    def __init__(self, size: int, clip: float, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, size: int, clip: float, device: torch.device | str = "cpu", pools: Sequence[int] | None = None
+    ) -> None:
         self.clip = clip
+        self._pools = None if pools is None else torch.tensor(pools, device=device)
         self.mean = torch.zeros(size, device=device)
         self.std = torch.ones(size, device=device)
         self._fixed = torch.zeros(size, dtype=torch.bool, device=device)
@@ -76,9 +83,19 @@ class ObservationNorm:
         self._count += n
         self._pending.zero_()
         known = self._count > 0
-        std = torch.where(known, (self._m2 / total).sqrt().clamp(min=STD_FLOOR), 1.0)
-        self.mean.copy_(torch.where(self._fixed, self.mean, self._mean))
+        mean = self._pooled(self._mean)
+        variance = self._pooled(self._m2 / total + (self._mean - mean).square())
+        std = torch.where(known, variance.sqrt().clamp(min=STD_FLOOR), 1.0)
+        self.mean.copy_(torch.where(self._fixed, self.mean, mean))
         self.std.copy_(torch.where(self._fixed, self.std, std))
+
+    def _pooled(self, x: Tensor) -> Tensor:
+        """The mean of x [O] over the components of each pool [O]."""
+        if self._pools is None:
+            return x
+        sums = torch.zeros_like(x).index_add_(0, self._pools, x)
+        counts = torch.zeros_like(x).index_add_(0, self._pools, torch.ones_like(x))
+        return (sums / counts.clamp(min=1.0))[self._pools]
 
     def set_statistics(self, mean: Tensor, std: Tensor, fixed: Tensor) -> None:
         """Fix components at statistics from elsewhere.

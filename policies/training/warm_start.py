@@ -12,7 +12,7 @@ it in none after ten updates of the critic's warm-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.mlp import MLP
+from rookery.policies.nn.network import Network
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -72,6 +74,8 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
             f"the policy to start from takes the last {frames} observations, and this one the last {own}: give {shown}, where "
             "the task has them."
         )
+    if policy.encoder_spec or learner.encoder:
+        _check_encoders(config, learner, policy, stored)
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
         raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
@@ -82,6 +86,36 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         )
 
 
+def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+    """Refuse pictures that do not go through the same convolutions, in as many frames."""
+    old, new = policy.encoder_spec, learner.encoder
+    if old is None or new is None:
+        has = "no encoder of pictures, and this one has" if old is None else "an encoder of pictures, and this one none"
+        raise RookeryError(f"the policy to start from has {has}: give --encoder as there.")
+    names, own = ([t.name for t in g.observation if t.shape] for g in (stored, learner.spec))
+    sizes = [[(p.rows, p.columns, p.channels) for p in spec.pictures] for spec in (old, new)]
+    settings = [(spec.channels, spec.kernels, spec.strides) for spec in (old, new)]
+    if names != own or sizes[0] != sizes[1] or settings[0] != settings[1]:
+        raise RookeryError(
+            f"the policy to start from has an encoder of {names} of {sizes[0]} with channels, kernels and strides of "
+            f"{settings[0]}, and this one of {own} of {sizes[1]} with {settings[1]}: give the same."
+        )
+    if old.frames(policy.actor_inputs) != new.frames(learner.actor_inputs):
+        raise RookeryError(
+            "a policy with an encoder is taken over by one that sees as many frames: give history as there."
+        )
+    pixels = [p.start + i for p in old.pictures for i in range(p.size)]
+    plain = (
+        not policy.mean.view(-1, old.frame)[:, pixels].any()
+        and (policy.std.view(-1, old.frame)[:, pixels] == 1.0).all()
+    )
+    scales = [[t.scale for t in g.observation if t.shape] for g in (stored, learner.spec)]
+    if not config.normalize_observations and not (plain and scales[0] == scales[1]):
+        raise RookeryError(
+            "the policy to start from normalises its pictures, and this one does not: give normalize_observations=true."
+        )
+
+
 def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Copy the weights, the first layer's columns term by term, and fix the normaliser. Frames older than those of the
     stored policy begin with weights of zero."""
@@ -89,11 +123,10 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     normalizes = config.normalize_observations
     # Without a normaliser of its own, the learner has the stored one folded into the first layer.
     hidden = policy.observation_size - policy.actor_inputs  # components of frames that the network does not see
-    weight = first.weight if normalizes else first.weight / policy.std[hidden:]
+    weight, features = _unpacked(policy, first.weight)
+    weight = weight if normalizes else weight / policy.std[hidden:]
     bias = first.bias if normalizes else first.bias - weight @ policy.mean[hidden:]
-    actor = learner.actor
-    assert isinstance(actor, MLP)
-    first_weight = torch.zeros(actor.inputs, weight.shape[0])  # frames, the newest last, then predictions
+    first_weight = torch.zeros(learner.actor.inputs, weight.shape[0])  # frames, the newest last, then predictions
     frame = learner.spec.frame_size
     newest = learner.actor_inputs - frame
     ages = range(policy.actor_inputs // stored.frame_size)
@@ -125,9 +158,31 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     if normalizes:
         flat: list[Tensor] = [x.flatten().to(learner.device) for x in (mean, std, taken)]
         learner.observations.set_statistics(*flat)
+    if learner.encoder is not None:
+        first_weight = torch.cat((first_weight[learner.encoder.kept(learner.actor_inputs)], features))
+    head = learner.actor
     for g in range(learner.sets):
-        actor.weights[0][g].copy_(first_weight)
-        actor.biases[0][g, 0].copy_(bias)
-        for k, layer in enumerate(rest, start=1):
-            actor.weights[k][g].copy_(layer.weight.T)
-            actor.biases[k][g, 0].copy_(layer.bias)
+        if isinstance(head, Encoded):
+            head.encoder.read_from(policy.encoder, g)
+        _write(head.head if isinstance(head, Encoded) else head, g, first_weight, bias, rest)
+
+
+def _unpacked(policy: Policy, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A first layer's weights [H, actor_inputs], zero for pictures, and those of the encoder's features [features, H], from
+    its weights [H, in] behind the encoder, if there is one."""
+    if policy.encoder_spec is None:
+        return weight, weight.new_zeros(0, len(weight))
+    kept = policy.encoder_spec.kept(policy.actor_inputs)
+    whole = weight.new_zeros(len(weight), policy.actor_inputs)
+    whole[:, kept] = weight[:, : len(kept)]
+    return whole, weight[:, len(kept) :].T
+
+
+def _write(mlp: Network, g: int, first_weight: Tensor, bias: Tensor, rest: Sequence[nn.Linear]) -> None:
+    """Put a first layer [in, H] and the others into the perceptron g."""
+    assert isinstance(mlp, MLP)
+    mlp.weights[0][g].copy_(first_weight)
+    mlp.biases[0][g, 0].copy_(bias)
+    for k, layer in enumerate(rest, start=1):
+        mlp.weights[k][g].copy_(layer.weight.T)
+        mlp.biases[k][g, 0].copy_(layer.bias)

@@ -81,6 +81,7 @@ def read(words: Sequence[str], examples: str) -> Parsed | None:
     file = _value_of(words, "--config")
     stored = read_settings(Path(file)) if file is not None else {}
     algorithm = algorithm or stored.get("algorithm")
+    _refuse_others(words, base_algorithm(algorithm or "ppo"))
     base = _base(words, examples, algorithm, stored)
     parser = _parser(base)
     args = parse(parser, words, "train", examples, flag_pairs=True)
@@ -94,6 +95,16 @@ def read(words: Sequence[str], examples: str) -> Parsed | None:
 def train_option_names(algorithm: str = "ppo") -> list[str]:
     """All options of `rookery train` with this algorithm, as they are typed."""
     return option_names(_parser(RunSettings(algorithm=algorithm)), flag_pairs=True)
+
+
+def _refuse_others(words: Sequence[str], algorithm: str) -> None:
+    """Say of an option that an algorithm lacks which others have it."""
+    typed = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
+    own = {*train_option_names(algorithm), "--help"}
+    for name in typed:
+        having = [] if name in own else [a for a in ALGORITHMS if name in train_option_names(a)]
+        if having:
+            raise RookeryError(f"{algorithm} has no option {name}: it is one of {', '.join(having)}.")
 
 
 def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:

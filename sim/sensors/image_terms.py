@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rookery.sim.sensors.cameras import CLASSES
 from rookery.sim.specs import Term
 
@@ -11,27 +13,34 @@ that distance."""
 COLOUR_NOISE = 2.5
 """1/255: a hundredth of full brightness, our choice."""
 
+Views = tuple[int, int, int]
+"""How many cameras, and the rows and columns of their pictures."""
 
-def depth_term(pixels: int, frame: str, range_m: float) -> Term:
-    """Distances [pixels] m that a depth camera sees, scaled to 1 at its range.
+
+def depth_term(views: Views, frame: str, range_m: float) -> Term:
+    """Distances [cameras * rows * columns] m that depth cameras see, scaled to 1 at their range.
 
     Args:
+        views: cameras, rows, columns.
         frame: cameras, and the order of the pixels.
         range_m: m, what pixels without a surface get.
     """
     formula = "distance along the view to the first surface of each pixel, the range where there is none"
-    return Term("depth", pixels, "m", frame, scale=1.0 / range_m, noise=DEPTH_NOISE, formula=formula)
-
-
-def rgb_term(pixels: int, frame: str) -> Term:
-    """Colours [3 pixels] that a camera sees, scaled to 1 at full brightness."""
     return Term(
-        "rgb", 3 * pixels, "1/255", frame, scale=1.0 / 255.0, noise=COLOUR_NOISE,
-        formula="red, green, blue of each pixel, 0 to 255",
+        "depth", math.prod(views), "m", frame, scale=1.0 / range_m, noise=DEPTH_NOISE, formula=formula, shape=(*views, 1)
     )  # fmt: skip
 
 
-def segmentation_term(pixels: int, frame: str) -> Term:
-    """Classes [pixels] of what a camera sees, scaled to 1 at the last of `cameras.CLASSES`."""
+def rgb_term(views: Views, frame: str) -> Term:
+    """Colours [cameras * rows * columns * 3] that cameras see, scaled to 1 at full brightness."""
+    return Term(
+        "rgb", 3 * math.prod(views), "1/255", frame, scale=1.0 / 255.0, noise=COLOUR_NOISE,
+        formula="red, green, blue of each pixel, 0 to 255", shape=(*views, 3),
+    )  # fmt: skip
+
+
+def segmentation_term(views: Views, frame: str) -> Term:
+    """Classes [cameras * rows * columns] of what cameras see, scaled to 1 at the last of `cameras.CLASSES`."""
     formula = "class of the first surface of each pixel, 0 for nothing"
-    return Term("segmentation", pixels, "class", frame, scale=1.0 / (len(CLASSES) - 1), formula=formula)
+    scale = 1.0 / (len(CLASSES) - 1)
+    return Term("segmentation", math.prod(views), "class", frame, scale=scale, formula=formula, shape=(*views, 1))

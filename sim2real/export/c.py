@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import Contract, ContractGroup, Delay
+from rookery.sim2real.export import encoder
 from rookery.sim2real.export.stages import Stages
 from rookery.sim2real.schema import CONVENTIONS
 
@@ -29,7 +30,8 @@ LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 def policy_arrays(policy: Any) -> dict[str, Array]:
     """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
     state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias; with a memory cell.weight_ih
-    [3H, in], cell.weight_hh [3H, H], cell.bias_ih and cell.bias_hh [3H].
+    [3H, in], cell.weight_hh [3H, H], cell.bias_ih and cell.bias_hh [3H]; with an encoder encoder.convolutions.K.N.weight
+    [out, in, k, k] and encoder.convolutions.K.N.bias [out] of the pictures K.
 
     Raises:
         RookeryError: when a number is not finite or a normaliser's std is not positive.
@@ -223,6 +225,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
     tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
     gru = [f"{kind}_{which}" for kind in ("weight", "bias") for which in ("ih", "hh")] if stages.memory else []
     tables += [(f"gru_{name}", arrays[f"cell.{name}"]) for name in gru]
+    tables += encoder.tables(network.encoder, arrays) if network.encoder is not None else []
     for stage, c_name in (("layers", ""), ("estimator", "estimator_")):
         for i in range(sum(name.startswith(stage) for name in arrays) // 2):
             tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
@@ -231,7 +234,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
             f'/* Written by Rookery; {header} documents it. */\n#include <math.h>\n\n#include "{header}"\n',
             *(_const(name, values) for name, values in tables),
             _HELPERS,
-            _ACTIVATION[network.activation] if network.hidden or network.estimator else "",
+            _ACTIVATION[network.activation] if network.hidden or network.estimator or network.encoder else "",
             stages.functions(prefix, literal(network.obs_clip)),
             _scaling_functions(stages, prefix),
         ]

@@ -4,7 +4,7 @@ obs --normalize--> z --------------------------------------> act --> action     
 obs --normalize--> z --predict--> targets, or known values ----+
                    +--> the newest frames of z ----------------+--> act --> action  with a state estimator
 
-With a memory, what goes to act goes to the GRU first, and its new state to act.
+With a memory, what goes to act goes to the GRU first, and its new state to act. An encoder of pictures comes before both.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.export import encoder
 
 
 class Stages:
@@ -31,7 +32,8 @@ class Stages:
         actor_inputs: components at the end of the observation that the perceptron itself gets.
         targets: M, 0 without a state estimator.
         memory: numbers in the state of the GRU, 0 without one.
-        memory_inputs: its inputs.
+        encoder: of the pictures, or None.
+        network_inputs: inputs of the memory, or without one of the perceptron.
         squash: C expression of the last stage.
         layers, estimator: widths from input to output of the perceptron and the estimator.
     """
@@ -49,8 +51,11 @@ class Stages:
         self.actor_inputs = network.actor_inputs or self.inputs
         self.targets = network.targets or 0
         self.memory = group.memory_size
-        self.memory_inputs = self.actor_inputs + self.targets
-        self.layers = [self.memory or self.memory_inputs, *network.hidden, self.outputs]
+        self.encoder = network.encoder
+        self.network_inputs = self.actor_inputs + self.targets
+        if self.encoder is not None:
+            self.network_inputs = self.encoder.outputs(self.actor_inputs)
+        self.layers = [self.memory or self.network_inputs, *network.hidden, self.outputs]
         self.squash = "tanhf(action[i])" if network.squash == "tanh" else "clamp(action[i], 1.0f)"
         self.estimator = [self.inputs, *(network.estimator or ()), self.targets]
 
@@ -59,7 +64,10 @@ class Stages:
         """The networks in words."""
         out = "multilayer perceptron " + " -> ".join(map(str, self.layers))
         if self.memory:
-            out = f"GRU {self.memory_inputs} -> {self.memory} and {out}"
+            out = f"GRU {self.network_inputs} -> {self.memory} and {out}"
+        if self.encoder is not None:
+            pictures = " and ".join(f"{p.rows} x {p.columns} x {p.channels}" for p in self.encoder.pictures)
+            out = f"convolutions of pictures {pictures} to {self.encoder.features} features, {out}"
         if self.targets:
             out = f"state estimator {' -> '.join(map(str, self.estimator))} and {out}"
         return out[0].upper() + out[1:]
@@ -68,7 +76,10 @@ class Stages:
     def stack(self) -> int:
         """Bytes of the caller's stack, about."""
         scratch = max(6 * self.memory, *(sum(_memory(sizes)) for sizes in (self.layers, self.estimator)))
-        return 4 * (self.inputs + scratch + (self.memory_inputs if self.targets else 0)) + 160
+        if self.encoder is not None:
+            scratch = max(scratch, sum(encoder.scratch(self.encoder, self.actor_inputs)))
+        joined = self.network_inputs if self.targets or self.encoder else 0
+        return 4 * (self.inputs + scratch + joined) + 160
 
     def declarations(self, prefix: str) -> str:
         """What the header declares beyond a plain policy's functions."""
@@ -99,9 +110,11 @@ void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{se
         """C of ``<prefix>_policy`` and whatever `declarations` announces; `clip` is the literal of obs_clip."""
         parts = [_NORMALIZE.format(n=self.inputs, clip=clip), _network("act", "", self.layers)]
         parameter = self.parameter(prefix)
+        if self.encoder is not None:
+            parts.append(encoder.function(self.encoder, self.actor_inputs))
         if self.memory:
             parts.append(
-                _GRU.format(prefix=prefix, n=self.memory_inputs, h=self.memory, h2=2 * self.memory, h3=3 * self.memory)
+                _GRU.format(prefix=prefix, n=self.network_inputs, h=self.memory, h2=2 * self.memory, h3=3 * self.memory)
             )
         if self.targets:
             parts.append(_network("predict", "estimator_", self.estimator))
@@ -109,15 +122,16 @@ void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{se
                                            n=self.inputs, k=self.actor_inputs, t=self.targets, m=self.outputs,
                                            nothing=", ".join(["NAN"] * self.targets), squash=self.squash,
                                            parameter=parameter, argument="memory, " * (self.memory > 0),
-                                           act=self._act("input"), inputs=self.memory_inputs))  # fmt: skip
+                                           act=self._act("input"), inputs=self.network_inputs))  # fmt: skip
         else:
             z = f"&z[{self.inputs - self.actor_inputs}]" if self.actor_inputs < self.inputs else "z"
             act = self._act(z)
-            parts.append(
-                _POLICY.format(
-                    prefix=prefix, n=self.inputs, m=self.outputs, act=act, squash=self.squash, parameter=parameter
-                )
-            )
+            joined = ""
+            if self.encoder is not None:
+                act = f"encode({z}, input);\n    {self._act('input')}"
+                joined = f"    float input[{self.network_inputs}];\n"
+            parts.append(_POLICY.format(prefix=prefix, n=self.inputs, m=self.outputs, act=act, squash=self.squash,
+                                        parameter=parameter, joined=joined))  # fmt: skip
         if self.history > 1:
             parts.append(_REMEMBER.format(prefix=prefix, n=self.inputs, f=self.frame, old=self.inputs - self.frame))
         return "\n".join(parts)
@@ -170,7 +184,7 @@ _POLICY = """
 void {prefix}_policy(const float obs[{n}], {parameter}float action[{m}])
 {{
     float z[{n}];
-    int i;
+{joined}    int i;
 
     normalize(obs, z);
     {act}

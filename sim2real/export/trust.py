@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_bytes
 from rookery.sim2real.contract import Contract, NetworkSpec
+from rookery.sim2real.export import encoder
 from rookery.sim2real.export.c import c_source
 from rookery.sim2real.export.native import Header
 
@@ -21,9 +22,12 @@ GENERATED = "it is not what Rookery generates from its contract.json and policy.
 def weight_shapes(network: NetworkSpec) -> dict[str, tuple[int, ...]]:
     """Shapes of the weights of a policy by name, as `rookery.sim2real.export.c.policy_arrays` gives them."""
     inputs = (network.actor_inputs or network.observation_size) + (network.targets or 0)
+    convolutions = {} if network.encoder is None else encoder.shapes(network.encoder, inputs)
+    inputs = inputs if network.encoder is None else network.encoder.outputs(inputs)
     size = network.memory_size or 0
     chains = {"layers": (size or inputs, *network.hidden, network.action_size)}
     shapes: dict[str, tuple[int, ...]] = {"mean": (network.observation_size,), "std": (network.observation_size,)}
+    shapes |= convolutions
     if network.targets:
         chains["estimator"] = (network.observation_size, *(network.estimator or ()), network.targets)
         shapes |= {"target_mean": (network.targets,), "target_std": (network.targets,)}

@@ -56,14 +56,14 @@ def image_terms(cfg: VisionConfig) -> tuple[Term, ...]:
             f"image_width, image_height and image_range_m must be positive, got {cfg.image_width}, {cfg.image_height} and "
             f"{cfg.image_range_m} m."
         )
-    pixels = cfg.image_width * cfg.image_height
+    views = (1, cfg.image_height, cfg.image_width)
     frame = "onboard camera, rows from the top left"
     if cfg.obs == "depth":
-        return (depth_term(pixels, frame, cfg.image_range_m),)
+        return (depth_term(views, frame, cfg.image_range_m),)
     if cfg.obs == "rgb":
-        return (rgb_term(pixels, frame),)
+        return (rgb_term(views, frame),)
     if cfg.obs == "segmentation":
-        return (segmentation_term(pixels, frame),)
+        return (segmentation_term(views, frame),)
     return ()
 
 

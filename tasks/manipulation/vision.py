@@ -55,13 +55,13 @@ def picture_terms(cfg: PictureConfig) -> tuple[Term, ...]:
             "image_width, image_height, image_range_m and points must be positive, got "
             f"{cfg.image_width}, {cfg.image_height}, {cfg.image_range_m} m and {cfg.points}."
         )
-    pixels = len(LENSES) * cfg.image_width * cfg.image_height
+    views = (len(LENSES), cfg.image_height, cfg.image_width)
     frame = "cameras front and wrist, rows from the top left"
     return {
         "state": (),
-        "depth": (depth_term(pixels, frame, cfg.image_range_m),),
-        "rgb": (rgb_term(pixels, frame),),
-        "segmentation": (segmentation_term(pixels, frame),),
+        "depth": (depth_term(views, frame, cfg.image_range_m),),
+        "rgb": (rgb_term(views, frame),),
+        "segmentation": (segmentation_term(views, frame),),
         "points": (
             Term(
                 "points",

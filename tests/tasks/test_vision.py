@@ -102,6 +102,10 @@ def test_the_policy_gets_every_pixel_between_0_and_1(obs):
     camera.spheres(beacon(env.task.target), BEACON_RADIUS)
     whole = {"depth": 10.0, "rgb": 255.0, "segmentation": len(CLASSES) - 1}[obs]
     assert torch.allclose(seen, camera.read().flatten(2) / whole, atol=1e-6)
+    (term,) = image_terms(env.task.cfg)
+    shaped = seen.view(3, 1, *term.shape)[:, 0]
+    assert torch.allclose(shaped, camera.read().view(shaped.shape) / whole, atol=1e-6)
+    assert term.shape == (1, HEIGHT, WIDTH, pixels // (WIDTH * HEIGHT))
 
 
 @pytest.mark.parametrize("obs", KINDS)

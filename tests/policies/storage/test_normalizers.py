@@ -38,6 +38,25 @@ def test_statistics_are_frozen_until_commit_and_constants_are_harmless():
     assert norm.mean.tolist() == [4.0, 7.0]
 
 
+def test_components_of_a_pool_have_the_statistics_of_all_their_samples():
+    plain, pooled = ObservationNorm(4, 5.0), ObservationNorm(4, 5.0, pools=[0, 1, 0, 3])
+    chance = torch.Generator().manual_seed(0)
+    seen = []
+    for shift in (0.0, 3.0):
+        x = torch.randn(40, 4, generator=chance) * torch.tensor([1.0, 2.0, 0.1, 3.0]) + torch.tensor(
+            [5.0, 0.0, -2.0, 1.0]
+        )
+        seen.append(x + shift)
+        for norm in (plain, pooled):
+            norm.record(seen[-1])
+            norm.commit()
+    everything = torch.cat(seen).double()
+    both = everything[:, [0, 2]]
+    torch.testing.assert_close(pooled.mean[[0, 2]].double(), both.mean().expand(2), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(pooled.std[[0, 2]].double(), both.std(correction=0).expand(2), rtol=1e-4, atol=1e-6)
+    assert torch.equal(pooled.mean[[1, 3]], plain.mean[[1, 3]]) and torch.equal(pooled.std[[1, 3]], plain.std[[1, 3]])
+
+
 def test_observation_statistics_survive_saving():
     a, b = ObservationNorm(2, 5.0), ObservationNorm(2, 5.0)
     a.record(torch.randn(50, 2))

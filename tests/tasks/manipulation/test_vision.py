@@ -26,6 +26,14 @@ def test_pictures_take_the_place_of_poses(obs, size):
         seen, *_ = env.step({"arm": torch.full((4, 1, 4), 0.5)})
     assert torch.isfinite(seen["arm"]).all()
     assert not torch.equal(first["arm"][..., slices[obs]], seen["arm"][..., slices[obs]])
+    (term,) = (t for t in env.groups["arm"].observation if t.name == obs)
+    if obs == "points":
+        assert term.shape == ()
+        return
+    pictures = env.task._pictures._cameras.read()  # [N, cameras, rows, columns] and colours
+    assert term.shape == (*pictures.shape[1:4], 3 if obs == "rgb" else 1)
+    shown = seen["arm"][:, 0, slices[obs]].view(4, *term.shape)
+    torch.testing.assert_close(shown, pictures.float().view(shown.shape) * term.scale)
 
 
 def test_the_cloud_has_the_puck():
