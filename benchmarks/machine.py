@@ -8,6 +8,9 @@ import platform
 import subprocess
 from pathlib import Path
 
+PACKAGE = ("assets", "policies", "robots", "rookery", "sim", "sim2real", "tasks")
+"""Folders of the package, with the policies of the zoo."""
+
 
 def machine() -> str:
     """One line: processor, cores, python, mujoco, torch, commit, date."""
@@ -27,10 +30,19 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """Abbreviated commit of this checkout, "-dirty" where something is changed; "" outside a git checkout."""
-    command = ["git", "describe", "--always", "--dirty"]
-    root = Path(__file__).parent
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    """Abbreviated commit that last changed the package, "-dirty" where the package differs from it; "" outside a git checkout.
+
+    Commits of benchmarks and pages alone do not count: they change no figure, and results that a script has written would
+    make its next ones dirty.
+    """
+    root = Path(__file__).resolve().parents[1]
+
+    def git(*args: str) -> str:
+        command = ["git", *args, "--", *PACKAGE]
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+
+    last = git("log", "-1", "--format=%h")
+    return f"{last}-dirty" if last and git("status", "--porcelain") else last
 
 
 if __name__ == "__main__":
