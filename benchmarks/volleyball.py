@@ -23,7 +23,8 @@ class Trained(NamedTuple):
     figure: str
     published: float
     """VolleyBots' figure."""
-    steps_M: float
+    steps: float
+    """Millions of control steps."""
     train_s: float
 
 
@@ -43,16 +44,16 @@ COLUMNS = [
     {"key": "published", "title": "published", "format": ".2f"},
     {"key": "success", "title": "success rate", "format": ".3f"},
     {"key": "episodes", "title": "episodes", "format": ",.0f"},
-    {"key": "steps_M", "title": "control steps, M", "format": ",.10g"},
+    {"key": "steps", "title": "control steps, M", "format": ",.10g"},
     {"key": "train_s", "title": "training, s", "format": ",.0f"},
 ]
 METRICS = {
     "value": "deterministic policy of the zoo, one training seed, mean over episodes",
-    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO, 500 M frames. In set-and-spike-hard the defending board is "
-    "our own design, and the physics differ from the published ones (exact contacts at 200 Hz here, PhysX at 50 Hz there): the "
-    "two success rates are of two games",
+    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO, 500 M frames. In set-and-spike-hard the defending "
+    "board is our own design, and the physics differ from the published ones (exact contacts at 200 Hz here, PhysX at 50 Hz "
+    "there): the two success rates are of two games",
     "train_s": "wall time beside other work, as noted at the training; of set-and-spike approximate",
-}  # fmt: skip
+}
 
 
 def row(zoo: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
