@@ -334,9 +334,11 @@ def main() -> int:
         "--legs", nargs="?", const="go2-velocity", metavar="POLICY",
         help="run or policy of go2-velocity; writes contact-legs.json",
     )  # fmt: skip
-    modes.add_argument("--carried", action="store_true", help="writes contact-carried.json")
+    modes.add_argument(
+        "--carried", nargs="*", choices=list(contact_carried.CASES), help="all without one; writes contact-carried.json"
+    )
     args = parser.parse_args()
-    fixed = [name for name in ("balls", "legs", "carried") if getattr(args, name)]
+    fixed = [name for name in ("balls", "legs", "carried") if getattr(args, name) not in (None, False)]
     unused = ("tasks", "starts", "seed") if fixed else ("tasks",) if args.limits else ()
     for name in unused:
         if getattr(args, name) is not None:
@@ -354,8 +356,8 @@ def measure(args: argparse.Namespace) -> int:
         contact_balls.write()
     elif legs is not None:
         contact_legs.write(args.legs)
-    elif args.carried:
-        contact_carried.write(Path("go2arm-loco-manipulation"))
+    elif args.carried is not None:
+        contact_carried.write(Path("go2arm-loco-manipulation"), args.carried)
     else:
         if args.limits:
             limits(starts, seed)

@@ -29,8 +29,9 @@ def machine() -> str:
     )
 
 
-def commit() -> str:
+def commit(*paths: str) -> str:
     """Abbreviated commit that last changed the package, "-dirty" where the package differs from it; "" outside a git checkout.
+    With `paths`, of these in its place.
 
     Commits of benchmarks and pages alone do not count: they change no figure, and results that a script has written would
     make its next ones dirty.
@@ -38,7 +39,7 @@ def commit() -> str:
     root = Path(__file__).resolve().parents[1]
 
     def git(*args: str) -> str:
-        command = ["git", *args, "--", *PACKAGE]
+        command = ["git", *args, "--", *(paths or PACKAGE)]
         return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
     last = git("log", "-1", "--format=%h")
