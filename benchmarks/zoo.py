@@ -2,7 +2,7 @@
 
     python benchmarks/zoo.py [--episodes 256] [--only drone-hover table-push] [--out benchmarks/results/zoo.json]
 
-With --only the rows of other policies stay as they are in the file, and each new row says its commit.
+With --only the other rows stay as they are in the file.
 Each policy is measured by `rookery eval`, with nominal physics and with the task's default randomization. `--rookery` gives
 another command, such as that of another checkout, to compare two versions.
 """
@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ COLUMNS = [
     {"key": "metric_name", "title": "figure"},
     {"key": "metric", "title": "value", "format": ".4g"},
     {"key": "length", "title": "episode length, control steps", "format": ".0f"},
+    {"key": "episodes", "title": "episodes", "format": "d"},
+    {"key": "commit", "title": "commit"},
 ]
 METRICS = {
     "success": "share of episodes that meet the task's success criterion, as the task's guide and docstring define it; of "
@@ -39,14 +42,16 @@ METRICS = {
 }
 
 
-def evaluate(rookery: list[str], folder: Path, randomize: str, episodes: int, seed: int) -> dict[str, Any]:
-    """One row: what `rookery eval` reports of a policy.
+def evaluate(
+    rookery: list[str], folder: Path, randomize: str, episodes: int, seed: int, options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """One row: what `rookery eval` reports of a policy, with further options.
 
     Raises:
         CalledProcessError: the evaluation failed.
     """
     command = [*rookery, "eval", str(folder), "--episodes", str(episodes), "--seed", str(seed)]
-    command += ["--randomize", randomize, "--json"]
+    command += ["--randomize", randomize, "--json", *options]
     start = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     result = json.loads(done.stdout)
@@ -62,6 +67,8 @@ def evaluate(rookery: list[str], folder: Path, randomize: str, episodes: int, se
         "metrics": result["metrics"],
         "causes": result["causes"],
         "engine": result["engine"],
+        "episodes": episodes,
+        "commit": commit(),
         "wall_s": round(time.perf_counter() - start, 1),
     }
 
@@ -79,7 +86,6 @@ def main() -> None:
     folders = [
         f.parent for f in sorted(args.zoo.glob("*/contract.json")) if not args.only or f.parent.name in args.only
     ]
-    start = time.perf_counter()
     rows = []
     for folder in folders:
         for randomize in args.randomize:
@@ -89,25 +95,24 @@ def main() -> None:
                 f"{row['policy']:28} {randomize:8} success {row['success']} {row['metric_name']} {row['metric']}",
                 flush=True,
             )
-    options = f"--episodes {args.episodes} --seed {args.seed} --randomize {' '.join(args.randomize)}"
+    if args.only and args.out.exists():
+        measured = {(r["policy"], r["randomize"]) for r in rows}
+        rows += [r for r in json.loads(args.out.read_text())["rows"] if (r["policy"], r["randomize"]) not in measured]
+        rows.sort(key=lambda r: (str(r["policy"]), r["randomize"] == "default"))
+    numbers = sorted({r["episodes"] for r in rows})
+    options = f"--episodes {' or '.join(map(str, numbers))} --seed {args.seed}"
     result = {
         "name": "zoo",
         "command": f"python benchmarks/zoo.py {options}",
-        "commit": commit(),
+        "commit": ", ".join(dict.fromkeys(r["commit"] for r in rows)),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
+        "wall_s": round(sum(r["wall_s"] for r in rows), 1),
         "seed": args.seed,
-        "episodes": args.episodes,
         "metrics": METRICS,
         "columns": COLUMNS,
         "rows": rows,
     }
-    if args.only and args.out.exists():
-        old = json.loads(args.out.read_text())
-        new = {r["policy"]: [{**own, "commit": commit()} for own in rows if own["policy"] == r["policy"]] for r in rows}
-        names = sorted({r["policy"] for r in old["rows"]} | set(new))
-        result = old | {"rows": [r for n in names for r in new.get(n, [o for o in old["rows"] if o["policy"] == n])]}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
 
