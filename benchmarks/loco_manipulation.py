@@ -20,13 +20,14 @@ from rookery.tasks.locomanip.task_table import TABLE
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 OUT = RESULTS / "loco-manipulation.json"
-LATE = {"observation_delay": 0.03, "action_delay": 0.03}
+LATE = {"observation_delay": 0.04, "action_delay": 0.03}
+"""s; of observations in whole control steps (20 ms), of actions in physics steps (5 ms)."""
 CASES: dict[str, dict[str, Any]] = {
     "nominal": {},
     "default randomization": {"randomize": "default"},
     "default randomization, unseen library": {"randomize": "default", "config": {"library_seed": 1}},
-    "30 ms late each way": {"fixed": LATE},
-    "default randomization, 30 ms late each way": {"randomize": "default", "fixed": LATE},
+    "observations 40 ms late, actions 30 ms": {"fixed": LATE},
+    "default randomization, observations 40 ms late, actions 30 ms": {"randomize": "default", "fixed": LATE},
     "default randomization, pushes of 0.3 m/s every 6 s": {"randomize": "default", "config": {"push_s": 6.0}},
     "physics steps of 2.5 ms": {"config": {"dt": 0.0025}},
 }

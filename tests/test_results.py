@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import subprocess
 from types import ModuleType
 
 import pytest
@@ -68,6 +70,25 @@ def test_results_have_their_source(file) -> None:
     for row in data["rows"]:
         assert set(keys) <= set(row)
         assert all(v is None or isinstance(v, (str, int, float)) for k, v in row.items() if k in keys)
+
+
+def test_readme_counts_the_results_with_a_clean_commit() -> None:
+    """A clean one: every commit that the file names is in this repository's history, and none is with changes."""
+
+    def git(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("needs a checkout with all of its history")
+    past = set(git("log", "--format=%H").stdout.split())
+    known = {full[:7] for full in past}
+    clean = 0
+    for file in RESULTS:
+        data = json.loads(file.read_text())
+        named = " ".join([data["commit"], *(str(r["commit"]) for r in data["rows"] if "commit" in r)])
+        commits = re.findall(r"\b[0-9a-f]{7,}\b", named)
+        clean += bool(commits) and "dirty" not in named and all(c[:7] in known for c in commits)
+    assert f"{clean} of the {len(RESULTS)} files" in " ".join((ROOT / "README.md").read_text().split())
 
 
 def test_paragraphs_are_short() -> None:
