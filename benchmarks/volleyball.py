@@ -49,9 +49,9 @@ COLUMNS = [
 ]
 METRICS = {
     "value": "deterministic policy of the zoo, one training seed, mean over episodes",
-    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO or MAPPO, 500 M frames, pairs 1,000 M. In set-and-spike-hard the defending "
-    "board is our own design, and the physics differ from the published ones (exact contacts at 200 Hz here, PhysX at 50 Hz "
-    "there): the two success rates are of two games",
+    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO or MAPPO, 500 M frames, pairs 1,000 M. In "
+    "set-and-spike-hard the defending board is our own design, and the physics differ from the published ones (exact contacts "
+    "at 200 Hz here, PhysX at 50 Hz there): the two success rates are of two games",
     "train_s": "wall time beside other work, as noted at the training; of set-and-spike approximate",
 }
 
