@@ -96,3 +96,43 @@ def test_paragraphs_are_short() -> None:
     for paragraph in text.split("\n\n"):
         if not paragraph.lstrip().startswith(("|", "<!--", "-", "#")):
             assert len(paragraph.splitlines()) <= 5, paragraph
+
+
+def test_rows_that_are_not_measured_anew_stay(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import result_file
+
+    out = tmp_path / "figures.json"
+    out.write_text(json.dumps({"commit": "aaaaaaa", "rows": [{"case": "a", "x": 1}, {"case": "b", "x": 2}]}))
+    monkeypatch.setattr("sys.argv", ["figures.py", "--only", "b", "--episodes", "3", "--out", str(out)])
+    monkeypatch.setattr(result_file, "commit", lambda: "bbbbbbb")
+
+    def row(run, case, episodes, seed):
+        return {"case": case, "x": 10 * episodes}
+
+    columns = [{"key": "case", "title": "case"}, {"key": "x", "title": "x"}]
+    result_file.measure_cases(tmp_path / "figures.py", "", tmp_path, 1, ["a", "b"], row, out, columns, {})
+    data = json.loads(out.read_text())
+    assert data["rows"] == [{"case": "a", "x": 1, "commit": "aaaaaaa"}, {"case": "b", "x": 30, "commit": "bbbbbbb"}]
+    assert data["commit"] == "aaaaaaa, bbbbbbb"
+
+
+def test_commits_of_pages_are_none_of_the_package(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import machine
+
+    def git(*args: str) -> str:
+        own = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *args]
+        return subprocess.run(own, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "benchmarks" / "machine.py"))
+    (tmp_path / "sim").mkdir()
+    git("init", "-q")
+    for path in ("sim/a.py", "README.md"):
+        (tmp_path / path).write_text("1")
+        git("add", "-A")
+        git("commit", "-qm", path)
+    (tmp_path / "README.md").write_text("2")
+    assert machine.commit() == git("log", "-1", "--format=%h", "HEAD~1")
+    (tmp_path / "sim" / "a.py").write_text("2")
+    assert machine.commit() == git("log", "-1", "--format=%h", "HEAD~1") + "-dirty"
