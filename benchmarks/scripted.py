@@ -3,7 +3,7 @@
     python benchmarks/scripted.py panda [--episodes 64] [--only panda-lift]
     python benchmarks/scripted.py locomanip [--episodes 6] [--only reach carry]
 
-By `rookery eval TASK --controller pid`, nominal physics. Rows that are not measured anew stay.
+By `rookery eval TASK --controller classical`, nominal physics. Rows that are not measured anew stay.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LOCOMANIP_COLUMNS = [
 
 def panda(_: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
     """A row: a task of the Panda."""
-    figures = evaluate(ROOKERY, Path(case), "none", episodes, seed, ("--controller", "pid"))
+    figures = evaluate(ROOKERY, Path(case), "none", episodes, seed, ("--controller", "classical"))
     own = {"case": case, "success": figures["success"], "seconds": figures["metrics"]["seconds"]}
     return own | {"episodes": episodes, "metrics": figures["metrics"]}
 
 
 def locomanip(_: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
     """A row: one of the tasks of go2arm-loco-manipulation."""
-    options = ("--controller", "pid", "--task-config", f"tasks={case}", "--num-envs", str(episodes))
+    options = ("--controller", "classical", "--task-config", f"tasks={case}", "--num-envs", str(episodes))
     m = evaluate(ROOKERY, Path("go2arm-loco-manipulation"), "none", episodes, seed, options)["metrics"]
     done, fell = round(m["success"] * episodes), round(m["fell"] * episodes)
     own = {"case": case, "done": done, "fell": fell, "episodes": episodes}
