@@ -92,7 +92,9 @@ def write(run: Path, cases: Sequence[str] = (), worlds: int = 32) -> None:
     rows = {(r["case"], r["dt"]): r for r in json.loads(OUT.read_text())["rows"]} if OUT.exists() else {}
     policy = f"policy {run} of the zoo, as of commit {commit(f'policies/zoo/{run}')}"
     for case, dt in ((c, dt) for c in cases or CASES for dt in STEPS_S):
+        begin = time.perf_counter()
         rows[case, 1000.0 * dt] = carry(run, case, dt, worlds)
+        rows[case, 1000.0 * dt]["wall_s"] = round(time.perf_counter() - begin, 1)
         print(rows[case, 1000.0 * dt], flush=True)
         own = [rows[c, 1000.0 * t] for c in CASES for t in STEPS_S if (c, 1000.0 * t) in rows]
         write_result(OUT, "python benchmarks/contacts.py --carried", start, COLUMNS, own, METRICS, notes=f"{policy}.")
