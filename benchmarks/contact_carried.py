@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from machine import commit
-from result_file import RESULTS, write_result
+from result_file import RESULTS, told, write_result
 
 from rookery.run_env import open_env
 from rookery.sim.rotations import matrix
@@ -97,4 +97,5 @@ def write(run: Path, cases: Sequence[str] = (), worlds: int = 32) -> None:
         rows[case, 1000.0 * dt]["wall_s"] = round(time.perf_counter() - begin, 1)
         print(rows[case, 1000.0 * dt], flush=True)
         own = [rows[c, 1000.0 * t] for c in CASES for t in STEPS_S if (c, 1000.0 * t) in rows]
-        write_result(OUT, "python benchmarks/contacts.py --carried", start, COLUMNS, own, METRICS, notes=f"{policy}.")
+        more = {"notes": f"{policy}."} | told(own)
+        write_result(OUT, "python benchmarks/contacts.py --carried", start, COLUMNS, own, METRICS, **more)

@@ -115,6 +115,55 @@ def measure_cases(
     return guarded(measure)
 
 
+def measure_tasks(
+    script: str,
+    episodes: int,
+    tasks: Sequence[str],
+    row: Callable[[str, int, int], dict[str, Any]],
+    out: Path,
+    columns: Sequence[Mapping[str, str]],
+    metrics: Mapping[str, str],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """The command line of a benchmark with a row for each task; rows that are not measured stay, and each tells its commit.
+
+    Args:
+        script: what is typed between `python benchmarks/` and the options.
+        episodes: of a task, by default.
+        tasks: their names, in the order of the table; a row has its own as "case".
+        row: the figures of a task, for a number of episodes and a seed.
+        out, columns, metrics: see `write_result`.
+        arguments: of the command line; those of the process without them.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--episodes", type=int, default=episodes)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=list(tasks), choices=tasks)
+    parser.add_argument("--out", type=Path, default=out)
+    args = parser.parse_args(arguments)
+    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    for task in args.only:
+        start = time.perf_counter()
+        rows[task] = row(task, args.episodes, args.seed) | {"episodes": args.episodes, "commit": commit()}
+        rows[task]["wall_s"] = round(time.perf_counter() - start, 1)
+        print(rows[task], flush=True)
+        ordered = [rows[t] for t in tasks if t in rows]
+        numbers = " or ".join(str(n) for n in sorted({r["episodes"] for r in ordered}))
+        command = f"python benchmarks/{script} --episodes {numbers} --seed {args.seed}"
+        write_result(args.out, command, start, columns, ordered, metrics, **told(ordered))
+    return 0
+
+
+def told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The commits of rows that tell theirs, and the sum of their seconds; none where one does not tell it."""
+    times = [r.get("wall_s") for r in rows]
+    wall = None if None in times else round(sum(times), 1)
+    return {"commit": ", ".join(dict.fromkeys(r["commit"] for r in rows)), "wall_s": wall}
+
+
 def digest(run: Path) -> str:
     """SHA-256 of a policy's weights and contract, abbreviated."""
     files = sorted([*run.glob("policy*.safetensors"), run / "contract.json"])

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from result_file import RESULTS, measure_cases
+from result_file import RESULTS, measure_tasks
 from zoo import evaluate
 
 from rookery.tasks.locomanip.task_table import TABLE
@@ -34,37 +34,35 @@ LOCOMANIP_COLUMNS = [
 ]
 
 
-def panda(_: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+def panda(case: str, episodes: int, seed: int) -> dict[str, Any]:
     """A row: a task of the Panda."""
     figures = evaluate(ROOKERY, Path(case), "none", episodes, seed, ("--controller", "classical"))
     own = {"case": case, "success": figures["success"], "seconds": figures["metrics"]["seconds"]}
-    return own | {"episodes": episodes, "metrics": figures["metrics"]}
+    return own | {"metrics": figures["metrics"]}
 
 
-def locomanip(_: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+def locomanip(case: str, episodes: int, seed: int) -> dict[str, Any]:
     """A row: one of the tasks of go2arm-loco-manipulation."""
     options = ("--controller", "classical", "--task-config", f"tasks={case}", "--num-envs", str(episodes))
     m = evaluate(ROOKERY, Path("go2arm-loco-manipulation"), "none", episodes, seed, options)["metrics"]
     done, fell = round(m["success"] * episodes), round(m["fell"] * episodes)
-    own = {"case": case, "done": done, "fell": fell, "episodes": episodes}
-    return own | {"error_cm": 100.0 * m["position_error"]}
+    return {"case": case, "done": done, "fell": fell, "error_cm": 100.0 * m["position_error"]}
 
 
-def main() -> None:
-    which = sys.argv.pop(1) if len(sys.argv) > 1 else ""
-    about = str(__doc__).splitlines()[0]
-    script, here = Path(__file__), Path()
+def main() -> int:
+    which, *arguments = sys.argv[1:] or [""]
     if which == "panda":
         metrics = {"success": "seeded starts", "seconds": "until it was first done, mean over episodes"}
         out = RESULTS / "panda-scripted.json"
-        measure_cases(script, about, here, 64, PANDA, panda, out, PANDA_COLUMNS, metrics, "panda")
-    elif which == "locomanip":
+        return measure_tasks("scripted.py panda", 64, PANDA, panda, out, PANDA_COLUMNS, metrics, arguments)
+    if which == "locomanip":
         metrics = {"error_cm": "of the tool, mean over an episode but its first second, mean over episodes"}
         out = RESULTS / "locomanip-scripted.json"
-        measure_cases(script, about, here, 6, list(TABLE), locomanip, out, LOCOMANIP_COLUMNS, metrics, "locomanip")
-    else:
-        raise SystemExit(str(__doc__))
+        given = (out, LOCOMANIP_COLUMNS, metrics, arguments)
+        return measure_tasks("scripted.py locomanip", 6, list(TABLE), locomanip, *given)
+    print(__doc__)
+    return 2
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """How the zoo's policies of volleyball play: benchmarks/results/volleyball.json.
 
-    python benchmarks/volleyball.py [policies/zoo] [--episodes 1000] [--only volley-hit]
+    python benchmarks/volleyball.py [--episodes 1000] [--only volley-hit]
 
 Deterministic policies, nominal physics, by `rookery eval`. Rows that are not measured anew stay.
 """
@@ -8,10 +8,9 @@ Deterministic policies, nominal physics, by `rookery eval`. Rows that are not me
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from result_file import RESULTS, measure_cases
+from result_file import RESULTS, digest, measure_tasks
 from zoo import ZOO, evaluate
 
 OUT = RESULTS / "volleyball.json"
@@ -56,17 +55,17 @@ METRICS = {
 }
 
 
-def row(zoo: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+def row(task: str, episodes: int, seed: int) -> dict[str, Any]:
     """The figures of one task."""
-    figures = evaluate([sys.executable, "-m", "rookery"], zoo / case, "none", episodes, seed)
-    own = {"case": case, "value": figures["metric"], "success": figures["success"], "episodes": episodes}
-    return own | CASES[case]._asdict() | {"causes": figures["causes"]}
+    policy = ZOO / task
+    figures = evaluate([sys.executable, "-m", "rookery"], policy, "none", episodes, seed)
+    own = {"case": task, "value": figures["metric"], "success": figures["success"], "policy_sha256": digest(policy)}
+    return own | CASES[task]._asdict() | {"causes": figures["causes"]}
 
 
-def main() -> None:
-    about = str(__doc__).splitlines()[0]
-    measure_cases(Path(__file__), about, ZOO, 1000, list(CASES), row, OUT, COLUMNS, METRICS)
+def main() -> int:
+    return measure_tasks("volleyball.py", 1000, list(CASES), row, OUT, COLUMNS, METRICS)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -99,24 +99,27 @@ def test_paragraphs_are_short() -> None:
             assert len(paragraph.splitlines()) <= 5, paragraph
 
 
-def test_rows_that_are_not_measured_anew_stay(tmp_path, monkeypatch) -> None:
+def test_rows_of_tasks_that_are_not_measured_anew_stay(tmp_path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import result_file
 
     out = tmp_path / "figures.json"
-    out.write_text(json.dumps({"commit": "aaaaaaa", "rows": [{"case": "a", "x": 1}, {"case": "b", "x": 2}]}))
-    monkeypatch.setattr("sys.argv", ["figures.py", "--only", "b", "--episodes", "3", "--out", str(out)])
+    before = {"case": "a", "x": 1, "episodes": 2, "commit": "aaaaaaa"}
+    out.write_text(json.dumps({"commit": "aaaaaaa", "rows": [before, before | {"case": "b"}]}))
     monkeypatch.setattr(result_file, "commit", lambda: "bbbbbbb")
 
-    def row(run, case, episodes, seed):
-        return {"case": case, "x": 10 * episodes}
+    def row(task, episodes, seed):
+        return {"case": task, "x": 10 * episodes}
 
     columns = [{"key": "case", "title": "case"}, {"key": "x", "title": "x"}]
-    result_file.measure_cases(tmp_path / "figures.py", "", tmp_path, 1, ["a", "b"], row, out, columns, {})
+    result_file.measure_tasks(
+        "figures.py", 1, ["a", "b"], row, out, columns, {}, ["--only", "b", "--episodes", "3", "--out", str(out)]
+    )
     data = json.loads(out.read_text())
     assert data["rows"][1].pop("wall_s") >= 0.0 and data["wall_s"] is None  # of the other row no time is known
-    assert data["rows"] == [{"case": "a", "x": 1, "commit": "aaaaaaa"}, {"case": "b", "x": 30, "commit": "bbbbbbb"}]
+    assert data["rows"] == [before, {"case": "b", "x": 30, "episodes": 3, "commit": "bbbbbbb"}]
     assert data["commit"] == "aaaaaaa, bbbbbbb"
+    assert data["command"] == "python benchmarks/figures.py --episodes 2 or 3 --seed 0"
 
 
 def test_commits_of_pages_are_none_of_the_package(tmp_path, monkeypatch) -> None:
