@@ -309,7 +309,8 @@ class TensorApi:
 
     def set_actor_root_state_tensor(self, sim: Simulation, states: Tensor) -> bool:
         """Write the states [N * A, 13] of all actors that move freely; those that are fixed stay where they stand."""
-        return self.set_actor_root_state_tensor_indexed(sim, states, torch.arange(len(states)), None)
+        every = torch.arange(sim.num_envs * len(sim.actor_names))
+        return self.set_actor_root_state_tensor_indexed(sim, states, every, None)
 
     def set_actor_root_state_tensor_indexed(
         self, sim: Simulation, states: Tensor, actors: Tensor, count: int | None
