@@ -11,6 +11,10 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Weights
 
 
+TIMES = {"dt": (1e-6, 10.0), "control_dt": (1e-6, 1e3), "episode_s": (0.0, 1e6)}
+"""By config value, least and most s: beyond them counters of steps overflow, or memory for delays does not suffice."""
+
+
 def to_dict(cfg: Any) -> dict[str, Any]:
     """A config dataclass as plain JSON values."""
     out = {}
@@ -24,7 +28,7 @@ def from_dict(cls: type, values: dict[str, Any]) -> Any:
     """A config of type `cls` with `values` in place of its defaults. Reward weights may be given in part.
 
     Raises:
-        RookeryError: a name that the config lacks, or a value of another type.
+        RookeryError: a name that the config lacks, a value of another type, or a time that no simulation can have.
     """
     default = cls()
     fields = {f.name: getattr(default, f.name) for f in dataclasses.fields(default)}
@@ -33,6 +37,9 @@ def from_dict(cls: type, values: dict[str, Any]) -> Any:
         if name not in fields:
             raise unknown("config value", name, fields)
         changed[name] = _convert(name, value, fields[name])
+    for name, (least, most) in TIMES.items():
+        if name in changed and not least <= changed[name] <= most:
+            raise RookeryError(f"config value {name} must be from {least:g} to {most:g} s, got {changed[name]:g}.")
     return dataclasses.replace(default, **changed)
 
 

@@ -90,3 +90,30 @@ def test_weights_read_like_a_dict():
     assert w == Weights(a=1.0, b=-2.5) != Weights(a=1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         w.values_by_name = {}
+
+
+@dataclass(frozen=True)
+class Timed:
+    dt: float = 0.005
+    control_dt: float = 0.02
+    episode_s: float = 5.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("dt", 1e-300, "from 1e-06 to 10 s, got 1e-300"),
+        ("dt", 0.0, "from 1e-06 to 10 s, got 0"),
+        ("control_dt", 1e300, "from 1e-06 to 1000 s, got 1e\\+300"),
+        ("control_dt", -0.02, "from 1e-06 to 1000 s, got -0.02"),
+        ("episode_s", 1e300, "from 0 to 1e\\+06 s, got 1e\\+300"),
+    ],
+)
+def test_times_that_no_simulation_can_have_are_one_sentence(name, value, shown):
+    with pytest.raises(RookeryError, match=f"^config value {name} must be {shown}"):
+        from_dict(Timed, {name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("dt", 1e-6), ("dt", 10.0), ("control_dt", 1e-6), ("episode_s", 1e6)])
+def test_the_longest_and_the_shortest_times_are_taken(name, value):
+    assert getattr(from_dict(Timed, {name: value}), name) == value
