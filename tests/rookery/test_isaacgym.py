@@ -206,6 +206,8 @@ def test_reset_idx_takes_all_worlds():
     assert task.progress_buf.tolist() == [0, 0, 0]
     with pytest.raises(RookeryError, match="takes all 3"):
         task.reset_idx(torch.tensor([1]))
+    with pytest.raises(RookeryError, match="takes all 3 environments, got 1"):
+        task.reset_idx(torch.tensor([0, 0, 0]))
     with pytest.raises(RookeryError, match="reset_idx takes indices from 0 to 2, got 3"):
         task.reset_idx(torch.arange(1, 4))
     task.apply_randomizations({})

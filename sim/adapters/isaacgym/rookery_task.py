@@ -118,7 +118,7 @@ class RookeryVecTask(VecTaskBase):
         if len(chosen.unique()) != self.num_environments:
             raise RookeryError(
                 f"{self.env.task_id} begins episodes by itself when others end: reset_idx takes all {self.num_environments} "
-                f"environments, got {len(env_ids)}."
+                f"environments, got {len(chosen.unique())}."
             )
         self._begin(None)
 
