@@ -158,9 +158,13 @@ def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
     """Options of several values stand once: of two, tyro would take the last and say nothing."""
     typed = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
     for name, hint, marks in _options(cls):
-        several = tuple in {typing.get_origin(h) for h in (hint, *typing.get_args(hint))}
-        if several and tyro.conf.UseAppendAction not in marks and typed.count(f"--{name}") > 1:
+        if tuple in _origins(hint) and tyro.conf.UseAppendAction not in marks and typed.count(f"--{name}") > 1:
             raise RookeryError(f"--{name} is given twice: write all its values behind one, --{name} a b.")
+
+
+def _origins(hint: Any) -> set[Any]:
+    """What a type hint is made of, at any depth: Annotated[tuple[int, ...] | None, ...] has a tuple."""
+    return {typing.get_origin(hint)}.union(*map(_origins, typing.get_args(hint)))
 
 
 def _errors_as_sentences(cls: type, command: str) -> Any:
