@@ -10,7 +10,6 @@ from typing import Any
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Weights
 
-
 TIMES = {"dt": (1e-6, 10.0), "control_dt": (1e-6, 1e3), "episode_s": (0.0, 1e6)}
 """By config value, least and most s: beyond them counters of steps overflow, or memory for delays does not suffice."""
 

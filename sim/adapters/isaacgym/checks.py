@@ -48,11 +48,11 @@ def chosen_indices(what: str, given: Any, count: int | None, most: int) -> Tenso
         out = torch.as_tensor(given).flatten()
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise RookeryError(f"{what} takes a tensor of indices, int32 or int64, got {_shape(given)}.") from error
-    if out.is_floating_point() or out.is_complex() or out.dtype is torch.bool:
-        if len(out):  # a list without items becomes float32
-            raise RookeryError(
-                f"{what} takes a tensor of indices, int32 or int64, got {out.dtype}: `mask.nonzero()` gives those of a mask."
-            )
+    other = out.is_floating_point() or out.is_complex() or out.dtype is torch.bool
+    if other and len(out):  # a list without items becomes float32
+        raise RookeryError(
+            f"{what} takes a tensor of indices, int32 or int64, got {out.dtype}: `mask.nonzero()` gives those of a mask."
+        )
     if count is not None:
         try:
             number = operator.index(count)
