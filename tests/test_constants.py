@@ -26,10 +26,13 @@ import torch
 
 FILE = Path(__file__).parent / "constants.json"
 PACKAGES = (
+    "assets",
     "policies.algorithms",
     "policies.imitation",
     "policies.nn",
+    "policies.other_libraries",
     "robots",
+    "sim.adapters",
     "sim.randomization",
     "sim2real.gate",
     "tasks",
@@ -88,11 +91,12 @@ def constants() -> dict[str, dict[str, Any]]:
     """By module and name."""
     out = {}
     for package in PACKAGES:
-        path = importlib.import_module(f"rookery.{package}").__path__
-        for info in pkgutil.walk_packages(path, f"rookery.{package}."):
-            made = {name: numbers(value) for name, value in found(importlib.import_module(info.name))}
+        at = importlib.import_module(f"rookery.{package}")
+        inside = [info.name for info in pkgutil.walk_packages(getattr(at, "__path__", []), f"rookery.{package}.")]
+        for module in inside or [at.__name__]:
+            made = {name: numbers(value) for name, value in found(importlib.import_module(module))}
             if made := {name: value for name, value in made.items() if has_number(value)}:
-                out[info.name.removeprefix("rookery.")] = made
+                out[module.removeprefix("rookery.")] = made
     return dict(json.loads(json.dumps(out)))
 
 
