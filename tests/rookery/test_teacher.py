@@ -12,11 +12,13 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.policies.imitation.teacher import _check_term
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Term
 from rookery.sim2real.build import build_contract
 from rookery.teacher import make_teacher
 
@@ -74,6 +76,51 @@ def test_a_teacher_with_a_state_estimator_gets_the_true_values(tmp_path: Path) -
         assert (wanted - guess(its)["robot"]).abs().max() > 1e-3
         obs = env.step(wanted)[0]
         its = twin.step(wanted)[0]
+
+
+def test_a_teachers_memory_begins_anew_with_an_episode(tmp_path: Path) -> None:
+    """In the worlds that ended alone: there it acts as if it had seen nothing before."""
+    torch.manual_seed(0)
+    env = rookery.make("drone-hover", 3, seed=1)
+    group = env.groups["drone"]
+    policy = Policy(group.observation_size, group.action.size, (8,), memory="gru", memory_size=5).eval()
+    save_policy(tmp_path, {"drone": policy}, build_contract(env).to_json())
+    teacher, fresh = make_teacher(tmp_path, env), make_teacher(tmp_path, env)
+    obs = env.reset()[0]
+    for _ in range(3):
+        obs = env.step(teacher.act(obs)["drone"].clamp(-1, 1))[0]
+    teacher.observe_ends(torch.tensor([False, True, False]))
+    given, first = teacher.act(obs)["drone"], fresh.act(obs)["drone"]
+    torch.testing.assert_close(given[1], first[1], rtol=0, atol=0)
+    assert ((given - first).abs().amax((1, 2)) > 1e-4).tolist() == [True, False, True]
+    after, second = teacher.act(obs)["drone"], fresh.act(obs)["drone"]
+    torch.testing.assert_close(after[1], second[1], rtol=0, atol=0)
+    assert not torch.equal(after[1], given[1]), "an end counts once"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [
+        ({"frame": "world"}, {"frame": "body"}, r"observes 'x' in m, body, and the student's worlds give m, world"),
+        ({"unit": "cm"}, {}, r"observes 'x' in m, , and the student's worlds give cm, "),
+        ({"clip": 1.0}, {"clip": 2.0}, r"observes 'x' up to 2 m, and the student's worlds give it up to 1: train"),
+        ({"clip": 1.0, "scale": 2.0}, {"clip": 1.0}, r"up to 1 m, and the student's worlds give it up to 0.5"),
+        ({"clip": 1.0}, {}, r"up to inf m, and the student's worlds give it up to 1"),
+        ({"size": 3}, {}, r"observes 'x' of size 2, and the student's worlds have 3"),
+        ({"clip": 1.0}, {"clip": 1.0}, None),
+        ({"clip": 2.0}, {"clip": 1.0}, None),
+        ({"clip": 1.0, "scale": 0.5}, {"clip": 2.0}, None),
+        ({}, {"clip": 1.0}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_term_fits_where_it_is_the_same_quantity_and_reaches_as_far(mine: Any, theirs: Any, said: str | None) -> None:
+    given, term = (Term(**{"name": "x", "size": 2, "unit": "m"} | values) for values in (mine, theirs))
+    if said is None:
+        _check_term("it", term, given)
+        return
+    with pytest.raises(RookeryError, match=said):
+        _check_term("it", term, given)
 
 
 def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Path) -> None:
