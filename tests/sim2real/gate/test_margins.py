@@ -223,6 +223,29 @@ def test_combinations_find_the_corner(tmp_path):
     assert abs(found.worst_success - 0.7) < 0.12
 
 
+def test_the_settings_say_how_many_combinations_are_drawn_and_by_which_seed(tmp_path, monkeypatch):
+    """Within the ranges and at both wider widths: the last five batches are these, two rounds of the search, and the worst."""
+    path = profile(tmp_path, {"offset": (0.0, 0.3), "other": (0.0, 0.3)})
+    run, batches = Trials.run, []
+
+    def noted(trials: Trials, points: Any, seed: int | None = None) -> Any:
+        batches.append(list(points))
+        return run(trials, points, seed)
+
+    monkeypatch.setattr(Trials, "run", noted)
+    drawn = {}
+    for seed in (1, 2):
+        settings = Settings(50, 0.2, rounds=0, combinations=6, cases=False, seed=seed)
+        found = Gate(ToyOpener(), path, settings).run()
+        assert found.combinations is not None and found.combinations.drawn == 6
+        assert [(w.width, w.drawn) for w in found.wider] == [(1.5, 6), (2.0, 6)]
+        within, *_, wider, widest = batches[-6:]
+        assert [len(points) for points in batches[-6:]] == [6, 3, 3, 1, 6, 6]
+        drawn[seed] = [[p["offset"] for p in points] for points in (within, wider, widest)]
+    for one, other in zip(drawn[1], drawn[2], strict=True):
+        assert not set(one) & set(other)
+
+
 @pytest.mark.parametrize(("episodes", "message"), [(10, "give --episodes"), (0, "too few")])
 def test_too_few_episodes_are_refused(tmp_path, episodes, message):
     with pytest.raises(RookeryError, match=message):
