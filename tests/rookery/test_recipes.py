@@ -56,15 +56,11 @@ def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
     assert policies.keys() == stored.keys()
     for group, policy in policies.items():
         assert contract.groups[group].spec.observation_size == wanted.groups[group].spec.observation_size
-        assert policy.hidden == stored[group].hidden or name in OTHER_NETWORKS
+        assert policy.hidden == stored[group].hidden
     steps = contract.provenance.steps
     assert steps is not None
     assert 0.001 * find_recipe(name).total_steps <= steps
     assert contract.provenance.command is not None
-
-
-OTHER_NETWORKS = {"go2-velocity": "trained before its preset had layers of 128 and 64"}
-"""Policies whose recipe takes another network than the stored one, and why."""
 
 
 def test_recipes_are_of_policies_in_the_zoo():
