@@ -1,7 +1,8 @@
 """Presets of all tasks, and of all algorithms for some: a changed value changes what `rookery train TASK` makes.
 
-They are written down in presets.json beside this file, as what differs from RunSettings of the same algorithm without a task. After
-a change on purpose, `python tests/rookery/test_presets.py` writes them anew; look at the difference, and say so in CHANGELOG.md.
+They are written down in presets.json beside this file, as what differs from RunSettings of the same algorithm without a task.
+After a change on purpose, `python tests/rookery/test_presets.py` writes them anew; look at the difference, and say so in
+CHANGELOG.md.
 """
 
 from __future__ import annotations
