@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,7 @@ def new_run(task: str, out: Path | None) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as e:
+        shutil.rmtree(folder, ignore_errors=True)
         raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another folder with --out.") from e
     return folder
 
@@ -131,7 +133,8 @@ def write_json(file: Path, value: Any) -> None:
     Raises:
         RookeryError: the place cannot be written or the disk is full.
     """
-    from rookery.policies.training.store import replace, unwritable
+    from rookery.policies.training.store import unwritable
+    from rookery.sim.files import replace
 
     try:
         replace(file, (json.dumps(value, indent=2) + "\n").encode())

@@ -134,7 +134,8 @@ def save_settings(file: Path, settings: RunSettings) -> None:
     Raises:
         RookeryError: the place cannot be written.
     """
-    from rookery.policies.training.store import replace, unwritable
+    from rookery.policies.training.store import unwritable
+    from rookery.sim.files import replace
 
     try:
         replace(file, to_toml(settings.to_values()).encode())

@@ -19,6 +19,7 @@ from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
+from rookery.policies.training.store import FULL, unwritable
 from rookery.policies.training.warm_start import warm_start
 from rookery.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.settings import FILE, RunSettings, save_settings
@@ -65,6 +66,11 @@ class Training:
             stopped = runner.run(terminal.show)
         except Interrupted:
             stopped = "interrupt"
+        except RookeryError as error:
+            full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+            if full and not checkpoint.complete(self.folder):  # nothing is there to go on with
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         finally:
             terminal.stop()
             runner.algorithm.close()
@@ -108,14 +114,25 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         algorithm.close()
         algorithm.env.close()
         raise
+    values = contract.to_json()
+    try:
+        _describe(settings, folder, values["provenance"])
+    except (RookeryError, OSError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        algorithm.close()
+        algorithm.env.close()
+        raise error if isinstance(error, RookeryError) else unwritable(folder, error) from error
+    return Training(settings, _runner(settings, algorithm, folder, values, linked=out is None))
+
+
+def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> None:
+    """Write into a new run folder what it was made from."""
     portable = settings
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
     save_settings(folder / FILE, portable)
-    values = contract.to_json()
-    write_json(folder / "run.json", {**values["provenance"], "settings": settings.to_values()})
-    return Training(settings, _runner(settings, algorithm, folder, values, linked=out is None))
+    write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
 
 
 def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
@@ -132,6 +149,10 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
     # A kill within the first save leaves a policy without a checkpoint.
     complete = folder != run or bool(checkpoint.complete(run))
+    if not complete and (run / FILE).is_file() and not (run / "contract.json").exists():
+        raise RookeryError(
+            f"{run} was stopped before its first checkpoint: begin anew with `rookery train --config {run / FILE} --out DIR`."
+        )
     state = checkpoint.read_state(run if complete else find_run(run))
     if not state["settings"]:
         raise RookeryError(f"{run} was not made by `rookery train`: resume it from the program that made it.")

@@ -58,6 +58,13 @@ def number(low: float = -math.inf, above: float = -math.inf) -> Check:
     return check
 
 
+def nonzero(value: Any, line: str) -> None:
+    """A finite number other than 0."""
+    number()(value, line)
+    if value == 0:
+        raise fault(line, value, "a finite number other than 0")
+
+
 def integer(low: int) -> Check:
     """A whole number >= `low`."""
 

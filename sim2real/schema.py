@@ -20,6 +20,7 @@ from rookery.sim2real.checks import (
     items,
     mapping,
     named,
+    nonzero,
     number,
     one_of,
     optional,
@@ -54,7 +55,7 @@ PLACE: dict[str, Check] = {
     "slice": items(integer(0), 2),
     "unit": filled_text,
     "frame": text,
-    "scale": number(),
+    "scale": nonzero,  # one of 0 is said by "hidden", and cannot be undone where a term is rescaled
     "clip": optional(number(above=0.0)),
     "formula": text,
 }

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.training.store import replace
 from rookery.sim.config import from_dict
 from rookery.sim.engines import make_world
 from rookery.sim.envs.concat_env import TASK
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import replace
 from rookery.sim.randomization.ranges import DEFAULT, Range
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract

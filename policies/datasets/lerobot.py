@@ -31,8 +31,8 @@ from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.schema import META, Episode
 from rookery.policies.datasets.video import decode
 from rookery.policies.datasets.writer import unwritable
-from rookery.policies.training.store import replace
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import replace
 
 CODEBASE = "v3.0"
 INFO = "meta/info.json"

@@ -24,8 +24,8 @@ from rookery.policies.datasets.schema import (
     columns_of,
     mark,
 )
-from rookery.policies.training.store import make_folder, replace
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import make_folder, replace
 
 
 class Writer:

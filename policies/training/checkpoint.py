@@ -24,6 +24,8 @@ from torch import Tensor
 
 from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import flush, make_folder
+from rookery.sim.files import write as write_file
 from rookery.sim.untrusted import parse_json, safetensors_header
 
 FORMAT = "rookery-checkpoint"
@@ -52,21 +54,21 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
     final = folder / f"{steps:012d}"
     temporary = folder / f".writing-{steps:012d}"
     try:
-        store.make_folder(folder)
+        make_folder(folder)
         _clean_up(folder)
         temporary.mkdir()
         files = {}
         for part in PARTS:
             data = safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors[part].items()})
-            store.write(temporary / f"{part}.safetensors", data)
+            write_file(temporary / f"{part}.safetensors", data)
             files[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
         header = {"format": FORMAT, "version": VERSION, "torch": torch.__version__, "files": files}
-        store.write(temporary / "state.json", _seal(header | state))
-        store.flush(temporary)
+        write_file(temporary / "state.json", _seal(header | state))
+        flush(temporary)
         if final.exists():  # the same steps once more, after a resume from an older checkpoint
             final.rename(folder / f"{REPLACED}{final.name}")
         temporary.rename(final)
-        store.flush(folder)
+        flush(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise store.unwritable(folder, error) from error
@@ -85,7 +87,7 @@ def remove_old(run_dir: Path, keep: int, steps: int) -> None:
         kept = [f for f in found if int(f.name.removeprefix(REPLACED)) <= steps][-keep:]
         for old in reversed([f for f in found if f not in kept]):
             old.rename(folder / f".removing-{old.name}")
-            store.flush(folder)
+            flush(folder)
         _clean_up(folder)
 
 
@@ -95,7 +97,7 @@ def _clean_up(folder: Path) -> None:
     for replaced in folder.glob(f"{REPLACED}*"):
         name = replaced.name.removeprefix(REPLACED)
         replaced.rename(folder / (f".removing-{name}" if (folder / name).exists() else name))
-        store.flush(folder)
+        flush(folder)
     for leftover in [*folder.glob(".writing-*"), *folder.glob(".removing-*")]:
         shutil.rmtree(leftover)
 

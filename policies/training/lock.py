@@ -11,6 +11,7 @@ from types import TracebackType
 
 from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import make_folder
 
 FILE = ".lock"
 
@@ -31,7 +32,7 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         try:
-            store.make_folder(self._folder)
+            make_folder(self._folder)
             self._descriptor = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise store.unwritable(self._folder, error) from error

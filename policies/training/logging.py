@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.training import store
+from rookery.sim.files import flush, make_folder, replace
 from rookery.sim.untrusted import read_text
 
 Progress = Callable[[dict[str, Any]], None]
@@ -113,7 +114,7 @@ class RunLog:
         self._terminal = Terminal(steps, total_steps) if progress is None else None
         self._board: Any = None
         try:
-            store.make_folder(run_dir)
+            make_folder(run_dir)
         except OSError as error:
             raise store.unwritable(run_dir, error) from error
 
@@ -169,7 +170,7 @@ class RunLog:
     def flush(self) -> None:
         """Wait until all rows are on the disk."""
         try:
-            store.flush(self.file)
+            flush(self.file)
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
 
@@ -200,7 +201,7 @@ class RunLog:
         if self._columns:
             writer.writeheader()
         writer.writerows(rows)
-        store.replace(self.file, out.getvalue().encode())
+        replace(self.file, out.getvalue().encode())
 
 
 class Terminal:

@@ -10,7 +10,6 @@ import copy
 import errno
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,11 @@ from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.policy import Policy
 from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import make_folder, replace
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a full disk."""
 
 
 def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
@@ -136,46 +139,9 @@ def _digest(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def write(file: Path, data: bytes) -> None:
-    """Write and wait until it is on the disk."""
-    with open(file, "wb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def replace(file: Path, data: bytes) -> None:
-    """Write so that at any moment the file is either the old or the new one, whole."""
-    temporary = file.with_name(f".{file.name}.writing")
-    try:
-        write(temporary, data)
-        temporary.replace(file)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    flush(file.parent)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder with its missing parents, and wait until they are on the disk."""
-    missing = [made for made in (folder, *folder.parents) if not made.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for made in missing:
-        flush(made.parent)
-
-
-def flush(path: Path) -> None:
-    """Wait until a file's data or a folder's entries are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def unwritable(folder: Path, error: OSError) -> RookeryError:
     """The error for a folder that cannot be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL:
         return RookeryError(
             f"the disk of {folder} is full: make room and resume from the newest checkpoint, which is intact; without one, "
             "train again."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import make_folder, replace
 from rookery.sim.randomization.distributions import Range
 from rookery.sim.untrusted import parse_json, read_json, read_npz
 
@@ -88,7 +90,7 @@ class DrawLog:
         return out, lengths
 
     def write(self, path: Path) -> None:
-        """Write it as .npz, or as .json.
+        """Write it as .npz, or as .json; an older one in its place is replaced when all is on the disk.
 
         Raises:
             RookeryError: another suffix, or the file cannot be written.
@@ -96,16 +98,21 @@ class DrawLog:
         check_suffix(path)
         about = {"task": self.task, "seed": self.seed, "num_envs": self.num_envs}
         arrays: dict[str, Any] = {"world": self.world, "episode": self.episode, "values": self.values}
+        if path.suffix == ".json":
+            lists = {k: v.tolist() for k, v in arrays.items()}
+            data = (json.dumps({**about, "names": self.names, **lists}) + "\n").encode()
+        else:
+            text = np.frombuffer(json.dumps({**about, "names": self.names}).encode(), np.uint8)
+            packed = io.BytesIO()
+            np.savez_compressed(packed, about=text, **arrays)
+            data = packed.getvalue()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".json":
-                lists = {k: v.tolist() for k, v in arrays.items()}
-                path.write_text(json.dumps({**about, "names": self.names, **lists}) + "\n")
-            else:
-                text = np.frombuffer(json.dumps({**about, "names": self.names}).encode(), np.uint8)
-                np.savez_compressed(path, about=text, **arrays)
+            make_folder(path.parent)
+            replace(path, data)
         except OSError as e:
-            raise RookeryError(f"cannot write the log of draws {path}: {e.strerror}.") from e
+            raise RookeryError(
+                f"cannot write the log of draws {path} ({e.strerror}): make room there, or choose another file."
+            ) from e
 
     @classmethod
     def read(cls, path: Path) -> DrawLog:

@@ -7,16 +7,19 @@ With several agent groups every file but the contract carries the group's name: 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import flush, make_folder
 from rookery.sim2real.compatibility import with_networks
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
@@ -26,6 +29,8 @@ from rookery.sim2real.export.onnx import export_onnx
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
+PARTS = {"new", "old"}
+"""What a temporary folder of an export holds: the new bundle, and while it takes its place the old one."""
 BUNDLE_FILE = re.compile(r"contract\.json|policy(_[\w-]+)?\.(onnx|c|h)|golden(_[\w-]+)?\.npz")
 
 
@@ -75,18 +80,19 @@ def export_bundle(
     return Path(folder)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that takes the place of `folder` when the block ends well and all is on the disk, and vanishes when it
     does not."""
-    from rookery.policies.training.store import flush, make_folder  # checks do without torch
-
     target = folder.resolve()
     _refuse_foreign(target, folder)
-    temporary = None
+    temporary = held = None
     try:
         make_folder(target.parent)
+        _remove_stale(target)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        held = os.open(temporary, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
         inside = temporary / "new"
         inside.mkdir()
         yield inside
@@ -100,12 +106,30 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove the temporary folders of exports to `target` that were killed, which no process holds any more; a bundle that was
+    about to be replaced comes back where nothing has taken its place."""
+    for stale in target.parent.glob(f".{glob.escape(target.name)}.????????"):
+        if not stale.is_dir() or stale.is_symlink() or not {p.name for p in stale.iterdir()} <= PARTS:
+            continue
+        descriptor = os.open(stale, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (stale / "old").exists() and not target.exists():
+                os.rename(stale / "old", target)
+            shutil.rmtree(stale, ignore_errors=True)
+        except BlockingIOError:
+            continue  # another export is at work
+        finally:
+            os.close(descriptor)
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:
     """Rename `new` to `target` and wait until that is on the disk; what stood there goes to `old`, and back when that fails."""
-    from rookery.policies.training.store import flush
-
     replaced = target.exists()
     if replaced:
         os.rename(target, old)

@@ -18,13 +18,19 @@ from disk import Journal, crashes, read, restore
 
 import rookery
 from rookery.demonstrations import record
+from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.video import decode, encode
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
+from rookery.policies.training import checkpoint
+from rookery.policies.training.settings import RunnerConfig
+from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.bundle import export_bundle
+from rookery.training import resume, start
 
 
 @pytest.fixture(autouse=True)
@@ -256,3 +262,49 @@ def test_a_video_whose_flush_or_rename_fails_is_the_old_one(tmp_path):
         else:
             assert said == ""
     assert kinds == ["fsync", "rename", "fsync"]
+
+
+# Logs of draws
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_a_log_of_draws_is_the_old_or_the_new_one(tmp_path, suffix):
+    file = f"draws{suffix}"
+    logs = [DrawLog("t", 0, 1, ("a",), np.zeros(1, int), np.zeros(1, int), np.full((1, 1), v)) for v in (1.0, 2.0)]
+    (tmp_path / "old").mkdir()
+    logs[0].write(tmp_path / "old" / file)
+    seen = set()
+    for journal, said, folder in failures(tmp_path / "full", lambda f: logs[1].write(f / file), tmp_path / "old"):
+        assert not journal.failed or "make room there, or choose another file" in said
+        found = float(DrawLog.read(folder / file).values[0, 0])
+        assert found == (1.0 if not any(op.kind == "rename" for op in journal.ops) else 2.0)
+        assert [p.name for p in folder.iterdir()] == [file]
+        seen.add(found)
+    assert seen == {1.0, 2.0}
+
+
+# Trainings
+
+
+def test_a_training_that_saved_nothing_leaves_no_folder(tmp_path):
+    settings = RunSettings(
+        task="drone-hover",
+        num_envs=2,
+        runner=RunnerConfig(total_steps=2 * 4),
+        algorithm_config=PPOConfig(rollout_steps=4, minibatches=1, epochs=1, hidden=(4,)),
+    )
+    left = []
+    for journal, said, folder in failures(tmp_path, lambda f: start(settings, f / "run").run()):
+        run = folder / "run"
+        assert not journal.failed or "full" in said or "cannot write" in said
+        assert not run.exists() or checkpoint.complete(run)
+        left.append(run.exists())
+    assert left[-1] and not left[1]
+
+
+def test_a_run_without_a_checkpoint_says_how_to_begin_anew(tmp_path):
+    (tmp_path / "settings.toml").write_text('task = "drone-hover"\n')
+    with pytest.raises(
+        RookeryError, match=r"stopped before its first checkpoint: begin anew with .* --config .*settings"
+    ):
+        resume(tmp_path)

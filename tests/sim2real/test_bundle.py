@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -92,8 +94,6 @@ def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
 
 
 def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     from rookery.sim2real.export import bundle as module
 
     rename = os.rename
@@ -107,6 +107,39 @@ def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monk
     with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle):
         pass
     assert (bundle / "policy.onnx").is_file()
+
+
+def test_what_a_killed_export_left_is_removed(bundle: Path, contract: Contract) -> None:
+    """And what another one that is at work, or a user, has beside it stays."""
+    stale, busy, users = (bundle.parent / f".bundle.{end}" for end in ("aaaaaaaa", "bbbbbbbb", "cccccccc"))
+    for folder in (stale, busy):
+        (folder / "new").mkdir(parents=True)
+        (folder / "new" / "policy.c").write_text("half")
+    users.mkdir()
+    (users / "notes").touch()
+    held = os.open(busy, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    export_bundle({"drone": make_policy()}, contract, bundle)
+    assert {p.name for p in bundle.parent.iterdir()} == {"bundle", busy.name, users.name}
+    assert (busy / "new" / "policy.c").exists() and (users / "notes").exists()
+    os.close(held)
+
+
+def test_a_bundle_that_a_kill_left_hidden_comes_back(
+    bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = bundle.parent / ".bundle.aaaaaaaa"
+    (stale / "new").mkdir(parents=True)
+    bundle.rename(stale / "old")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", full)
+    with pytest.raises(RookeryError, match="No space left on device"):
+        export_bundle({"drone": make_policy()}, contract, bundle)
+    assert (bundle / "policy.onnx").is_file()
+    assert [p.name for p in bundle.parent.iterdir()] == ["bundle"]
 
 
 def test_folders_that_are_not_ours_are_left_alone(
@@ -165,6 +198,7 @@ def edit_contract(bundle: Path, line: str, change: Any) -> None:
         ("control_dt", 0.01 * (1 + 1e-13), "contract line"),
         ("groups.drone.network.hidden", [32, 16], r"network\.hidden\[1\] is 16"),
         ("groups.drone.network.observation_size", 16, r"network\.observation_size is 16, but it must be 15"),
+        ("groups.drone.observation.2.scale", 0.0, r"scale is 0\.0, but it must be a finite number other than 0"),
         ("schema_version", 7, "schema version 7"),
     ],
 )
