@@ -7,7 +7,9 @@ read as weights alone: nothing in them is executed.
 from __future__ import annotations
 
 import io
+import lzma
 import re
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -30,6 +32,11 @@ SKRL_EPSILON, SKRL_LIMIT = 1e-8, 5.0  # skrl's RunningStandardScaler, as it is m
 MOST_BYTES = 512 << 20
 MOST_NUMBERS = 1 << 26
 """Of a tensor: a small file can ask for a large one."""
+MOST_VALUE = 1e30
+"""Of a mean or a variance: below what 32 bits hold."""
+
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+"""What zipfile raises, by the compression, for a damaged archive."""
 
 Weights = Mapping[str, Tensor]
 
@@ -82,6 +89,10 @@ def read_actor(file: Path) -> Actor:
     if "policy.pth" in archive.namelist():
         return _read_sb3(file, archive)
     saved = _load(file, data)
+    if "model_state_dict" in saved:
+        raise RookeryError(
+            f"{file} is of an older rsl_rl: read are files that hold an actor_state_dict, as rsl_rl 5 writes them."
+        )
     if isinstance(saved.get("actor_state_dict"), Mapping):
         return _read_rsl_rl(file, saved)
     if isinstance(saved.get("policy"), Mapping):
@@ -97,15 +108,21 @@ def read_normalizer(file: Path) -> Normalizer:
     """
     try:
         arrays = read_npz(file)
-        mean = torch.from_numpy(np.asarray(arrays["mean"], np.float32).ravel())
+        mean = np.asarray(arrays["mean"], np.float64).ravel()
         var = np.asarray(arrays["var"], np.float64).ravel() + float(arrays.get("epsilon", 0.0))
         limit = float(arrays.get("limit", NO_LIMIT))
-        std = torch.from_numpy(np.sqrt(var).astype(np.float32))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RookeryError(
             f"{file} holds no normaliser: write one with numpy.savez({file.name!r}, mean=..., var=..., epsilon=..., limit=...)."
         ) from error
-    return Normalizer(mean, std, limit)
+    if not (np.abs(mean) < MOST_VALUE).all() or not ((var > 0) & (var < MOST_VALUE)).all() or not limit > 0:
+        raise RookeryError(
+            f"{file} holds no normaliser that can be used: mean must be finite, var + epsilon above 0, limit above 0 (or inf)."
+        )
+    std = np.sqrt(var).astype(np.float32)
+    return Normalizer(
+        torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(std), NO_LIMIT if np.isinf(limit) else limit
+    )
 
 
 def as_policy(actor: Actor, activation: str | None = None, squash: str | None = None) -> Policy:
@@ -137,18 +154,17 @@ def as_policy(actor: Actor, activation: str | None = None, squash: str | None = 
     policy = Policy(
         sizes[0], sizes[-1], sizes[1:-1], between or "tanh", obs_clip=norm.limit, squash=squash or actor.squash
     )
+    pairs = [(policy.mean, norm.mean), (policy.std, norm.std)]
+    for layer, (weight, bias) in zip(policy.layers, actor.layers, strict=True):
+        pairs += [(layer.weight, weight), (layer.bias, bias)]  # type: ignore[list-item, union-attr]
+    if any(own.shape != given.shape for own, given in pairs):  # copy_ would repeat a row of one value
+        raise RookeryError(
+            f"the layers of this {actor.library} actor do not follow each other, or its normaliser is of another size: "
+            "give a perceptron, and the normaliser of its training."
+        )
     with torch.no_grad():
-        try:
-            for layer, (weight, bias) in zip(policy.layers, actor.layers, strict=True):
-                layer.weight.copy_(weight)  # type: ignore[operator, union-attr]
-                layer.bias.copy_(bias)  # type: ignore[operator, union-attr]
-            policy.mean.copy_(norm.mean)
-            policy.std.copy_(norm.std)
-        except RuntimeError as error:
-            raise RookeryError(
-                f"the layers of this {actor.library} actor do not follow each other, or its normaliser is of another size: "
-                "give a perceptron, and the normaliser of its training."
-            ) from error
+        for own, given in pairs:
+            own.copy_(given)
     if fault := policy.fault():
         raise RookeryError(f"the actor holds {fault}: take an earlier checkpoint.")
     return policy.eval()
@@ -168,22 +184,28 @@ def with_normalizer(actor: Actor, normalizer: Normalizer) -> Actor:
 def _read_rsl_rl(file: Path, saved: Mapping[str, Any]) -> Actor:
     weights = _tensors(file, saved["actor_state_dict"])
     norm = None
-    if {"obs_normalizer._mean", "obs_normalizer._std"} <= set(weights):
+    if any(str(name).startswith("obs_normalizer.") for name in saved["actor_state_dict"]):
+        if not {"obs_normalizer._mean", "obs_normalizer._std"} <= set(weights):
+            raise _no_normalizer(file, "obs_normalizer")
         std = weights["obs_normalizer._std"].flatten() + RSL_RL_EPSILON
         norm = Normalizer(weights["obs_normalizer._mean"].flatten(), std)
-    return Actor("rsl_rl", _layers(file, weights, "mlp."), normalizer=norm)
+    beside = r"obs_normalizer\.(_mean|_var|_std|count)|distribution\.(log_)?std_param"
+    return Actor("rsl_rl", _layers(file, weights, "mlp.", beside=beside), normalizer=norm)
 
 
 def _read_skrl(file: Path, saved: Mapping[str, Any]) -> Actor:
     """skrl 2 names the normaliser `observation_preprocessor`, skrl 1 `state_preprocessor`."""
     norm = None
-    for name in ("observation_preprocessor", "state_preprocessor"):
-        found = saved.get(name)
+    names = [name for name in ("observation_preprocessor", "state_preprocessor") if saved.get(name) is not None]
+    for name in names[:1]:  # beside an observation's, that of a state is the critic's
+        found = saved[name]
         statistics = _tensors(file, found) if isinstance(found, Mapping) else {}
-        if {"running_mean", "running_variance"} <= set(statistics):
-            std = statistics["running_variance"].sqrt() + SKRL_EPSILON
-            norm = Normalizer(statistics["running_mean"], std, SKRL_LIMIT)
-    return Actor("skrl", _layers(file, _tensors(file, saved["policy"]), ""), normalizer=norm)
+        if not {"running_mean", "running_variance"} <= set(statistics):
+            raise _no_normalizer(file, name)
+        std = statistics["running_variance"].sqrt() + SKRL_EPSILON
+        norm = Normalizer(statistics["running_mean"], std, SKRL_LIMIT)
+    layers = _layers(file, _tensors(file, saved["policy"]), "", beside="log_std(_parameter)?")
+    return Actor("skrl", layers, normalizer=norm)
 
 
 def _read_sb3(file: Path, archive: zipfile.ZipFile) -> Actor:
@@ -192,19 +214,21 @@ def _read_sb3(file: Path, archive: zipfile.ZipFile) -> Actor:
     try:
         weights = _tensors(file, _load(file, archive.read("policy.pth")))
         about = parse_json(archive.read("data"))
-    except (KeyError, ValueError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except (KeyError, ValueError, OSError, RuntimeError, EOFError, *DAMAGED) as error:  # RuntimeError: encrypted
         raise _no_checkpoint(file) from error
     if not isinstance(about, Mapping):
         raise _no_checkpoint(file)
     steps = about.get("num_timesteps")
     made = steps if isinstance(steps, int) else None
+    critics = r"(critic|critic_target|actor_target|mlp_extractor\.value_net|value_net|vf_features_extractor)\..+"
     if "action_net.weight" in weights:  # PPO, A2C
-        layers = _layers(file, weights, "mlp_extractor.policy_net.", ("action_net",))
+        beside = rf"log_std|{critics}"
+        layers = _layers(file, weights, "mlp_extractor.policy_net.", ("action_net",), beside)
         return Actor("sb3", layers, _sb3_activation(about, "tanh"), "clip", steps=made)
     if "actor.mu.weight" in weights:  # SAC
-        layers = _layers(file, weights, "actor.latent_pi.", ("actor.mu",))
+        layers = _layers(file, weights, "actor.latent_pi.", ("actor.mu",), rf"actor\.log_std\.(weight|bias)|{critics}")
         return Actor("sb3", layers, _sb3_activation(about, "relu"), "tanh", steps=made)
-    layers = _layers(file, weights, "actor.mu.")  # TD3, DDPG
+    layers = _layers(file, weights, "actor.mu.", beside=critics)  # TD3, DDPG
     return Actor("sb3", layers, _sb3_activation(about, "relu"), "tanh", steps=made)
 
 
@@ -221,14 +245,17 @@ def _sb3_activation(about: Mapping[str, Any], default: str) -> str:
     return default if module.startswith("stable_baselines3.") else ""
 
 
-def _layers(file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = ()) -> list[tuple[Tensor, Tensor]]:
+def _layers(
+    file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = (), beside: str = ""
+) -> list[tuple[Tensor, Tensor]]:
     """Linear layers under `prefix` by their number, those named in `last` behind them.
 
     Raises:
-        RookeryError: there are none, or others than linear ones.
+        RookeryError: there are none, or others than linear ones, or something that is neither a layer nor named by the
+            pattern `beside`: the actor would become another one without it.
     """
     lead = re.escape(prefix) if prefix else r"(?:\w+\.)*?"  # the user has named the network
-    pattern = re.compile(lead + r"(\d+)\.weight")
+    pattern = re.compile(lead + r"(\d{1,4})\.weight")
     found = sorted((int(m.group(1)), name) for name in weights if (m := pattern.fullmatch(name)))
     names = [name.removesuffix(".weight") for _, name in found] + list(last)
     out = [(weights.get(f"{name}.weight"), weights.get(f"{name}.bias")) for name in names]
@@ -238,13 +265,18 @@ def _layers(file: Path, weights: Weights, prefix: str, last: tuple[str, ...] = (
         raise RookeryError(
             f"{file} holds no perceptron: actors with memory, cameras or several networks are not taken over."
         )
+    used = {f"{name}.{part}" for name in names for part in ("weight", "bias")}
+    for name in weights:
+        if name not in used and not re.fullmatch(beside, name):
+            raise RookeryError(f"{file} holds no perceptron alone: {name:.80} would be left out of its actor.")
     return [(w, b) for w, b in out if w is not None and b is not None]
 
 
 def _load(file: Path, data: bytes) -> dict[str, Any]:
     """Tensors and numbers of a file of torch; nothing in it is executed."""
     try:
-        saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of other kinds of files, which are refused below
+            saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what the damage happens to cause
         raise _no_checkpoint(file) from error
     if not isinstance(saved, Mapping):
@@ -266,6 +298,12 @@ def _tensors(file: Path, saved: Mapping[Any, Any]) -> dict[str, Tensor]:
             raise _no_checkpoint(file)
         out[name] = x.float()
     return out
+
+
+def _no_normalizer(file: Path, name: str) -> RookeryError:
+    return RookeryError(
+        f"{file} has statistics in {name} that are not those of its library: save it with the library's own."
+    )
 
 
 def _no_checkpoint(file: Path) -> RookeryError:

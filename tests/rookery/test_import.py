@@ -61,6 +61,11 @@ def ppo(folder: Path) -> tuple[Path, Act]:
     return sb3(folder, "PPO", n_steps=8, batch_size=32, policy_kwargs=kwargs)
 
 
+def default_ppo(folder: Path) -> tuple[Path, Act]:
+    """Without policy_kwargs: layers of 64 and 64 with tanh."""
+    return sb3(folder, "PPO", n_steps=8, batch_size=32)
+
+
 def sac(folder: Path) -> tuple[Path, Act]:
     return sb3(folder, "SAC", policy_kwargs={"net_arch": [32, 16]})
 
@@ -102,9 +107,9 @@ def skrl(folder: Path) -> tuple[Path, Act]:
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        (rsl_rl, {"activation": "elu"}), (ppo, {}), (sac, {}), (td3, {}), (skrl, {"activation": "relu"}),
+        (rsl_rl, {"activation": "elu"}), (ppo, {}), (default_ppo, {}), (sac, {}), (td3, {}), (skrl, {"activation": "relu"}),
     ],
-    ids=["rsl_rl", "sb3-ppo", "sb3-sac", "sb3-td3", "skrl"],
+    ids=["rsl_rl", "sb3-ppo", "sb3-default-ppo", "sb3-sac", "sb3-td3", "skrl"],
 )  # fmt: skip
 def test_acts_as_the_library_does(make, options, tmp_path):
     file, act = make(tmp_path)
