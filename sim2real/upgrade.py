@@ -3,7 +3,7 @@
     python -m rookery.sim2real.upgrade runs/hover policies/zoo/*      # rewrites contract.json in each folder
 
 All lines of the old contract stay as they are, its provenance included. What nobody wrote down stays unknown: a range that was
-not recorded is null, unless the training had no randomization, or the default one and that has not changed since.
+not recorded is null, unless the training had no randomization, or the default one and what that was then is known.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ ADDED = ("formula", "initial", "estimated", "clock")
 """Lines of a term that version 2 brings."""
 SAME = ("name", "size", "unit", "frame", "scale", "clip")
 """Lines of a term that must not have changed since."""
+
+TABLES_THEN = {"observation_delay": Range(0.0, 0.0125)}
+"""Default ranges of the Meta-World tasks while contracts were of version 1; today's are wider."""
 
 
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +78,10 @@ def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range
         fresh = build_contract(env).to_json()
     finally:
         env.close()
-    return fresh, dict(DEFAULT if task.default_randomization is None else task.default_randomization)
+    ranges = dict(DEFAULT if task.default_randomization is None else task.default_randomization)
+    if own.id.startswith("table-"):
+        ranges |= TABLES_THEN
+    return fresh, ranges
 
 
 def _merged(old: Mapping[str, Any], fresh: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:

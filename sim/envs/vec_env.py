@@ -347,10 +347,9 @@ class VecEnv(Buffers, Env):
         return self.task.correction()
 
     def deployment(self) -> Deployment:
-        task = self.task
         return Deployment(
-            config=to_dict(task.cfg), physics_dt=float(task.cfg.dt), actuation=dict(task.actuation),
-            safety=task.safety_limits, metrics=dict(task.metric_definitions), **drawn_now(self.randomization),
+            config=to_dict(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 
     def event_log(self, i: int) -> list[str]:
