@@ -106,7 +106,10 @@ def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
                 f"{run} acts by {spec.action.kind!r}, and the student by {group.action.kind!r}, or within other limits: "
                 "give the student the teacher's --action and --task-config."
             )
-        groups[name] = TeacherGroup(policies[name], ObservationSet(spec.observation, spec.history), spec.targets)
+        targets = (
+            spec.targets if policies[name].targets else ()
+        )  # a task offers them to policies that predict nothing, too
+        groups[name] = TeacherGroup(policies[name], ObservationSet(spec.observation, spec.history), targets)
     return PolicyTeacher(env, groups, str(run))
 
 

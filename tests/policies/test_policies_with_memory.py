@@ -201,7 +201,7 @@ def test_what_makes_no_sense_with_memory_is_refused() -> None:
     env = rookery.make("drone-hover", 2)
     group = env.groups["drone"]
     policy = made(env, "drone")
-    with pytest.raises(RookeryError, match="without history, state estimator or memory"):
+    with pytest.raises(RookeryError, match="without history, state estimator, memory or encoder"):
         low_pass(policy, group, 0.5)
     with pytest.raises(RookeryError, match="a policy with memory is not fused"):
         fuse_policies((policy, group), (Policy(group.observation_size, group.action.size, (8,)), group), group)

@@ -98,6 +98,8 @@ def other(value):
     }[value]
 
 
+CHOICES = {"encoder": "cnn"}
+"""Values of settings whose defaults have other choices than those of `other`."""
 OPTIONAL = {
     "critic_hidden": (5,),
     "value_clip": 0.3,
@@ -117,7 +119,8 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     for field in dataclasses.fields(default):
         if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm"):
             continue  # they go with none of the others' opposites: see the tests below
-        value = OPTIONAL[field.name] if getattr(default, field.name) is None else other(getattr(default, field.name))
+        value = getattr(default, field.name)
+        value = OPTIONAL[field.name] if value is None else CHOICES.get(field.name, other(value))
         option = field.name.replace("_", "-")
         if isinstance(value, bool):
             words += [f"--{option}" if value else f"--no-{option}"]

@@ -566,11 +566,11 @@ def test_there_must_be_worlds(n):
     ("config", "message"),
     [
         ({"control_dt": 0.005}, "whole number of physics steps"),
-        ({"control_dt": 0.0}, "must be positive"),
-        ({"control_dt": -0.01}, "must be positive"),
+        ({"control_dt": 0.0}, "control_dt must be from 1e-06 to 1000 s, got 0"),
+        ({"control_dt": -0.01}, "control_dt must be from 1e-06 to 1000 s, got -0.01"),
         ({"episode_s": 0.0}, "at least one control step"),
         ({"episode_s": 0.004}, "at least one control step"),
-        ({"dt": 0.0}, "physics step must be positive"),
+        ({"dt": 0.0}, "dt must be from 1e-06 to 10 s, got 0"),
     ],
 )
 def test_times_that_do_not_fit(config, message):
