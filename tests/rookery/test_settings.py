@@ -98,8 +98,6 @@ def other(value):
     }[value]
 
 
-CHOICES = {"encoder": "cnn"}
-"""Values of settings whose defaults have other choices than those of `other`."""
 OPTIONAL = {
     "critic_hidden": (5,),
     "value_clip": 0.3,
@@ -117,10 +115,10 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     wanted = {}
     words: list[object] = []
     for field in dataclasses.fields(default):
-        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm"):
+        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder"):
             continue  # they go with none of the others' opposites: see the tests below
         value = getattr(default, field.name)
-        value = OPTIONAL[field.name] if value is None else CHOICES.get(field.name, other(value))
+        value = OPTIONAL[field.name] if value is None else other(value)
         option = field.name.replace("_", "-")
         if isinstance(value, bool):
             words += [f"--{option}" if value else f"--no-{option}"]
@@ -136,6 +134,12 @@ def test_the_mirror_is_an_option():
     assert parsed("drone-hover", "--mirror").settings.algorithm_config.mirror
     assert parsed("go2-velocity").settings.algorithm_config.mirror
     assert not parsed("go2-velocity", "--no-mirror").settings.algorithm_config.mirror
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dagger", "bc"])
+def test_the_encoder_is_an_option(algorithm):
+    for words, wanted in ((("--encoder", "cnn"), "cnn"), ((), "none")):
+        assert parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config.encoder == wanted
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3"])
