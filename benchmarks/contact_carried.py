@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from machine import commit
-from result_file import RESULTS, told, write_result
+from result_file import RESULTS, measured, told, write_result
 
 from rookery.run_env import open_env
 from rookery.sim.rotations import matrix
@@ -83,7 +83,7 @@ def carry(run: Path, case: str, dt: float, worlds: int) -> dict[str, Any]:
     speeds = torch.tensor(creep)
     row = {"case": case, "dt": 1000.0 * dt, "held": len(creep), "lost": lost, "away": farthest}
     speed = {"median": float(speeds.median()), "most": float(speeds.quantile(0.9)), "greatest": float(speeds.max())}
-    return row | speed | {"creep": [round(c, 4) for c in creep], "commit": commit()}
+    return row | speed | {"creep": [round(c, 4) for c in creep]}
 
 
 def write(run: Path, cases: Sequence[str] = (), worlds: int = 32) -> None:
@@ -91,11 +91,7 @@ def write(run: Path, cases: Sequence[str] = (), worlds: int = 32) -> None:
     start = time.perf_counter()
     rows = {(r["case"], r["dt"]): r for r in json.loads(OUT.read_text())["rows"]} if OUT.exists() else {}
     policy = f"policy {run} of the zoo, as of commit {commit(f'policies/zoo/{run}')}"
-    for case, dt in ((c, dt) for c in cases or CASES for dt in STEPS_S):
-        begin = time.perf_counter()
-        rows[case, 1000.0 * dt] = carry(run, case, dt, worlds)
-        rows[case, 1000.0 * dt]["wall_s"] = round(time.perf_counter() - begin, 1)
-        print(rows[case, 1000.0 * dt], flush=True)
-        own = [rows[c, 1000.0 * t] for c in CASES for t in STEPS_S if (c, 1000.0 * t) in rows]
+    order, only = ([(c, 1000.0 * dt) for c in chosen for dt in STEPS_S] for chosen in (CASES, cases or CASES))
+    for own, _ in measured(rows, order, only, lambda key: carry(run, key[0], key[1] / 1000.0, worlds)):
         more = {"notes": f"{policy}."} | told(own)
         write_result(OUT, "python benchmarks/contacts.py --carried", start, COLUMNS, own, METRICS, **more)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +98,15 @@ def measure_cases(
         words = ["python", f"benchmarks/{script.name}", _shown(args.run)]
         words += ["--episodes", str(args.episodes), "--seed", str(args.seed)]
         words += ["--only", *args.only] if len(set(args.only)) < len(cases) else []
-        for case in args.only:
-            start = time.perf_counter()
-            source = {"command": shlex.join(words), "commit": commit(), "policy_sha256": policy}
-            rows[case] = row(args.run, case, args.episodes, args.seed) | source
-            rows[case]["wall_s"] = round(time.perf_counter() - start, 1)
-            print(rows[case], flush=True)
-            ordered = [rows[c] for c in cases if c in rows]
-            told = {key: "; ".join(dict.fromkeys(r[key] for r in ordered)) for key in ("command", "commit")}
-            wall = round(sum(r["wall_s"] for r in ordered), 1)
-            write_result(
-                args.out, told["command"], start, columns, ordered, metrics, commit=told["commit"], wall_s=wall
-            )
+        source = {"command": shlex.join(words), "policy_sha256": policy}
+
+        def figures(case: str) -> dict[str, Any]:
+            return row(args.run, case, args.episodes, args.seed) | source
+
+        for ordered, start in measured(rows, cases, args.only, figures):
+            command, commits = ("; ".join(dict.fromkeys(r[key] for r in ordered)) for key in ("command", "commit"))
+            more = told(ordered) | {"commit": commits}
+            write_result(args.out, command, start, columns, ordered, metrics, **more)
         return 0
 
     return guarded(measure)
@@ -145,16 +142,37 @@ def measure_tasks(
     parser.add_argument("--out", type=Path, default=out)
     args = parser.parse_args(arguments)
     rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
-    for task in args.only:
-        start = time.perf_counter()
-        rows[task] = row(task, args.episodes, args.seed) | {"episodes": args.episodes, "commit": commit()}
-        rows[task]["wall_s"] = round(time.perf_counter() - start, 1)
-        print(rows[task], flush=True)
-        ordered = [rows[t] for t in tasks if t in rows]
+
+    def figures(task: str) -> dict[str, Any]:
+        return row(task, args.episodes, args.seed) | {"episodes": args.episodes}
+
+    for ordered, start in measured(rows, tasks, args.only, figures):
         numbers = " or ".join(str(n) for n in sorted({r["episodes"] for r in ordered}))
         command = f"python benchmarks/{script} --episodes {numbers} --seed {args.seed}"
         write_result(args.out, command, start, columns, ordered, metrics, **told(ordered))
     return 0
+
+
+def measured(
+    rows: dict[Any, dict[str, Any]], order: Sequence[Any], only: Iterable[Any], figures: Callable[[Any], dict[str, Any]]
+) -> Iterator[tuple[list[dict[str, Any]], float]]:
+    """Measure rows one after the other, each with its commit and seconds.
+
+    Args:
+        rows: those there are, by case; changed.
+        order: of the cases in the table.
+        only: cases that are measured.
+        figures: of a case.
+
+    Yields:
+        after each, all rows in order, and the time at which its measurement began.
+    """
+    for case in only:
+        start = time.perf_counter()
+        rows[case] = figures(case) | {"commit": commit()}
+        rows[case]["wall_s"] = round(time.perf_counter() - start, 1)
+        print(rows[case], flush=True)
+        yield [rows[c] for c in order if c in rows], start
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -106,9 +106,8 @@ def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
                 f"{run} acts by {spec.action.kind!r}, and the student by {group.action.kind!r}, or within other limits: "
                 "give the student the teacher's --action and --task-config."
             )
-        targets = (
-            spec.targets if policies[name].targets else ()
-        )  # a task offers them to policies that predict nothing, too
+        # A task offers targets to policies that predict nothing, too.
+        targets = spec.targets if policies[name].targets else ()
         groups[name] = TeacherGroup(policies[name], ObservationSet(spec.observation, spec.history), targets)
     return PolicyTeacher(env, groups, str(run))
 

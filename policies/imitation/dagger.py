@@ -43,7 +43,6 @@ class DAggerConfig(RegressionConfig):
     """Passes over their samples in an update."""
     classical: tuple[str, ...] = ()
     """Patterns of the actions that the task's classical controller teaches, where a policy (--teacher) teaches the others."""
-
     corrected: bool = False
     """Let the task correct what a policy (--teacher) teaches by the true state: where an arm sags, for instance, its tool is
     brought closer to its goal (`Task.correction`)."""

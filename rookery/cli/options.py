@@ -140,6 +140,15 @@ def _options(cls: type) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
             yield (given or [f.name])[0].replace("_", "-"), hint, annotations
 
 
+def typed_options(words: Sequence[str]) -> list[str]:
+    """The options among the words, with the dashes that are their own, without values."""
+    return [_option(word) for word in words if word.startswith("--")]
+
+
+def _option(word: str) -> str:
+    return word.split("=")[0].replace("_", "-")
+
+
 MANY = 25
 """More options than this are not listed in a message."""
 
@@ -147,7 +156,7 @@ MANY = 25
 def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) -> None:
     listed = f"Known: {', '.join(known)}." if len(known) <= MANY else f"See `rookery {command} --help`."
     for word in words:
-        name = word.split("=")[0].replace("_", "-")
+        name = _option(word)
         if word.startswith("--") and name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
@@ -156,7 +165,7 @@ def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) ->
 
 def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
     """Options of several values stand once: of two, tyro would take the last and say nothing."""
-    typed = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
+    typed = typed_options(words)
     for name, hint, marks in _options(cls):
         if tuple in _origins(hint) and tyro.conf.UseAppendAction not in marks and typed.count(f"--{name}") > 1:
             raise RookeryError(f"--{name} is given twice: write all its values behind one, --{name} a b.")

@@ -15,7 +15,19 @@ from typing import Annotated, Any, cast, get_type_hints
 
 import tyro
 
-from rookery.cli.options import Action, Json, Obs, Words, numbers, option_names, parse, task_config, values, wants_help
+from rookery.cli.options import (
+    Action,
+    Json,
+    Obs,
+    Words,
+    numbers,
+    option_names,
+    parse,
+    task_config,
+    typed_options,
+    values,
+    wants_help,
+)
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
 from rookery.policies.typed_config import field_docs, from_values
@@ -81,7 +93,6 @@ def read(words: Sequence[str], examples: str) -> Parsed | None:
     file = _value_of(words, "--config")
     stored = read_settings(Path(file)) if file is not None else {}
     algorithm = algorithm or stored.get("algorithm")
-    _refuse_others(words, base_algorithm(algorithm or "ppo"))
     base = _base(words, examples, algorithm, stored)
     parser = _parser(base)
     args = parse(parser, words, "train", examples, flag_pairs=True)
@@ -99,9 +110,8 @@ def train_option_names(algorithm: str = "ppo") -> list[str]:
 
 def _refuse_others(words: Sequence[str], algorithm: str) -> None:
     """Say of an option that an algorithm lacks which others have it."""
-    typed = [w.split("=")[0].replace("_", "-") for w in words if w.startswith("--")]
     own = {*train_option_names(algorithm), "--help"}
-    for name in typed:
+    for name in typed_options(words):
         having = [] if name in own else [a for a in ALGORITHMS if name in train_option_names(a)]
         if having:
             raise RookeryError(f"{algorithm} has no option {name}: it is one of {', '.join(having)}.")
@@ -116,6 +126,7 @@ def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: di
     try:
         task = cast(Any, parse(_parser(fallback), plain, "train", examples, flag_pairs=True)).task
     except RookeryError:
+        _refuse_others(words, fallback.algorithm)
         if not wants_help(words):
             raise
         task = None
@@ -235,7 +246,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
         bases=(Command,),
         frozen=True,
     )
-    given = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
+    given = set(typed_options(words))
     known = {"--resume", "--json", *changeable}
     for option in sorted(given - known):
         if option in train_option_names():

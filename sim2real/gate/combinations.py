@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.intervals import paired_rate
-from rookery.sim2real.gate.sweep import NO_STEPS
+from rookery.sim2real.gate.sweep import NO_STEPS, whole_below
 from rookery.sim2real.gate.trials import Outcome, Trials
 
 WIDTHS = (1.5, 2.0)
@@ -143,7 +143,7 @@ def _points(
     rounded = values.copy()
     for j, name in enumerate(names):
         if step := steps.get(name):
-            multiples = np.minimum(np.rint(values[:, j] / step), np.floor(most[j] / step + 1e-6))
+            multiples = np.minimum(np.rint(values[:, j] / step), whole_below(float(most[j]) / step))
             rounded[:, j] = multiples * step
     return [dict(zip(names, row.tolist(), strict=True)) for row in rounded]
 

@@ -99,7 +99,7 @@ class Side:
         """What is run for values: themselves, or the multiples of `step` on both sides of each that are not tried yet."""
         if not self.step:
             return list(values)
-        near = {whole(value / self.step) for value in values for whole in (_below, _above)}
+        near = {whole(value / self.step) for value in values for whole in (whole_below, whole_above)}
         run = [k * self.step for k in sorted(near)]
         return [v for v in run if v != self.nominal and v not in self.outcomes and self.place(v) <= 1.0 + 1e-6]
 
@@ -126,12 +126,12 @@ class Side:
         return [Tried(v, self.outcomes[v].rate, *self.outcomes[v].interval) for v in values]
 
 
-def _below(multiple: float) -> int:
+def whole_below(multiple: float) -> int:
     """The whole number at or below, but for rounding."""
     return math.floor(multiple + 1e-6)
 
 
-def _above(multiple: float) -> int:
+def whole_above(multiple: float) -> int:
     """The whole number at or above, but for rounding."""
     return math.ceil(multiple - 1e-6)
 
@@ -164,13 +164,14 @@ def sides_of(
             if need is not None:
                 need = max(min(need, p.high), p.low)
                 limit = limit if abs(limit - p.nominal) > abs(need - p.nominal) else need
-            if not beyond and need is None:
-                continue
+            if not beyond:
+                if need is None:
+                    continue
+                limit = need
             step = steps.get(name, 0.0)
-            end = limit if beyond or need is None else need
             if step:
-                end = min(_above(end / step), _below(p.high / step)) * step
-            out.append(Side(name, p.unit, float(p.nominal), float(end), need, step=step))
+                limit = min(whole_above(limit / step), whole_below(p.high / step)) * step
+            out.append(Side(name, p.unit, float(p.nominal), float(limit), need, step=step))
     return out
 
 

@@ -353,15 +353,13 @@ class Reach(LeggedTask):
         self.child("settling", settling)
 
         def correct(actions: dict[str, Tensor]) -> dict[str, Tensor]:
-            begins = self.steps == 0
-            offset = settling.step(self.robot.pos[:, 12:], self.goal, begins, self.settles())
-            out = dict(actions)
             whole = self.joined(actions)
-            arm = self.robot.targets(whole)[:, 12:] + offset
-            name = "arm" if self.cfg.agents == "parts" else "robot"
-            moved = self.robot.normalised(torch.cat((self.robot.targets(whole)[:, :12], arm), 1))
-            out[name] = (moved[:, 12:] if name == "arm" else torch.cat((whole[:, :12], moved[:, 12:]), 1))[:, None]
-            return out
+            targets = self.robot.targets(whole)
+            targets[:, 12:] += settling.step(self.robot.pos[:, 12:], self.goal, self.steps == 0, self.settles())
+            arm = self.robot.normalised(targets)[:, 12:]
+            if self.cfg.agents == "parts":
+                return actions | {"arm": arm[:, None]}
+            return {"robot": torch.cat((whole[:, :12], arm), 1)[:, None]}
 
         return correct
 

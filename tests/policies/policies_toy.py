@@ -138,3 +138,14 @@ def batch_of(reward, discount: float = 1.0, terminated=None) -> Transitions:
         torch.zeros(rows, 2), torch.zeros(rows, 1), reward, torch.zeros(rows, 2), torch.full((rows,), discount), ends,
         torch.ones(rows, dtype=torch.bool), torch.zeros(rows, 0), torch.zeros(rows, 0),
     )  # fmt: skip
+
+
+def distance(policy: torch.nn.Module) -> float:
+    """Mean distance of points from the origin over an episode of ToyEnv."""
+    env = ToyEnv(64, horizon=10, seed=9)
+    obs, _ = env.reset()
+    total = 0.0
+    for _ in range(9):
+        obs = env.step({"point": policy(obs["point"])})[0]
+        total += obs["point"][..., 0].abs().mean().item() / 9
+    return total

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from policies_memory import fill
-from policies_toy import ToyEnv, assert_resumes, batch_of, train
+from policies_toy import ToyEnv, assert_resumes, batch_of, distance, train
 
 from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -308,17 +308,6 @@ def test_only_plain_critics_are_compiled(change):
     config = SACConfig(**COMMON)
     assert SAC(ToyEnv(), config).learners["point"].compiled is not None
     assert SAC(ToyEnv(), replace(config, **change)).learners["point"].compiled is None
-
-
-def distance(policy: torch.nn.Module) -> float:
-    """Mean distance of points from the origin over an episode."""
-    env = ToyEnv(64, horizon=10, seed=9)
-    obs, _ = env.reset()
-    total = 0.0
-    for _ in range(9):
-        obs = env.step({"point": policy(obs["point"])})[0]
-        total += obs["point"][..., 0].abs().mean().item() / 9
-    return total
 
 
 @pytest.mark.parametrize("name", ["simbav2", "xqc", "prioritised"])

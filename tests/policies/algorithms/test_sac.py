@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policies_toy import ToyEnv, assert_resumes, train
+from policies_toy import ToyEnv, assert_resumes, distance, train
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -244,15 +244,6 @@ def test_misfits_are_refused() -> None:
 
 def test_it_learns() -> None:
     """In 1500 steps of 4 worlds the points stay near the origin: a mean distance of 0.5 at first, and below 0.15 then."""
-
-    def distance(policy: torch.nn.Module) -> float:
-        env = ToyEnv(64, horizon=10, seed=9)
-        obs, _ = env.reset()
-        total = 0.0
-        for _ in range(9):
-            obs = env.step({"point": policy(obs["point"])})[0]
-            total += obs["point"][..., 0].abs().mean().item() / 9
-        return total
 
     config = SACConfig(
         rollout_steps=4, learning_starts=200, batch=64, hidden=(32,), learning_rate=3e-3, buffer_size=10**4

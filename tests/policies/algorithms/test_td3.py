@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policies_toy import ToyEnv, assert_resumes, train
+from policies_toy import ToyEnv, assert_resumes, distance, train
 
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.storage.replay import Transitions
@@ -144,15 +144,6 @@ def test_settings_out_of_bounds_are_refused():
 
 def test_it_learns():
     """In 800 steps of 4 worlds the points stay near the origin: a mean distance of 0.5 at first, and below 0.15 then."""
-
-    def distance(policy: torch.nn.Module) -> float:
-        env = ToyEnv(64, horizon=10, seed=9)
-        obs, _ = env.reset()
-        total = 0.0
-        for _ in range(9):
-            obs = env.step({"point": policy(obs["point"])})[0]
-            total += obs["point"][..., 0].abs().mean().item() / 9
-        return total
 
     config = replace(SMALL, learning_starts=200, batch=64, hidden=(32,), buffer_size=10**4, tau=0.02)
     td3 = TD3(ToyEnv(), config)
