@@ -28,7 +28,7 @@ def main() -> None:
     for folder in (args.first, args.second):
         policies, contract = open_run(folder)
         learned.append((policies[name], contract.groups[name].spec))
-    contract = build_contract(env, provenance={"made_from": [str(args.first), str(args.second)]})
+    contract = build_contract(env, provenance={"made_from": [str(args.first), str(args.second)]}, trained_here=False)
     save_policy(args.out, {name: fuse_policies(*learned, group)}, contract.to_json())
     print(args.out)
 

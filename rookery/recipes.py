@@ -320,7 +320,9 @@ class Reproduction:
                 learned.append((policies[name], contract.groups[name].spec))
             first, second = learned
             provenance = gather_provenance(0, 0, env.engine, "none") | {"fixed": {}}
-            fused = build_contract(env, config=full_config(self.recipe.task, {}), provenance=provenance)
+            fused = build_contract(
+                env, config=full_config(self.recipe.task, {}), provenance=provenance, trained_here=False
+            )
             save_policy(self.folder / stage.name, {name: fuse_policies(first, second, group)}, fused.to_json())
         finally:
             env.close()

@@ -61,6 +61,9 @@ def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
     assert steps is not None
     assert 0.001 * find_recipe(name).total_steps <= steps
     assert contract.provenance.command is not None
+    for fused in (s.name for s in find_recipe(name).stages if s.kind == "fuse"):
+        made = open_run(tmp_path / "made" / fused)[1]
+        assert made.latency.action.randomized is None, "of two trainings, neither with delays that this contract knows"
 
 
 def test_recipes_are_of_policies_in_the_zoo():
