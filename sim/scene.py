@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import mujoco
 
 from rookery.assets.geometry import without_looks
+from rookery.sim import saving
 from rookery.sim.engines.contact_sensors import add_sensors
 from rookery.sim.errors import RookeryError, unknown
 
@@ -131,6 +133,25 @@ class Scene:
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
         return root
+
+    def save(self, path: str | Path, start: mujoco.MjData | None = None) -> list[Path]:
+        """Write the scene, with its looks, as one MJCF that plain MuJoCo opens: ``mujoco.MjModel.from_xml_path(path)``.
+
+        Masses, geoms, joints and actuators are the same to the last bit. Generated meshes stand in the file itself; those that
+        a robot brought as files stand in the folder `assets` beside it. A comment at its top says what the file cannot hold:
+        what engines compute outside of the model (air, rotors, onboard controllers), and entries of `inertia`.
+
+        Args:
+            path: of the MJCF, ending in .xml; folders are made, and files of that name replaced.
+            start: a state to write as keyframe `start`, such as ``env.world.mj_data(0)``.
+
+        Returns:
+            The files written, the MJCF first.
+
+        Raises:
+            RookeryError: another ending, a part that reads a file which it does not hold, or a folder that cannot be written.
+        """
+        return saving.save(self.spec(), Path(path), start, self.inertia)
 
     def compile(self, visual: bool = False) -> mujoco.MjModel:
         """The compiled model.
