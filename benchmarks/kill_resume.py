@@ -1,6 +1,6 @@
 """Trainings killed (SIGKILL) at random moments and resumed, against an undisturbed one: all bits must be equal.
 
-    python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo ppo-gru sac dagger bc] [--seed 0] [--out FILE]
+    python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo ppo-gru sac sac-gru] [--seed 0] [--out FILE]
 
 For each algorithm one small training of drone-hover is made without disturbance. Then the same training is started, killed at
 a moment that is drawn uniformly over its steps (and, within an update, over time), resumed by `rookery train --resume` (started
@@ -35,21 +35,14 @@ TASK = "drone-hover"
 EPISODE = {"episode_s": 0.6, "settled_s": 0.1}
 SMALL = ["--hidden", "16"]
 PPO = ["--steps", "6144", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"]
+SAC = ["--steps", "4096", "--rollout-steps", "8", "--learning-starts", "512", "--buffer-size", "3000", "--batch", "64"]
+SEQUENCES = ["--memory", "gru", "--memory-size", "8", "--memory-burn-in", "4", "--n-step", "1"]
 WORDS = {
     "ppo": PPO,
     "ppo-gru": [*PPO, "--memory", "gru", "--memory-size", "8"],
-    "sac": [
-        "--steps",
-        "4096",
-        "--rollout-steps",
-        "8",
-        "--learning-starts",
-        "512",
-        "--buffer-size",
-        "3000",
-        "--batch",
-        "64",
-    ],
+    "sac": SAC,
+    "sac-gru": [*SAC, *SEQUENCES],
+    "td3-gru": [*SAC, *SEQUENCES],
     "dagger": ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
     "bc": ["--steps", "6000", "--batch", "64"],
 }

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.policy import Policy
@@ -40,8 +41,8 @@ class OffPolicy(Algorithm):
         steps: control steps that every world has made.
 
     Raises:
-        RookeryError: a vector reward, a replay memory shorter than a rollout, or demonstrations without rewards or of other
-            groups or sizes.
+        RookeryError: a vector reward, a replay memory shorter than a rollout or a sequence, an encoder without a picture, or
+            demonstrations without rewards or of other groups or sizes.
     """
 
     Learner: ClassVar[Any]
@@ -67,6 +68,12 @@ class OffPolicy(Algorithm):
                 f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
                 f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * env.num_envs}."
             )
+        if kept < self.config.window:
+            raise RookeryError(
+                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
+                f"memory_burn_in and memory_steps, {self.config.window}: give at least {self.config.window * env.num_envs}."
+            )
+        check_pictures(self.config, env.groups.values())
         state_size = env.state_size if self.config.critic == "central" else 0
         if self.config.critic == "central" and not state_size:
             raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
@@ -109,10 +116,14 @@ class OffPolicy(Algorithm):
         final_state = None if next_state is None else info.get("final_state")
         for name, learner in self.learners.items():
             final = info["final_observation"][name] if "final_observation" in info else None
+            live = learner.live
             learner.replay.add(
                 obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
                 self._active.get(name), next_active.get(name), self._state, next_state, final_state,
+                None if live is None else live.before,
             )  # fmt: skip
+            if live is not None:
+                live.end_episodes(terminated | truncated)
         self.steps += 1
 
     def _state_now(self) -> Tensor | None:
@@ -132,7 +143,8 @@ class OffPolicy(Algorithm):
             learner.record_statistics(self.rollout_steps)
         ratio = self.config.updates_per_step
         due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
-        if due == 0 or self.steps * self.env.num_envs <= self.config.learning_starts:
+        begun = self.steps * self.env.num_envs > self.config.learning_starts and self.steps >= self.config.window
+        if due == 0 or not begun:
             return {}
         rate = self.config.learning_rate * (1.0 - progress if self.config.schedule == "linear" else 1.0)
         means = []

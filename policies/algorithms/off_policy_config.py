@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError
 
 
 @dataclass(frozen=True)
-class OffPolicyConfig:
+class OffPolicyConfig(EncoderConfig):
     """Settings of an `OffPolicy` algorithm."""
 
     rollout_steps: int = 64
@@ -40,6 +41,21 @@ class OffPolicyConfig:
     """What the policy climbs: the least of the critics (SAC), their mean (REDQ and DroQ), or the first one (TD3)."""
     critic: Literal["own", "central"] = "own"
     """What the critics see: the agent's own observation, or the state of the environment besides (MAPPO's critic, for SAC)."""
+    memory: Literal["none", "gru"] = "none"
+    """What the policy has before its network, and the critics before theirs: nothing, or a gated recurrent unit, learnt by
+    backpropagation through sequences from stored states (R2D2, Kapturowski et al. 2019)."""
+    memory_size: int = 64
+    """Numbers in the state of each memory."""
+    memory_steps: int = 16
+    """Control steps of a sequence that networks with memory learn from; a batch holds batch / memory_steps sequences."""
+    memory_burn_in: int = 0
+    """Control steps before each sequence through which states run up from the stored ones, without being learnt from (R2D2
+    takes half as many as are learnt from)."""
+    critic_memory: bool = True
+    """Give the critics a memory too; they can do without one where they see the state of the environment (critic="central")."""
+    picture_shift: int = 0
+    """Pixels by which each picture of a batch is shifted at most, along rows and columns (DrQ, Kostrikov et al. 2020, arXiv
+    2004.13649, takes 4 of 84). Without effect where there is no encoder."""
     critics: int = 2
     """Critics, each with weights of its own."""
     target_critics: int = 2
@@ -94,6 +110,7 @@ class OffPolicyConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        super().__post_init__()
         whole = (
             "rollout_steps",
             "batch",
@@ -104,22 +121,54 @@ class OffPolicyConfig:
             "critics",
             "target_critics",
             "atoms",
+            "memory_size",
+            "memory_steps",
         )
         check_bounds(self, whole, 1)
-        check_bounds(self, ("learning_starts",), 0)
+        check_bounds(self, ("learning_starts", "memory_burn_in", "picture_shift"), 0)
         check_bounds(self, ("updates_per_step", "tau", "learning_rate", "obs_clip"), 0.0, exclude_low=True)
         check_bounds(self, ("gamma", "tau"), 0.0, 1.0)
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
         check_bounds(self, ("demonstration_share", "weight_decay", "priority_alpha", "priority_beta"), 0.0, 1.0)
         check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
         self._check_critics()
+        self._check_inputs()
         if self.atoms > 1 and not self.value_low < self.value_high:
             raise RookeryError(
                 f"value_low is {self.value_low} and value_high {self.value_high}: give the least and the greatest discounted "
                 "return that the critics should tell apart."
             )
+
+    @property
+    def sequence(self) -> int:
+        """Transitions in a row that are drawn together: 1 without memory."""
+        return 1 if self.memory == "none" else self.memory_steps
+
+    @property
+    def window(self) -> int:
+        """Control steps in a row that are drawn together, burn-in included."""
+        return 1 if self.memory == "none" else self.memory_burn_in + self.memory_steps
+
+    def _check_inputs(self) -> None:
+        """Raises RookeryError where settings of what networks learn from contradict others."""
         if self.mirror and self.critic == "central":
             raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
+        remade = [n for n in ("memory", "encoder") if getattr(self, n) != "none"]
+        for name in ("mirror", "critic_batch_norm"):
+            if remade and getattr(self, name):
+                raise RookeryError(
+                    f"{name} is for networks without {remade[0]}: give {name}=false, or {remade[0]}=none."
+                )
+        if self.memory == "none":
+            return
+        if self.batch % self.memory_steps:
+            raise RookeryError(
+                f"a batch of {self.batch} holds no whole number of sequences of {self.memory_steps} steps: give a multiple of "
+                "memory_steps."
+            )
+        for name, plain in (("n_step", 1), ("priority_alpha", 0.0), ("picture_shift", 0)):
+            if getattr(self, name) != plain:
+                raise RookeryError(f"{name} is for networks without memory: give {name}={plain:g}, or memory=none.")
 
     def _check_critics(self) -> None:
         """Raises RookeryError where settings of the critics contradict each other."""

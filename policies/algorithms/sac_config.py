@@ -33,11 +33,12 @@ class SACConfig(OffPolicyConfig):
         distributional = self.atoms > 1
         normalised = self.critic_layer_norm or self.critic_batch_norm or self.critic_unit_weights
         regularised = normalised or self.critic_hypersphere or self.critic_dropout > 0.0 or self.weight_decay > 0.0
+        remade = self.memory != "none" or self.encoder != "none"
         weighted = self.priority_alpha > 0.0 or self.return_limit is not None
         return (
             self.critics == 2
             and self.target_critics == 2
             and self.policy_value == "min"
             and self.policy_every == 1
-            and not (central or distributional or regularised or weighted or self.mirror)
+            and not (central or distributional or regularised or weighted or remade or self.mirror)
         )

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, descend_with
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
+from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import fits
 from rookery.policies.storage.replay import Replay
@@ -30,7 +31,14 @@ class SACLearner(OffPolicyLearner):
 
     FIGURES: ClassVar[tuple[str, ...]] = ("critic_loss", "policy_loss", "entropy", "value", "temperature")
     NOISES: ClassVar[int] = 2
-    NETWORKS: ClassVar[tuple[str, ...]] = ("actor", "critics", "targets")
+    NETWORKS: ClassVar[tuple[str, ...]] = (
+        "actor",
+        "actor_features",
+        "critics",
+        "features",
+        "targets",
+        "target_features",
+    )
     config: SACConfig
 
     def __init__(
@@ -52,23 +60,21 @@ class SACLearner(OffPolicyLearner):
         return CompiledSteps(self, (LOG_STD_MIN, LOG_STD_MAX))
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
-        rows = obs.flatten(0, 1)
         if self.compiled is not None:
-            actions = self.compiled.act(rows, noise)
+            actions = self.compiled.act(obs.flatten(0, 1), noise)
         else:
-            actions = self.sample(self.norm.normalize(rows), noise)[0]
+            actions = self.sample(self.features_now(obs), noise)[0]
         return actions.view(*obs.shape[:-1], -1)
 
-    def sample(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, D] of the policy, and their log-probabilities [B], for normalised observations [B, O] and normal
-        noise [B, D]."""
-        mean, log_std = self.actor(obs)[0].chunk(2, -1)
+    def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [B, D] of the policy, and their log-probabilities [B], for features [B, F] and normal noise [B, D]."""
+        mean, log_std = self.actor(features)[0].chunk(2, -1)
         return squashed_sample(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), noise)
 
-    def next_action(self, next_obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def next_action(self, next_features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """What makes the targets reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the
         paper. Over several steps the entropies on the way are left out."""
-        action, log_prob = self.sample(next_obs, noise)
+        action, log_prob = self.sample(next_features, noise)
         return action, -self.log_temperature.exp() * log_prob
 
     def learn_from(self, demonstrations: Replay) -> None:
@@ -83,12 +89,13 @@ class SACLearner(OffPolicyLearner):
 
     def move_targets(self, policy: bool) -> None:
         self.follow(self.targets, self.critics)
+        self.follow(self.target_features, self.features)
 
     def policy_step(
-        self, obs: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
+        self, features: Tensor, seen: Tensor, weight: Tensor, noise: Tensor, generator: torch.Generator | None
     ) -> Tensor:
         """Move policy (equation 9) and temperature (18); returns their figures."""
-        action, log_prob = self.sample(obs, noise[1])
+        action, log_prob = self.sample(features, noise[1])
         temperature = self.log_temperature.detach().exp()
         value = self.policy_value(seen, action, generator)
         loss = ((temperature * log_prob - value) * weight).sum()

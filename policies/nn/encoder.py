@@ -53,19 +53,30 @@ class Encoder(nn.Module):
         return torch.cat(out, 1)
 
 
+def new_encoder(
+    spec: EncoderSpec, inputs: int, activation: str, generator: torch.Generator | None = None, before: int = 0
+) -> Encoder:
+    """An encoder of orthogonal weights of gain sqrt 2 and zero biases, as the convolutions of CleanRL's ppo_atari.py have.
+
+    Args:
+        spec, inputs, activation, before: see `Encoder`.
+        generator: source of the weights; None for torch's global one.
+    """
+    module = Encoder(spec, inputs, activation, before)
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.orthogonal_(layer.weight, math.sqrt(2.0), generator=generator)
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]  # there is one by default
+    return module
+
+
 def trainable(
     spec: EncoderSpec, inputs: int, activation: str, before: int, parameters: Tensor, gradients: Tensor
 ) -> AutogradNetwork:
-    """G encoders over views into flat vectors [G, P] of weights and gradients. They begin with orthogonal weights of gain
-    sqrt 2 and zero biases, as the convolutions of CleanRL's ppo_atari.py do."""
+    """G encoders over views into flat vectors [G, P] of weights and gradients, see `new_encoder`."""
 
     def make() -> Encoder:
-        module = Encoder(spec, inputs, activation, before)
-        for layer in module.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.orthogonal_(layer.weight, math.sqrt(2.0))
-                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]  # there is one by default
-        return module
+        return new_encoder(spec, inputs, activation, before=before)
 
     return AutogradNetwork(make, inputs, spec.outputs(inputs, before), parameters, gradients)
 

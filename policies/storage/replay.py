@@ -21,7 +21,24 @@ from torch import Tensor
 from rookery.policies.storage.priorities import Priorities
 from rookery.sim.errors import RookeryError
 
-__all__ = ["Replay", "Transitions"]
+__all__ = ["Replay", "Sequences", "Transitions"]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What networks with memory take beside the transitions [T S] of S sequences, which stand step by step.
+
+    Args:
+        first: [T S] bool, the observation is the first of an episode.
+        state: [S, M] of the memories, before the first step of the burn-in.
+        before: [K S, O], observations of the burn-in; K may be 0.
+        before_first: [K S] bool, likewise the first of an episode.
+    """
+
+    first: Tensor
+    state: Tensor
+    before: Tensor
+    before_first: Tensor
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,7 @@ class Transitions:
         active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
         state, next_state: [B, S] of the environment, with the observations; S is 0 where it is not kept.
         importance: [B], by which the critics' faults count, see `Priorities.weights`; None for 1 everywhere.
+        sequences: how the transitions follow each other, for networks with memory; None where they do not.
     """
 
     observation: Tensor
@@ -50,11 +68,13 @@ class Transitions:
     state: Tensor
     next_state: Tensor
     importance: Tensor | None = None
+    sequences: Sequences | None = None
 
     def joined(self, other: Transitions) -> Transitions:
-        """These and others in one batch, without importance."""
-        names = [f.name for f in fields(self) if f.name != "importance"]
-        return Transitions(*(torch.cat((getattr(self, name), getattr(other, name))) for name in names))
+        """These and others in one batch, without importance and sequences."""
+        names = [f.name for f in fields(self) if f.name not in ("importance", "sequences")]
+        whole: dict[str, Any] = {name: torch.cat((getattr(self, name), getattr(other, name))) for name in names}
+        return Transitions(**whole)
 
 
 class Replay:
@@ -66,6 +86,7 @@ class Replay:
         device: where everything is stored.
         state_size: S, of the environment's state, which is kept where it is above 0.
         alpha: power of the priorities by which transitions are drawn, see `Priorities`; 0 draws uniformly.
+        memory_size: M, numbers in the states of the memories of policy and critics, which are kept where it is above 0.
 
     Attributes:
         size: control steps stored, at most T.
@@ -76,6 +97,7 @@ class Replay:
         active: [T + 1, N, A] bool.
         terminated, truncated: [T + 1, N] bool.
         state: [T + 1, N, S].
+        memory: [T + 1, N, A, M], before the observation.
         finals: [F, A, O] last observations of truncated episodes, a ring that grows as needed.
         final_states: [F, S] last states likewise.
         final_index: [T + 1, N] int64, the running number of an episode's last observation, at ``number % F`` in
@@ -86,7 +108,7 @@ class Replay:
 
     def __init__(
         self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str,
-        state_size: int = 0, alpha: float = 0.0,
+        state_size: int = 0, alpha: float = 0.0, memory_size: int = 0,
     ) -> None:  # fmt: skip
         slots = steps + 1
         self.steps = steps
@@ -98,6 +120,7 @@ class Replay:
         self.terminated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
         self.state = torch.zeros(slots, worlds, state_size, device=device)
+        self.memory = torch.zeros(slots, worlds, agents, memory_size, device=device)
         self.finals = torch.zeros(worlds, agents, observation_size, device=device)
         self.final_states = torch.zeros(worlds, state_size, device=device)
         self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
@@ -112,6 +135,8 @@ class Replay:
         # An assignment to a part of an array costs a tenth of one to a part of a tensor.
         self._on_cpu = self.reward.device.type == "cpu"
         self._ring_names = (*_RINGS, "state") if state_size else _RINGS
+        if memory_size:
+            self._ring_names = (*self._ring_names, "memory")
         if self.priorities is not None:
             self._ring_names = (*self._ring_names, "priority")
         self._final_names = ("finals", "final_states") if state_size else ("finals",)
@@ -135,6 +160,7 @@ class Replay:
         state: Tensor | None = None,
         next_state: Tensor | None = None,
         final_state: Tensor | None = None,
+        memory: Tensor | None = None,
     ) -> None:
         """Store one control step of all worlds, in place of the oldest one where the memory is full.
 
@@ -147,6 +173,7 @@ class Replay:
             final_observation: [N, A, O], read where an episode was truncated; None where none was.
             active, next_active: [N, A] bool, who takes part before and after; None for everyone.
             state, next_state, final_state: [N, S] of the environment, like the observations; needed where S is above 0.
+            memory: [N, A, M] states of the memories before `observation`; needed where M is above 0.
         """
         head = self.head
         following = (head + 1) % self._slots
@@ -167,6 +194,8 @@ class Replay:
         if state is not None and next_state is not None:
             rings["state"][head] = self._writable(state)
             rings["state"][following] = self._writable(next_state)
+        if memory is not None:
+            rings["memory"][head] = self._writable(memory)
         rings["final_index"][head] = -1
         self._finals_of_slot[head] = 0
         if final_observation is not None:
@@ -198,14 +227,18 @@ class Replay:
         """`count` transitions drawn from the latest T steps of all worlds and agents; see `draw` and `take`."""
         return self.take(self.place(self.draw(count, generator)), gamma, steps)
 
-    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+    def draw(self, count: int, generator: torch.Generator, steps: int = 1) -> Tensor:
         """Random numbers [count] from which `place` makes numbers of transitions: uniform draws of these, int64, or, with
-        priorities, shares of their sum, float64 from 0 to below 1, since priorities change between the draw and its use."""
+        priorities, shares of their sum, float64 from 0 to below 1, since priorities change between the draw and its use.
+
+        With `steps` above 1 each is the first of so many control steps in a row that are stored.
+        """
         worlds, agents = self.reward.shape[1:]
         device = self.reward.device
         if self.priorities is not None:
             return torch.rand(count, generator=generator, dtype=torch.float64, device=device)
-        number = torch.randint(self.size * worlds * agents, (count,), generator=generator, device=device)
+        starts = self.size - steps + 1
+        number = torch.randint(starts * worlds * agents, (count,), generator=generator, device=device)
         oldest = (self.head - self.size) % self._slots
         return (number + oldest * worlds * agents) % (self._slots * worlds * agents)
 
