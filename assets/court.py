@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mujoco
 
-from rookery.assets.scenery import FRICTION, ground
+from rookery.assets.scenery import FRICTION, UNPAINTED, add_material, ground
 
 LINE_WIDTH = 0.05  # m
 NET_THICKNESS = 0.02  # m
@@ -69,7 +69,9 @@ def court(
     spec = ground(visual=visual)
     world = spec.worldbody
     if visual:
+        add_material(spec, "court", _FLOOR)
         _add_lines(world, length, width)
+        spec.geom("floor").material = "court"
         half = [0.5 * NET_THICKNESS, 0.5 * width, 0.5 * band]
         _box(world, "band", half, (0, 0, net_height - 0.5 * band), _BAND, collide=False)
     if solid_net:
@@ -90,7 +92,7 @@ def court(
 
 def _add_lines(world: mujoco.MjsBody, length: float, width: float) -> None:
     """The playing field, its border (which belongs to it), the middle line and the attack lines a third of a half away."""
-    _box(world, "floor", [0.5 * length, 0.5 * width, 0.001], (0, 0, 0.001), _FLOOR, collide=False)
+    _box(world, "floor", [0.5 * length, 0.5 * width, 0.001], (0, 0, 0.001), UNPAINTED, collide=False)
     across = [0.5 * LINE_WIDTH, 0.5 * width, 0.001]
     inner = 0.5 * (length - LINE_WIDTH)
     for name, x in (("back_near", inner), ("attack_near", length / 6), ("middle", 0.0), ("attack_far", -length / 6),

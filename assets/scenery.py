@@ -9,6 +9,8 @@ import mujoco
 
 Rgba = Sequence[float]
 PLAIN: Rgba = (0.85, 0.30, 0.25, 1.0)
+UNPAINTED: Rgba = (0.5, 0.5, 0.5, 1.0)
+"""MuJoCo's default of a geom's colour: its material's shows."""
 FRICTION: Sequence[float] = (1.0, 0.005, 0.0001)
 """Sliding (1), torsional (m), rolling (m)."""
 
@@ -81,6 +83,10 @@ def table(
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=list(size), pos=list(pos), rgba=list(rgba))
     for geom in spec.worldbody.geoms[1:]:
         geom.contype = geom.conaffinity = 0
+    add_material(spec, "wood", slabs[0][2])
+    slab = spec.worldbody.geoms[2]
+    slab.material = "wood"
+    slab.rgba = UNPAINTED
     add_sky(spec)
     return spec
 
@@ -103,6 +109,11 @@ def _add_floor_look(spec: mujoco.MjSpec, tile: float) -> None:
     textures = material.textures
     textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "ground"
     material.textures = textures
+
+
+def add_material(spec: mujoco.MjSpec, name: str, rgba: Rgba) -> None:
+    """Add a material of one colour, to which videos give the texture of that name (rookery.sim.rendering.looks)."""
+    spec.add_material(name=name, rgba=list(rgba), specular=0.1, shininess=0.2)
 
 
 def add_sky(spec: mujoco.MjSpec) -> None:

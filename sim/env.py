@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
+from rookery.sim.gauge import Gauge
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
@@ -202,12 +203,17 @@ class Env(abc.ABC):
         raise RookeryError(f"{self.task_id} has no model to draw: it cannot be recorded.")
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        """What a video shows beside the scene in world i: dicts as
+        `rookery.sim.rendering.markers.marker_shape` takes them."""
+        return []
+
+    def gauges(self, i: int) -> list[Gauge]:
+        """What decides about success in world i, now, for the overlay of videos; nothing where no number does."""
         return []
 
     @property
     def camera(self) -> Any:
-        """Default camera of videos: a name, or (eye, target) in m."""
+        """Default camera of videos: a name, a `Follow`, or (eye, target) in m."""
         return "chase"
 
     # Keeping
@@ -326,6 +332,9 @@ class EnvWrapper(Env):
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return self.env.markers(i)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return self.env.gauges(i)
 
     @property
     def camera(self) -> Any:

@@ -18,6 +18,7 @@ from rookery.assets.geometry import without_looks
 from rookery.sim import saving
 from rookery.sim.engines.contact_sensors import add_sensors
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.rendering.looks import dress
 
 SpecFactory = Callable[[], mujoco.MjSpec]
 Extension = TypeVar("Extension")
@@ -157,9 +158,10 @@ class Scene:
         """The compiled model.
 
         Args:
-            visual: keep geoms that only look (contype = conaffinity = 0), their meshes, and the sky. Physics runs without
-                them, since each costs time at every step; the layout of the state is the same either way. A geom that
-                gives its body mass, or that a pair, sensor or tendon names, is no mere look.
+            visual: keep geoms that only look (contype = conaffinity = 0), their meshes, and the sky, and give the materials
+                the textures of videos. Physics runs without them, since each costs time at every step; the layout of the
+                state is the same either way. A geom that gives its body mass, or that a pair, sensor or tendon names, is no
+                mere look.
 
         Raises:
             RookeryError: MuJoCo cannot put the parts together or compile them.
@@ -179,6 +181,7 @@ class Scene:
                 spec.delete(sky)  # the others give cameras their colours
         else:
             _flatten_unseen(spec)
+            dress(spec)
         try:
             model = spec.compile()
         except ValueError as e:

@@ -24,6 +24,7 @@ from torch import Tensor
 from rookery.sim.actuation import Actuation
 from rookery.sim.buffers import Buffers
 from rookery.sim.env import Team
+from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -59,7 +60,7 @@ class Task(Buffers, abc.ABC):
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"
-    """What videos are taken from, see Renderer: a name, or (eye, target) in m."""
+    """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
     """A vector reward: its M objectives by name, each the weighted sum of the reward terms named here. Every term counts
     in at least one of them, and may in several; a group adds up those that it has. None: one number, the sum of all
@@ -67,6 +68,9 @@ class Task(Buffers, abc.ABC):
 
     metric_definitions: Mapping[str, str] = MappingProxyType({})
     """What each of `metrics` means, with its unit, by the same names; contracts carry it."""
+    deciding: Mapping[str, tuple[str, bool]] = MappingProxyType({})
+    """Metrics that decide about success: for each the config value that it is held against, and whether success asks for at
+    most that (or at least). Videos show them, see `gauges`."""
     event_names: ClassVar[tuple[str, ...]] = ()
     """What can happen in a control step, the keys of `events`."""
 
@@ -191,8 +195,20 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: ``{"pos": [3] m, "size": m, "rgba": [4], "trail": bool}``."""
+        """What a video shows beside the scene in world i: dicts as
+        `rookery.sim.rendering.markers.marker_shape` takes them."""
         return []
+
+    def gauges(self, i: int) -> list[Gauge]:
+        """What decides about success in world i, now, for the overlay of videos; nothing where no number does. See
+        `deciding`."""
+        metrics = self.metrics() if self.deciding else {}
+        return [
+            Gauge.of_metric(
+                name, float(metrics[name][i]), getattr(self.cfg, limit), self.metric_definitions[name], most
+            )
+            for name, (limit, most) in self.deciding.items()
+        ]
 
     @property
     def shardable(self) -> bool:

@@ -53,12 +53,13 @@ class Args:
     camera: Annotated[
         str | None,
         tyro.conf.arg(
-            metavar="NAME", help="chase, fixed, or a camera of the scene such as drone_0/onboard; the task's own."
+            metavar="NAME",
+            help="chase, chase-left, group, fixed, or a camera of the scene such as drone_0/onboard; the task's own.",
         ),
     ] = None
     size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (
-        960,
-        540,
+        1280,
+        720,
     )
     sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the video as well, .png.")] = (
         None

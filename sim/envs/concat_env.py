@@ -30,6 +30,7 @@ from rookery.sim.env import Act, Env, StepResult
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.threads import one_thread_each
 
@@ -88,13 +89,9 @@ class ConcatEnv(Env):
     """
 
     def __init__(
-        self,
-        parts: Sequence[tuple[str, VecEnv]],
-        one_hot: bool = True,
-        *,
-        names: Sequence[str] | None = None,
+        self, parts: Sequence[tuple[str, VecEnv]], one_hot: bool = True, *, names: Sequence[str] | None = None,
         task_id: str = "mixed",
-    ) -> None:
+    ) -> None:  # fmt: skip
         _check_names([name for name, _ in parts], names)
         self.parts = dict(parts)
         self.task_id = task_id
@@ -296,6 +293,10 @@ class ConcatEnv(Env):
     def markers(self, i: int) -> list[dict[str, Any]]:
         env, at = self.locate(i)
         return env.markers(at)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        env, at = self.locate(i)
+        return env.gauges(at)
 
     @property
     def camera(self) -> Any:

@@ -27,6 +27,7 @@ from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
 from rookery.sim.envs.parameters import drawn_now, env_parameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
@@ -119,10 +120,8 @@ class VecEnv(Buffers, Env):
         task = self.task
         self.control_dt = float(task.cfg.control_dt)
         if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
-            raise RookeryError(
-                f"an episode must last for at least one control step, got episode_s {task.cfg.episode_s} s and control_dt "
-                f"{self.control_dt} s: both must be positive and episode_s the longer one."
-            )
+            given = f"episode_s {task.cfg.episode_s} s and control_dt {self.control_dt} s"
+            raise RookeryError(f"an episode must last for at least one control step, a time above 0, got {given}.")
         self._k = task.physics_steps
         if abs(self._k * self.world.dt - self.control_dt) > 1e-9:
             raise RookeryError(
@@ -159,8 +158,7 @@ class VecEnv(Buffers, Env):
             shape = (self.num_envs, s.count)
             check_terms(self.task_id, privileged.get(g, {}), s.targets, shape, "target")
             check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
-        state = self.task.state()
-        if state is not None:
+        if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
 
     def _parameters(self) -> dict[str, Parameter]:
@@ -362,10 +360,15 @@ class VecEnv(Buffers, Env):
         return self.task.scene().compile(visual=True)
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
-        return self.world.mj_data(i, data)
+        data = self.world.mj_data(i, data)
+        data.time = int(self.steps[i]) * self.control_dt  # not all engines have a clock
+        return data
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return self.task.markers(i)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return self.task.gauges(i)
 
     @property
     def camera(self) -> Any:
@@ -394,7 +397,4 @@ class VecEnv(Buffers, Env):
         if self._closed:
             raise RookeryError("this environment is closed: make a new one.")
         if os.getpid() != self._process:
-            raise RookeryError(
-                "this environment was made before a fork and has no threads here: make it in this process, or start processes "
-                'by multiprocessing\'s "spawn".'
-            )
+            raise RookeryError("this environment was made before a fork: make it in the process that steps it.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import mujoco
@@ -11,7 +12,20 @@ import numpy as np
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rendering.frame import Vector, View
 
-Camera = str | tuple[Sequence[float], Sequence[float]]
+
+@dataclass(frozen=True)
+class Follow:
+    """A camera that looks as from `eye` to `target` ([3] m, in the world), and moves so that all free bodies and markers
+    fill its picture."""
+
+    eye: Sequence[float]
+    target: Sequence[float]
+
+
+Camera = str | Follow | tuple[Sequence[float], Sequence[float]]
+CHASE: Mapping[str, tuple[float, float, float]] = {"chase": (-0.80, -0.52, 0.40), "chase-left": (-0.80, 0.60, 0.40)}
+"""Where cameras that chase are, seen from what they chase: behind it to the right, or to the left, in the world's axes."""
+_UP = np.array([0.0, 0.0, 1.0])
 
 
 class Cameraman(Protocol):
@@ -44,82 +58,128 @@ class _ModelCamera:
 class _FixedCamera:
     """Stands still: where it is told to, or where it sees all free bodies and markers of the first frame."""
 
-    def __init__(self, model: mujoco.MjModel, place: tuple[Vector, Vector] | None, size: float) -> None:
+    def __init__(self, model: mujoco.MjModel, place: tuple[Vector, Vector] | None, size: float, aspect: float) -> None:
         self.model = model
         self.place = place
         self.size = size
+        self.aspect = aspect
         self.free = free_bodies(model)
 
     def view(self, data: mujoco.MjData, points: Sequence[Vector]) -> View:
         fovy = float(self.model.vis.global_.fovy)
         if self.place is None:
-            seen = np.array([*(data.xpos[i].copy() for i in self.free), *points, self.model.stat.center])
-            if len(seen) > 1:
-                seen = seen[:-1]
-            low = seen.min(0)
-            high = seen.max(0)
-            target = 0.5 * (low + high)
-            reach = 0.5 * float(np.linalg.norm(high - low)) + 3.5 * self.size
-            self.place = (target + 0.85 * reach / np.tan(np.radians(fovy / 2)) * _unit((-0.75, -0.62, 0.36)), target)
-        return View(self.place[0], self.place[1], np.array([0.0, 0.0, 1.0]), fovy)
+            seen = [*(data.xpos[i].copy() for i in self.free), *points] or [self.model.stat.center.copy()]
+            back = _unit((-0.75, -0.62, 0.36))
+            target, distance = fit(seen, 2.0 * self.size, back, fovy, self.aspect)
+            self.place = (target + distance * back, target)
+        return View(self.place[0], self.place[1], _UP, fovy)
 
     def cut(self) -> None:
         """Nothing to forget."""
 
 
-class _ChaseCamera:
-    """Keeps one direction in the world and follows a body with a lag, so that the flight and not the camera is seen."""
+class _FollowingCamera:
+    """Keeps one direction in the world and follows with a lag, so that the motion and not the camera is seen."""
 
     lag = 0.25  # s
+    margin = 2.2  # of the size of the bodies, around each
+    nearest = 4.5  # of their size, to the target
 
-    def __init__(self, model: mujoco.MjModel, body: int, size: float) -> None:
+    def __init__(self, model: mujoco.MjModel, bodies: Sequence[int], size: float, back: Vector, aspect: float) -> None:
         self.model = model
-        self.body = body
+        self.bodies = list(bodies)
         self.size = size
+        self.back = _unit(back)
+        self.aspect = aspect
         self.target: Vector | None = None
         self.distance = 0.0
         self.time = 0.0
 
+    def seen(self, data: mujoco.MjData, points: Sequence[Vector]) -> list[Vector]:
+        """What is to be in the picture."""
+        return [*(data.xpos[b].copy() for b in self.bodies), *points]
+
     def view(self, data: mujoco.MjData, points: Sequence[Vector]) -> View:
-        pos = data.xpos[self.body]
-        near = min(points, key=lambda p: float(np.linalg.norm(p - pos)), default=pos)
-        apart = min(float(np.linalg.norm(near - pos)), 60.0 * self.size)
-        target = pos + 0.5 * apart * _unit(near - pos)
-        distance = 7.0 * self.size + 1.5 * apart
+        fovy = float(self.model.vis.global_.fovy)
+        target, distance = fit(self.seen(data, points), self.margin * self.size, self.back, fovy, self.aspect)
+        distance = max(distance, self.nearest * self.size)
         if self.target is None:
             self.target = target
             self.distance = distance
         else:
             share = 1.0 - float(np.exp(-max(data.time - self.time, 0.0) / self.lag))
             self.target = self.target + share * (target - self.target)
-            self.distance += share * (distance - self.distance)
-            behind = pos - self.target
-            room = 0.25 * self.distance  # the body must not leave the picture, however fast it is
-            self.target = self.target + behind * max(0.0, 1.0 - room / max(float(np.linalg.norm(behind)), room))
+            self.distance = max(self.distance + share * (distance - self.distance), 0.8 * distance)
+            self._keep_up(data)
         self.time = data.time
-        eye = self.target + self.distance * _unit((-0.80, -0.52, 0.40))
+        eye = self.target + self.distance * self.back
         eye[2] = max(eye[2], 0.5 * self.size)
-        return View(eye, self.target, np.array([0.0, 0.0, 1.0]), float(self.model.vis.global_.fovy))
+        return View(eye, self.target, _UP, fovy)
+
+    def _keep_up(self, data: mujoco.MjData) -> None:
+        """The bodies, or the middle of several, must not leave the picture, however fast they are."""
+        assert self.target is not None
+        behind = data.xpos[self.bodies].mean(0) - self.target
+        room = 0.25 * self.distance
+        self.target = self.target + behind * max(0.0, 1.0 - room / max(float(np.linalg.norm(behind)), room))
 
     def cut(self) -> None:
         self.target = None
 
 
-def cameraman(model: mujoco.MjModel, camera: Camera, body: int, size: float) -> Cameraman:
-    """The camera of that name or place, see `Renderer`; `body` of radius `size` m is chased."""
+class _ChaseCamera(_FollowingCamera):
+    """Follows one body; the nearest marker and the jointed things beside it stay in sight."""
+
+    def __init__(self, model: mujoco.MjModel, body: int, size: float, back: Vector, aspect: float) -> None:
+        super().__init__(model, [body], size, back, aspect)
+        robots = {int(model.body_rootid[b]) for b in (body, *driven_bodies(model))}
+        held = {int(model.jnt_bodyid[j]) for j in range(model.njnt)}
+        self.things = [b for b in sorted(held) if int(model.body_rootid[b]) not in robots]
+
+    def seen(self, data: mujoco.MjData, points: Sequence[Vector]) -> list[Vector]:
+        pos = data.xpos[self.bodies[0]]
+        out = [pos.copy()]
+        if len(points):
+            away = min(points, key=lambda p: float(np.linalg.norm(p - pos))) - pos
+            out.append(pos + min(1.0, 60.0 * self.size / max(float(np.linalg.norm(away)), 1e-9)) * away)
+        return out + [data.xpos[b].copy() for b in self.things if np.linalg.norm(data.xpos[b] - pos) < 4.0 * self.size]
+
+
+def fit(points: Sequence[Vector], margin: float, back: Vector, fovy: float, aspect: float) -> tuple[Vector, float]:
+    """The target [3] m, and how far (m) from it along the unit vector `back`, of a camera with all of `points` [3] m in its
+    picture, `margin` m away from the edges; `fovy` in degrees, `aspect` is width over height."""
+    right = _unit(np.cross(_UP, back))
+    axes = np.stack([right, np.cross(back, right), back])
+    seen = np.asarray(points) @ axes.T
+    low = seen.min(0)
+    high = seen.max(0)
+    half = 0.5 * (high - low) + margin
+    slope = float(np.tan(np.radians(fovy) / 2))
+    target: Vector = 0.5 * (low + high) @ axes
+    return target, float(max(half[1] / slope, half[0] / (slope * aspect)) + half[2] - margin)
+
+
+def cameraman(model: mujoco.MjModel, camera: Camera, body: int, size: float, aspect: float) -> Cameraman:
+    """The camera of that name or place, see `Renderer`; `body` of radius `size` m is chased, and pictures are `aspect` times
+    as wide as high."""
+    if isinstance(camera, Follow):
+        back = np.asarray(camera.eye, float) - np.asarray(camera.target, float)
+        return _FollowingCamera(model, free_bodies(model) or [body], size, back, aspect)
     if isinstance(camera, str):
-        if camera == "chase":
-            return _ChaseCamera(model, body, size)
+        if camera in CHASE:
+            return _ChaseCamera(model, body, size, np.array(CHASE[camera]), aspect)
+        if camera == "group":
+            return _FollowingCamera(model, driven_bodies(model) or [body], size, np.array(CHASE["chase"]), aspect)
         if camera == "fixed":
-            return _FixedCamera(model, None, size)
+            return _FixedCamera(model, None, size, aspect)
         names = [model.camera(i).name for i in range(model.ncam)]
         if camera not in names:
-            raise unknown("camera", camera, ["chase", "fixed", *names])
+            raise unknown("camera", camera, [*CHASE, "group", "fixed", *names])
         return _ModelCamera(model, names.index(camera))
     eye, target = (np.asarray(v, float) for v in camera)
     if eye.shape != (3,) or target.shape != (3,) or np.linalg.norm(eye - target) < 1e-6:
         raise RookeryError(f"a fixed camera needs two different points (eye, target) of 3 numbers each, got {camera}.")
-    return _FixedCamera(model, (eye, target), size)
+    return _FixedCamera(model, (eye, target), size, aspect)
 
 
 def driven_bodies(model: mujoco.MjModel) -> list[int]:

@@ -25,12 +25,25 @@ class View:
 
 @dataclass(frozen=True)
 class Shape:
-    """A sphere at `start`, or a capsule from `start` to `end`, m and world axes."""
+    """Something drawn beside the scene, m and world axes.
+
+    Args:
+        start: [3] centre of a sphere or box; where a capsule, cylinder or arrow begins.
+        radius: of all but boxes; of an arrow's shaft.
+        rgba: [4].
+        end: [3] where a capsule, cylinder or arrow ends.
+        kind: "sphere", "capsule", "cylinder", "arrow" or "box".
+        half: [3] half the edges of a box.
+        turn: [3, 3] axes of a box as columns.
+    """
 
     start: Vector
     radius: float
     rgba: Sequence[float]
     end: Vector | None = None
+    kind: str = "sphere"
+    half: Vector | None = None
+    turn: Vector | None = None
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import mujoco
 
-    from rookery.sim.rendering.frame import Shape, View
+    from rookery.sim.rendering.frame import Shape, Vector, View
 
 _OFF = ("disable", "disabled", "off", "false", "0")
 _PROBE_TIMEOUT = 60.0  # s
+SUN_RADIUS = 0.016
+"""rad, half the angle at which the sun is seen: three times that of the real one, for shadows as under thin clouds."""
 _SOFTWARE_DRIVERS = ("llvmpipe", "softpipe", "swrast", "software rasterizer")
 """Names of OpenGL drivers that draw on the CPU. Multisampling doubles the time of a picture there, so it is off."""
 _PROBE = """
@@ -127,11 +129,19 @@ def _make_context(name: str, width: int, height: int) -> Any:
 
 
 class OpenGLPainter:
-    """Draws the scene of one model with MuJoCo's OpenGL renderer."""
+    """Draws the scene of one model with MuJoCo's OpenGL renderer.
+
+    Args:
+        model: the scene's visual model; its multisampling is switched off where the driver draws on the CPU.
+        width, height: pixels.
+        backend: what draws.
+        samples: pictures that are averaged, each moved by part of a pixel and lit from another point of the sun: edges
+            become smooth and shadows soft. The time is in proportion.
+    """
 
     max_shapes = 4000
 
-    def __init__(self, model: mujoco.MjModel, width: int, height: int, backend: Backend) -> None:
+    def __init__(self, model: mujoco.MjModel, width: int, height: int, backend: Backend, samples: int = 1) -> None:
         import mujoco
 
         self._mj = mujoco
@@ -146,6 +156,7 @@ class OpenGLPainter:
         self._model = model
         self._option = mujoco.MjvOption()
         self._rect = mujoco.MjrRect(0, 0, width, height)
+        self._samples = [(_halves(k) + 0.5 / samples, (k + 0.5) / samples) for k in range(samples)]
 
     def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> NDArray[np.uint8]:
         """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
@@ -158,10 +169,34 @@ class OpenGLPainter:
         self._tune_shadows(view)
         for shape in shapes[: self.max_shapes]:
             self._add(shape)
-        mj.mjr_render(self._rect, scene, self._draw)
         pixels = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
-        mj.mjr_readPixels(pixels, None, self._rect, self._draw)
-        return np.ascontiguousarray(pixels[::-1])
+        if len(self._samples) == 1:
+            mj.mjr_render(self._rect, scene, self._draw)
+            mj.mjr_readPixels(pixels, None, self._rect, self._draw)
+            return np.ascontiguousarray(pixels[::-1])
+        total = np.zeros(pixels.shape, np.uint16)
+        lens = [(c.frustum_center, c.frustum_bottom, c.frustum_top) for c in scene.camera]
+        suns = self._suns()
+        directions = [np.array(s.dir) for s in suns]
+        for across, up in self._samples:
+            for camera, (centre, bottom, top) in zip(scene.camera, lens, strict=True):
+                pixel = (top - bottom) / self._rect.height
+                camera.frustum_center = centre + (across - 0.5) * pixel
+                camera.frustum_bottom = bottom + (up - 0.5) * pixel
+                camera.frustum_top = top + (up - 0.5) * pixel
+            for sun, direction in zip(suns, directions, strict=True):
+                _shine(sun, direction, view.target, across, up)
+            mj.mjr_render(self._rect, scene, self._draw)
+            mj.mjr_readPixels(pixels, None, self._rect, self._draw)
+            total += pixels
+        total += len(self._samples) // 2
+        total //= len(self._samples)
+        return np.ascontiguousarray(total[::-1].astype(np.uint8))
+
+    def _suns(self) -> list[mujoco.MjvLight]:
+        scene = self._scene
+        kind = self._mj.mjtLightType.mjLIGHT_DIRECTIONAL
+        return [v for v in (scene.lights[i] for i in range(scene.nlight)) if v.type == kind and not v.headlight]
 
     def _camera(self, view: View) -> mujoco.MjvCamera:
         camera = self._mj.MjvCamera()
@@ -185,11 +220,9 @@ class OpenGLPainter:
         """
         mj = self._mj
         scene = self._scene
-        self._draw.shadowClip = max(0.5, 1.5 * float(np.linalg.norm(view.eye - view.target)))
-        for i in range(scene.nlight):
-            light = scene.lights[i]
-            if light.type == mj.mjtLightType.mjLIGHT_DIRECTIONAL and not light.headlight:
-                light.pos = view.target - 6.0 * np.asarray(light.dir)
+        self._draw.shadowClip = max(0.5, 2.5 * float(np.linalg.norm(view.eye - view.target)))
+        for sun in self._suns():
+            sun.pos = view.target - 6.0 * np.asarray(sun.dir)
         for i in range(scene.ngeom):
             if scene.geoms[i].rgba[3] < 0.5:
                 scene.geoms[i].category = mj.mjtCatBit.mjCAT_DECOR
@@ -201,13 +234,14 @@ class OpenGLPainter:
             return
         geom = scene.geoms[scene.ngeom]
         rgba = np.asarray(shape.rgba, np.float32)
-        if shape.end is None:
-            size = np.array([shape.radius, 0.0, 0.0])
-            mj.mjv_initGeom(geom, mj.mjtGeom.mjGEOM_SPHERE, size, shape.start, np.eye(3).ravel(), rgba)
-        else:
-            zero = np.zeros(3)
-            mj.mjv_initGeom(geom, mj.mjtGeom.mjGEOM_CAPSULE, zero, zero, np.eye(3).ravel(), rgba)
-            mj.mjv_connector(geom, mj.mjtGeom.mjGEOM_CAPSULE, shape.radius, shape.start, shape.end)
+        kind = getattr(mj.mjtGeom, f"mjGEOM_{shape.kind.upper()}")
+        size = np.full(3, shape.radius) if shape.half is None else shape.half
+        turn = np.eye(3) if shape.turn is None else shape.turn
+        mj.mjv_initGeom(geom, kind, size, shape.start, np.ascontiguousarray(turn).ravel(), rgba)
+        if shape.end is not None:
+            reach = 2.0 if shape.kind == "arrow" else 1.0  # MuJoCo draws arrows half as long as the connector is
+            end = shape.start + reach * (shape.end - shape.start)
+            mj.mjv_connector(geom, kind, shape.radius, shape.start, end)
         geom.category = mj.mjtCatBit.mjCAT_DECOR
         geom.emission = 0.1
         scene.ngeom += 1
@@ -219,3 +253,25 @@ class OpenGLPainter:
             self._draw.free()
             self._context.free()
             self._context = None
+
+
+def _halves(k: int) -> float:
+    """The k-th number of van der Corput's sequence in [0, 1): 0, 1/2, 1/4, 3/4, 1/8, ..."""
+    out = 0.0
+    share = 0.5
+    while k:
+        out += share * (k % 2)
+        k //= 2
+        share /= 2
+    return out
+
+
+def _shine(sun: mujoco.MjvLight, direction: Vector, target: Vector, across: float, up: float) -> None:
+    """Let a sun shine on `target` from the point (across, up), in [0, 1]^2 along equal areas, of a disc of `SUN_RADIUS`."""
+    side = np.cross(direction, (1.0, 0.0, 0.0))
+    side /= np.linalg.norm(side)
+    radius = SUN_RADIUS * np.sqrt(up)
+    angle = 2.0 * np.pi * across
+    turned = direction + radius * (np.cos(angle) * side + np.sin(angle) * np.cross(side, direction))
+    sun.dir = turned / np.linalg.norm(turned)
+    sun.pos = target - 6.0 * np.asarray(sun.dir)

@@ -65,8 +65,11 @@ def choose_backend(backend: str) -> opengl.Backend | None:
     return found
 
 
-def make_painter(model: mujoco.MjModel, width: int, height: int, backend: opengl.Backend | None) -> Painter:
-    """A painter in this process, of pictures of width x height pixels.
+def make_painter(
+    model: mujoco.MjModel, width: int, height: int, backend: opengl.Backend | None, samples: int = 1
+) -> Painter:
+    """A painter in this process, of pictures of width x height pixels; `samples` as for `opengl.OpenGLPainter`, of
+    which the software renderer takes one.
 
     Raises:
         RookeryError: the picture is too small, or there is no way to draw.
@@ -74,7 +77,7 @@ def make_painter(model: mujoco.MjModel, width: int, height: int, backend: opengl
     if width < 16 or height < 16:
         raise RookeryError(f"a picture of {width} x {height} pixels is too small: use 16 x 16 or more.")
     if backend is not None:
-        return opengl.OpenGLPainter(model, width, height, backend)
+        return opengl.OpenGLPainter(model, width, height, backend, samples)
     from rookery.sim.rendering.software import SoftwarePainter
 
     return SoftwarePainter(model, width, height)
@@ -92,6 +95,7 @@ class FramePainter:
         backend: "opengl", "software" or "auto".
         frames: how many are expected; few do not pay for more processes.
         processes: how many draw; None chooses.
+        samples: averaged for a picture, see `opengl.OpenGLPainter`.
 
     Raises:
         RookeryError: see `choose_backend` and `make_painter`.
@@ -105,14 +109,16 @@ class FramePainter:
         backend: str = "auto",
         frames: int = 1,
         processes: int | None = None,
+        samples: int = 1,
     ) -> None:
         chosen = choose_backend(backend)
         self.name = "software" if chosen is None else chosen.name
-        count = _processes(chosen, width * height, frames) if processes is None else processes
+        count = _processes(chosen, width * height, frames * samples) if processes is None else processes
         self._shape = (height, width, 3)
         self._stage = Stage(model)
-        self._painter = make_painter(model, width, height, chosen) if count < 2 else None
-        self._workers = [] if self._painter else [_Worker((model, width, height, chosen)) for _ in range(count)]
+        self._painter = make_painter(model, width, height, chosen, samples) if count < 2 else None
+        job = (model, width, height, chosen, samples)
+        self._workers = [] if self._painter else [_Worker(job) for _ in range(count)]
 
     def paint(self, frames: Iterable[tuple[Frame, T]]) -> Iterator[tuple[Picture, T]]:
         """The pictures [H, W, 3] of frames, in their order, each with what came with its frame.
@@ -179,8 +185,8 @@ def _processes(backend: opengl.Backend | None, pixels: int, frames: int) -> int:
 class _Worker:
     """A process that draws one frame after the other: requests go to its standard input, pictures come from its output."""
 
-    def __init__(self, job: tuple[mujoco.MjModel, int, int, opengl.Backend | None]) -> None:
-        backend = job[-1]
+    def __init__(self, job: tuple[mujoco.MjModel, int, int, opengl.Backend | None, int]) -> None:
+        backend = job[3]
         env = os.environ | {"LP_NUM_THREADS": "0", "OMP_NUM_THREADS": "1"}
         if backend is not None:
             env["MUJOCO_GL"] = backend.name
@@ -229,9 +235,9 @@ def _work() -> None:
     pictures = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer
-    model, width, height, backend = pickle.load(requests)
+    model, width, height, backend, samples = pickle.load(requests)
     stage = Stage(model)
-    painter = make_painter(model, width, height, backend)
+    painter = make_painter(model, width, height, backend, samples)
     try:
         while True:
             frame = pickle.load(requests)

@@ -7,7 +7,8 @@ state has the same layout: poses are worked out here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import mujoco
@@ -17,9 +18,8 @@ from numpy.typing import NDArray
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, body_id, body_radius, cameraman, default_focus, driven_bodies
 from rookery.sim.rendering.frame import Frame, Shape, Stage, Vector
+from rookery.sim.rendering.markers import Marker, marker_shape
 from rookery.sim.rendering.painters import choose_backend, make_painter
-
-Marker = Mapping[str, Any]
 
 
 class Composer:
@@ -29,6 +29,7 @@ class Composer:
         model: the scene's visual model.
         height: pixels of the pictures.
         camera, focus, trails, trail_s: see `Renderer`.
+        aspect: width of the pictures over their height.
 
     Raises:
         RookeryError: unknown camera or body.
@@ -43,6 +44,7 @@ class Composer:
         focus: str | None = None,
         trails: Sequence[str] = (),
         trail_s: float = 3.0,
+        aspect: float = 16 / 9,
     ) -> None:
         self.model = model
         self.height = height
@@ -52,7 +54,7 @@ class Composer:
         self._trail_ids = [body_id(model, name) for name in trails]
         self._size = body_radius(model, self._focus)
         self._robots = driven_bodies(model)
-        self._cameraman = cameraman(model, camera, self._focus, self._size)
+        self._cameraman = cameraman(model, camera, self._focus, self._size, aspect)
         self._trails = _Trails(trail_s, 0.035 * self._size)
 
     def compose(self, data: mujoco.MjData, markers: Sequence[Marker] = ()) -> Frame:
@@ -65,30 +67,30 @@ class Composer:
             )
         state = (data.qpos.copy(), float(data.time), data.mocap_pos.copy(), data.mocap_quat.copy())
         self._stage.set_state(*state)
-        spheres = [self._sphere(m) for m in markers]
+        shapes = [self._shape(m) for m in markers]
         self._trails.begin(own.time)
         for i in self._trail_ids:
             self._trails.extend(("body", i), own.xpos[i], (0.98, 0.42, 0.07, 0.75))
-        for i, (marker, sphere) in enumerate(zip(markers, spheres, strict=True)):
+        for i, (marker, shape) in enumerate(zip(markers, shapes, strict=True)):
             if marker.get("trail"):
-                self._trails.extend(("marker", i), sphere.start, sphere.rgba)
-        view = self._cameraman.view(own, [s.start for s in spheres])
+                self._trails.extend(("marker", i), shape.start, shape.rgba)
+        view = self._cameraman.view(own, [s.start for s in shapes])
         reach = float(np.linalg.norm(view.eye - view.target))
         pixel = 2.0 * reach * float(np.tan(np.radians(view.fovy) / 2)) / self.height  # m, at the target
-        return Frame(*state, view, [*spheres, *self._trails.shapes(0.7 * pixel)])
+        return Frame(*state, view, [*shapes, *self._trails.shapes(0.7 * pixel)])
 
     def cut(self) -> None:
         """Start afresh: forget the trails and let the camera jump, as at the start of an episode."""
         self._trails.clear()
         self._cameraman.cut()
 
-    def _sphere(self, marker: Marker) -> Shape:
+    def _shape(self, marker: Marker) -> Shape:
         """A marker as a shape, paler while a robot is inside it, which it would hide."""
-        pos = np.asarray(marker["pos"], float).reshape(3)
-        size = float(marker.get("size", 0.02))
-        r, g, b, a = (float(v) for v in marker.get("rgba", (0.2, 0.8, 0.3, 0.8)))
-        gaps = [float(np.linalg.norm(self._data.xpos[i] - pos)) / (self._size + size) for i in self._robots]
-        return Shape(pos, size, (r, g, b, a * (0.25 + 0.75 * min(1.0, min(gaps, default=1.0) ** 2))))
+        shape = marker_shape(marker)
+        size = shape.radius if shape.half is None else float(np.linalg.norm(shape.half))
+        gaps = [float(np.linalg.norm(self._data.xpos[i] - shape.start)) / (self._size + size) for i in self._robots]
+        r, g, b, a = shape.rgba
+        return replace(shape, rgba=(r, g, b, a * (0.25 + 0.75 * min(1.0, min(gaps, default=1.0) ** 2))))
 
 
 class Renderer(Composer):
@@ -98,13 +100,15 @@ class Renderer(Composer):
         model: the scene's visual model.
         width: pixels.
         height: pixels.
-        camera: "chase" follows a body smoothly and zooms so that the nearest marker stays in sight; "fixed" stands
-            still and sees all free bodies of the first frame; another string is a camera of the model, such as
-            "drone/onboard"; a pair is (eye, target), each [3] m in the world.
+        camera: "chase" follows a body smoothly and zooms so that the nearest marker stays in sight, "chase-left" from the
+            other side; "group" does so with all robots and markers; a `Follow` with all free bodies too, from its own
+            direction; "fixed" stands still and sees all free bodies of the first frame; another string is a camera of the
+            model, such as "drone/onboard"; a pair is (eye, target), each [3] m in the world.
         focus: body to chase; by default the first free body that has actuators, or the first free one.
         trails: bodies that draw their path.
         trail_s: length of the trails in s.
         backend: "opengl", "software", or "auto" for the first that there is.
+        samples: averaged for smooth edges and soft shadows, see `opengl.OpenGLPainter`.
 
     Raises:
         RookeryError: unknown camera, body or back end, a picture of no size, or no way to draw.
@@ -121,10 +125,12 @@ class Renderer(Composer):
         trails: Sequence[str] = (),
         trail_s: float = 3.0,
         backend: str = "auto",
+        samples: int = 1,
     ) -> None:
-        super().__init__(model, height, camera=camera, focus=focus, trails=trails, trail_s=trail_s)
+        aspect = width / max(height, 1)
+        super().__init__(model, height, camera=camera, focus=focus, trails=trails, trail_s=trail_s, aspect=aspect)
         self.width = width
-        self._painter = make_painter(model, width, height, choose_backend(backend))
+        self._painter = make_painter(model, width, height, choose_backend(backend), samples)
 
     @property
     def backend(self) -> str:
@@ -136,7 +142,7 @@ class Renderer(Composer):
 
         Args:
             data: state to draw; of the visual model or of one with the same state layout.
-            markers: spheres to add: "pos" [3] m, and optionally "size" (radius, m), "rgba" [4], "trail" (bool).
+            markers: what to add to the scene, see `marker_shape`; "trail" (bool) draws the path of its "pos".
         """
         frame = self.compose(data, markers)
         return self._painter.paint(self._data, frame.view, frame.shapes)
@@ -191,5 +197,5 @@ class _Trails:
                 if np.linalg.norm(end - start) > 1e-6:
                     fresh = 1.0 - (self.now - t) / self.seconds
                     rgba = (r, g, b, a * (0.15 + 0.85 * fresh))
-                    out.append(Shape(start, max(self.radius * (0.35 + 0.65 * fresh), thinnest), rgba, end))
+                    out.append(Shape(start, max(self.radius * (0.35 + 0.65 * fresh), thinnest), rgba, end, "capsule"))
         return out

@@ -15,6 +15,7 @@ import trimesh
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.rendering.solids import blend_solid
 
 if TYPE_CHECKING:
     from rookery.sim.rendering.frame import Shape, View
@@ -72,7 +73,10 @@ class SoftwarePainter:
         if self._floor is not None:
             depth = self._lay_floor(picture, depth, lens, data)
         for shape in sorted(shapes, key=lambda s: -float(np.linalg.norm(s.start - view.eye))):
-            _blend(picture, depth, lens, shape)
+            if shape.kind in ("sphere", "capsule"):
+                _blend(picture, depth, lens, shape)
+            else:
+                blend_solid(picture, depth, lens.pixel, shape)
         return picture.clip(0, 255).astype(np.uint8)
 
     def _take(self, view: View, near: float, far: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, driven_bodies
 from rookery.sim.rendering.encoder import completed, encoding
 from rookery.sim.rendering.frame import Frame
+from rookery.sim.rendering.overlay import Line, Overlay, annotate
 from rookery.sim.rendering.painters import FramePainter
 from rookery.sim.rendering.renderer import Composer
 
@@ -26,10 +24,8 @@ Picture = NDArray[np.uint8]
 MOST_SECONDS = 86_400.0
 """s, longest video."""
 _SUFFIXES = (".mp4", ".gif")
-_UNIT = re.compile(r"(?:N m|[kM]?(?:m|s|rad|g|N|W|J|Hz|bit))(?:/s)?(?=, )")
-"""How a metric's definition begins: "m/s, mean over ..."."""
-_INK = (255, 255, 255, 255)
-_PANEL = (16, 22, 30, 165)
+SAMPLES = 4
+"""Averaged for each picture of a video, see `opengl.OpenGLPainter`."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +46,15 @@ def record_video(
     *,
     seconds: float = 10.0,
     fps: int = 30,
-    width: int = 960,
-    height: int = 540,
+    width: int = 1280,
+    height: int = 720,
     camera: Camera | None = None,
     world: int = 0,
     trail: bool = True,
     overlay: bool = True,
     seed: int | None = None,
     backend: str = "auto",
+    samples: int = SAMPLES,
     progress: Callable[[int, float], None] = lambda frame, share: None,
 ) -> Video:
     """Record one world of `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
@@ -77,6 +74,7 @@ def record_video(
         overlay: write task, time, episode and metrics into the picture.
         seed: passed to ``env.reset``.
         backend: "auto", "opengl" or "software".
+        samples: averaged for smooth edges and soft shadows, see `opengl.OpenGLPainter`; 1 is the fastest.
         progress: called before every frame with the frames finished and their share of all.
 
     Raises:
@@ -86,20 +84,22 @@ def record_video(
     total = max(1, round(seconds * fps))
     model = env.visual_model(_checked_world(world, env))
     trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
-    composer = Composer(model, height, camera=env.camera if camera is None else camera, trails=trails)
-    text = _Overlay(env, world)
-    painter = FramePainter(model, width, height, backend, total)
+    composer = Composer(
+        model, height, camera=env.camera if camera is None else camera, trails=trails, aspect=width / height
+    )
+    text = Overlay(env, world)
+    painter = FramePainter(model, width, height, backend, total, samples=samples)
     with painter, encoding(path, fps, width, height, _output(path)) as write:
         frames = _frames(env, act, composer, text, total, fps, seed)
         for k, (picture, lines) in enumerate(painter.paint(frames)):
             progress(k, k / total)
-            write(_annotate(picture, lines) if overlay else picture)
+            write(annotate(picture, lines) if overlay else picture)
     return Video(path, total, total / fps, painter.name, text.episodes)
 
 
 def _frames(
-    env: Env, act: Act, composer: Composer, text: _Overlay, total: int, fps: int, seed: int | None
-) -> Iterator[tuple[Frame, list[str]]]:
+    env: Env, act: Act, composer: Composer, text: Overlay, total: int, fps: int, seed: int | None
+) -> Iterator[tuple[Frame, list[Line]]]:
     """`total` frames of a world from a reset on, each with the lines over its picture."""
     observation, _ = env.reset(seed)
     data = None
@@ -114,45 +114,6 @@ def _frames(
         data = env.mj_data(text.world, data)
         frame = composer.compose(data, env.markers(text.world))
         yield frame, text.lines(steps * env.control_dt, env.metrics() if steps else {})
-
-
-class _Overlay:
-    """The lines of text over the picture of one world."""
-
-    def __init__(self, env: Env, world: int) -> None:
-        self.task_id = env.task_id
-        self.definitions = env.deployment().metrics
-        self.world = world
-        self.episodes = 0
-        self.last = ""
-
-    def note(self, info: Mapping[str, Any]) -> bool:
-        """Read a step's info; True when this world's episode ended in it."""
-        ended = info.get("episode")
-        ids = [] if ended is None else [int(i) for i in ended["ids"]]
-        if ended is None or self.world not in ids:
-            return False
-        self.episodes += 1
-        success = ended["metrics"].get("success")
-        if success is not None:
-            self.last = "success" if float(success[ids.index(self.world)]) > 0.5 else "no success"
-        return True
-
-    def lines(self, time: float, metrics: Mapping[str, Any]) -> list[str]:
-        out = [f"{self.task_id}   {time:.1f} s"]
-        figure = next((name for name in metrics if name not in ("success", "crash")), None)
-        if figure is not None:
-            label, unit = _labelled(figure, self.definitions.get(figure, ""))
-            out.append(f"{label} {float(metrics[figure][self.world]):.3f} {unit}".rstrip())
-        return [*out, f"episode {self.episodes}: {self.last}"] if self.last else out
-
-
-def _labelled(metric: str, definition: str) -> tuple[str, str]:
-    """A metric's name for people, without an ending that repeats the unit, and its unit; "" for none."""
-    found = _UNIT.match(definition)
-    unit = found.group() if found else ""
-    ending = f"_{unit.partition('/')[0].lower()}"
-    return (metric.removesuffix(ending) if unit else metric).replace("_", " "), unit
 
 
 def contact_sheet(
@@ -191,49 +152,11 @@ def contact_sheet(
     picks = np.linspace(0, len(frames) - 1, columns * rows).round().astype(int)
     for i, k in enumerate(picks):
         small = Image.fromarray(frames[k]).resize((width, height), Image.Resampling.LANCZOS)
-        tile = _annotate(np.asarray(small), [f"{k / fps:.1f} s"], corner="bottom")
+        tile = annotate(np.asarray(small), [f"{k / fps:.1f} s"], corner="bottom")
         sheet.paste(Image.fromarray(tile), (gap + i % columns * (width + gap), gap + i // columns * (height + gap)))
     with completed(path) as partial:
         sheet.save(partial, "PNG")
     return path
-
-
-def _annotate(picture: Picture, lines: Sequence[str], corner: str = "top") -> Picture:
-    """Write lines on a translucent panel in the left corner, as large as leaves the panel inside the picture."""
-    if not lines:
-        return picture
-    height, width, _ = picture.shape
-    draw = ImageDraw.Draw(Image.new("L", (1, 1)))
-    text = "\n".join(lines)
-    size = max(10.0, height / 26)
-    while True:
-        font = _font(size)
-        left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font, spacing=0.35 * size)
-        if right - left < width - 2.6 * size or size <= 7:
-            break
-        size *= 0.9
-    pad = 0.5 * size
-    x = pad
-    y = pad if corner == "top" else height - (bottom - top) - 3 * pad
-    panel = (x, y, x + right - left + 2 * pad, y + bottom - top + 2 * pad)
-    # Only the part of the picture that the panel covers is blended.
-    x0, y0 = max(int(panel[0]) - 1, 0), max(int(panel[1]) - 1, 0)
-    part = picture[y0 : int(panel[3]) + 2, x0 : int(panel[2]) + 2]
-    layer = Image.new("RGBA", (part.shape[1], part.shape[0]))
-    draw = ImageDraw.Draw(layer)
-    box = (panel[0] - x0, panel[1] - y0, panel[2] - x0, panel[3] - y0)
-    draw.rounded_rectangle(box, radius=0.5 * pad, fill=_PANEL)
-    place = (x + pad - left - x0, y + pad - top - y0)
-    draw.multiline_text(place, text, font=font, spacing=0.35 * size, fill=_INK)
-    out = picture.copy()
-    blended = Image.alpha_composite(Image.fromarray(part).convert("RGBA"), layer).convert("RGB")
-    out[y0 : y0 + part.shape[0], x0 : x0 + part.shape[1]] = np.asarray(blended)
-    return out
-
-
-@functools.cache
-def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
 
 
 def _checked_world(world: int, env: Env) -> int:

@@ -282,6 +282,11 @@ class DroneTask(Task):
         self._controllers.append(controller)
         return controller
 
+    @property
+    def camera(self) -> Any:  # type: ignore[override]
+        """All drones in one picture."""
+        return "group" if self.cfg.num_drones > 1 else "chase"
+
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [
             {

@@ -29,6 +29,8 @@ class Pursuit(DroneTask):
         }
     )
 
+    deciding = MappingProxyType({"error_m": ("success_m", True)})
+
     counted_from: int
     distance: Tensor
     error_sum: Tensor

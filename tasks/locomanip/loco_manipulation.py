@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import mujoco
@@ -82,6 +83,7 @@ class LocoManipulation(Reach):
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
+    deciding = MappingProxyType({})
     headline: ClassVar[str] = "success"
     settling_gain: ClassVar[float] = 0.02
     cfg: LocoManipulationConfig

@@ -79,6 +79,7 @@ class Reach(LeggedTask):
     mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
 
+    deciding = MappingProxyType({"position_error": ("success_m", True), "rotation_error": ("success_rad", True)})
     metric_definitions = MappingProxyType(
         {
             "success": (

@@ -73,6 +73,7 @@ class Velocity(LeggedTask):
     between control steps, `torque_peak` (N m) the largest torque of any joint in any physics step.
     """
 
+    deciding = MappingProxyType({"velocity_error": ("success_error", True)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where the robot did not fall and velocity_error is below success_error",

@@ -78,6 +78,7 @@ class Coverage(DroneTask):
     power is that of the 20 N aircraft of the paper, the flight that of an Iris (14.9 N) with a higher speed limit.
     """
 
+    deciding = MappingProxyType({"served": ("success_share", False)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where served is at least success_share at the end, without a crash",

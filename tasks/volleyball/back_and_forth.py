@@ -34,6 +34,7 @@ class VolleyBackAndForth(VolleyTask):
     With c steps in a row within 0.6 m and distance d the published reward is ``2.5 c + 0.02 (50 - c) 0.5 / (1 + d^2)``.
     """
 
+    deciding = MappingProxyType({"targets": ("success_targets", False)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where at least success_targets targets were reached",

@@ -32,6 +32,7 @@ from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization.parameters import Parameter, scaled
+from rookery.sim.rendering.camera import Follow
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
@@ -150,11 +151,12 @@ class VolleyTask(Task):
 
     @property
     def camera(self) -> Any:  # type: ignore[override]
-        """Beside the court, high enough to see balls; on one half of it where only that one is played on."""
+        """Beside the court, or the half of it that is played on; it follows drones and balls."""
         c = self.cfg
         both = any(x < 0 for x, _, _ in self.anchors) or self.over_net
         middle, width = (0.0, c.court_length_m) if both else (0.25 * c.court_length_m, 0.5 * c.court_length_m)
-        return (middle + 0.2 * width, -0.5 * c.court_width_m - 0.4 * width, 2.0 + 0.12 * width), (middle, 0.0, 2.0)
+        eye = (middle + 0.2 * width, -0.5 * c.court_width_m - 0.4 * width, 2.0 + 0.12 * width)
+        return Follow(eye, (middle, 0.0, 2.0))
 
     @property
     def sides(self) -> tuple[int, ...]:

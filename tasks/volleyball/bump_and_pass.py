@@ -133,6 +133,7 @@ class VolleyBumpAndPass(Pair):
     itself, at its true height.
     """
 
+    deciding = MappingProxyType({"passes": ("success_passes", False)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where passes is at least success_passes",

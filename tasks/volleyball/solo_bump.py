@@ -31,6 +31,7 @@ class SoloBumpConfig(VolleyConfig):
 class VolleySoloBump(VolleyTask):
     """Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s."""
 
+    deciding = MappingProxyType({"high_hits": ("success_hits", False)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where high_hits is at least success_hits",

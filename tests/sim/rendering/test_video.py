@@ -18,7 +18,8 @@ from rookery.assets.drones import quadrotor_spec
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering import opengl, video
+from rookery.sim.rendering import opengl
+from rookery.sim.rendering.overlay import Overlay
 from rookery.sim.rendering.renderer import Renderer
 from rookery.sim.rendering.video import contact_sheet, record_video
 from rookery.sim.scene import Scene
@@ -272,7 +273,7 @@ def test_overlay_says_the_unit_of_the_definition(metric, definition, line):
     env = FlyingCircle()
     env.metrics = lambda: {"success": torch.zeros(2), metric: torch.full((2,), 0.123)}
     env.deployment = lambda: Deployment(metrics={metric: definition} if definition else {})
-    assert video._Overlay(env, 0).lines(0.5, env.metrics())[1] == line
+    assert Overlay(env, 0).lines(0.5, env.metrics())[1].text == line
 
 
 def test_overlay_is_drawn_inside_the_picture(tmp_path):

@@ -1,0 +1,118 @@
+"""What is written over the pictures of a video: task, time, the quantities that decide about success, how episodes end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from rookery.sim.env import Env
+from rookery.sim.gauge import labelled
+
+Picture = NDArray[np.uint8]
+_INK = (255, 255, 255, 255)
+_MET = (140, 240, 150, 255)
+_PANEL = (16, 22, 30, 165)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text; green where `met`."""
+
+    text: str
+    met: bool = False
+
+
+class Overlay:
+    """The lines of text over the picture of one world."""
+
+    def __init__(self, env: Env, world: int, title: str = "") -> None:
+        self.env = env
+        self.title = title or env.task_id
+        self.definitions = env.deployment().metrics
+        self.world = world
+        self.episodes = 0
+        self.last = ""
+
+    def note(self, info: Mapping[str, Any]) -> bool:
+        """Read a step's info; True when this world's episode ended in it."""
+        ended = info.get("episode")
+        ids = [] if ended is None else [int(i) for i in ended["ids"]]
+        if ended is None or self.world not in ids:
+            return False
+        self.episodes += 1
+        success = ended["metrics"].get("success")
+        if success is not None:
+            self.last = "success" if float(success[ids.index(self.world)]) > 0.5 else "no success"
+        return True
+
+    def lines(self, time: float, metrics: Mapping[str, Any]) -> list[Line]:
+        """What there is to say after `time` s; the first of `metrics` stands in where the task has no gauges."""
+        out = [Line(f"{self.title}   {time:.1f} s")]
+        gauges = self.env.gauges(self.world) if metrics else []
+        figure = next((name for name in metrics if name not in ("success", "crash")), None)
+        if gauges:
+            out += [Line(str(gauge), gauge.met) for gauge in gauges]
+        elif figure is not None:
+            label, unit = labelled(figure, self.definitions.get(figure, ""))
+            out.append(Line(f"{label} {float(metrics[figure][self.world]):.3f} {unit}".rstrip()))
+        return [*out, Line(f"episode {self.episodes}: {self.last}", self.last == "success")] if self.last else out
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Where text goes, pixels: the box (left, top, right, bottom) behind it, the lines' places and the letters' size."""
+
+    box: tuple[float, float, float, float]
+    places: tuple[tuple[float, float], ...]
+    size: float
+
+
+def layout(lines: Sequence[str], width: int, height: int, corner: str) -> Panel:
+    """A panel in the "top" or "bottom" left corner, with letters as large as leaves it inside the picture, and inside the
+    half of its height that is the corner's."""
+    size = max(10.0, height / 30)
+    while True:
+        font = _font(size)
+        step = 1.35 * size
+        pad = 0.5 * size
+        wide = max(font.getlength(line) for line in lines)
+        if (wide + 4 * pad < width and step * len(lines) + 3 * pad < 0.5 * height) or size <= 7:
+            break
+        size *= 0.9
+    tall = step * len(lines) + pad
+    top = pad if corner == "top" else height - tall - pad
+    places = tuple((2.0 * pad, top + 0.5 * pad + step * k) for k in range(len(lines)))
+    return Panel((pad, top, 3.0 * pad + wide, top + tall), places, size)
+
+
+def annotate(picture: Picture, lines: Sequence[Line | str], corner: str = "top") -> Picture:
+    """The picture with lines on a translucent panel, see `layout`."""
+    said = [line if isinstance(line, Line) else Line(line) for line in lines]
+    if not said:
+        return picture
+    height, width, _ = picture.shape
+    panel = layout([line.text for line in said], width, height, corner)
+    # Only the part of the picture that the panel covers is blended.
+    x0, y0 = max(int(panel.box[0]) - 1, 0), max(int(panel.box[1]) - 1, 0)
+    part = picture[y0 : int(panel.box[3]) + 2, x0 : int(panel.box[2]) + 2]
+    layer = Image.new("RGBA", (part.shape[1], part.shape[0]))
+    draw = ImageDraw.Draw(layer)
+    left, top, right, bottom = panel.box
+    draw.rounded_rectangle((left - x0, top - y0, right - x0, bottom - y0), radius=0.25 * panel.size, fill=_PANEL)
+    for line, (x, y) in zip(said, panel.places, strict=True):
+        draw.text((x - x0, y - y0), line.text, font=_font(panel.size), fill=_MET if line.met else _INK)
+    out = picture.copy()
+    blended = Image.alpha_composite(Image.fromarray(part).convert("RGBA"), layer).convert("RGB")
+    out[y0 : y0 + part.shape[0], x0 : x0 + part.shape[1]] = np.asarray(blended)
+    return out
+
+
+@functools.cache
+def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
