@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import trimesh
 
-from rookery.assets.meshes import loft, tube
+from rookery.assets.meshes import join, loft, tube
 
 LIGHT = (0.86, 0.87, 0.88, 1.0)
 DARK = (0.22, 0.23, 0.25, 1.0)
@@ -65,17 +65,51 @@ def _saddle(side: int, end: int) -> trimesh.Trimesh:
                  (0.16, 0, 0.05, 0.052, 0.01)], 0)  # fmt: skip
 
 
+def _shoulders(side: int, end: int) -> trimesh.Trimesh:
+    """The blocks at both ends of the trunk that hold the hips' motors."""
+    blocks = [_bar([(x - 0.045, 0, 0.060, 0, 0.040), (x - 0.03, 0, 0.083, 0, 0.047), (x + 0.012, 0, 0.083, 0, 0.045),
+                    (x + 0.022, 0, 0.070, 0, 0.036)], 0) for x in (-0.185, 0.195)]  # fmt: skip
+    return join(blocks)
+
+
+def _panel(side: int, end: int) -> trimesh.Trimesh:
+    """Dark strips along both flanks."""
+    strips = [_bar([(-0.12, y, 0.004, 0.004, 0.012), (-0.11, y, 0.006, 0.004, 0.018), (0.11, y, 0.006, 0.004, 0.018),
+                    (0.12, y, 0.004, 0.004, 0.012)], 0) for y in (-0.070, 0.070)]  # fmt: skip
+    return join(strips)
+
+
 def _hip_motor(side: int, end: int) -> trimesh.Trimesh:
-    return tube((-end * 0.02, 0, 0), (end * 0.045, 0, 0), (0.036, 0.044, 0.044, 0.036), 24)
+    """Along x, half inside the trunk: it swings the leg sideways."""
+    return tube((-end * 0.030, 0, 0), (end * 0.056, 0, 0), (0.036, 0.042, 0.042, 0.042, 0.034), 28)
+
+
+def _hip_link(side: int, end: int) -> trimesh.Trimesh:
+    """From the hip's motor out to the thigh's."""
+    return tube((0, side * 0.005, 0), (0, side * 0.064, 0), (0.036, 0.039, 0.043, 0.046), 28)
 
 
 def _thigh_motor(side: int, end: int) -> trimesh.Trimesh:
-    return tube((0, side * 0.045, 0), (0, side * 0.115, 0), (0.040, 0.047, 0.047, 0.040), 24)
+    return tube((0, side * 0.056, 0), (0, side * 0.080, 0), (0.046, 0.048, 0.048, 0.046), 28)
+
+
+def _thigh_drum(side: int, end: int) -> trimesh.Trimesh:
+    """At the thigh's top, outside of its motor: the knee's."""
+    return tube((0, -side * 0.016, 0), (0, side * 0.028, 0), (0.044, 0.047, 0.047, 0.047, 0.042), 28)
+
+
+def _thigh_cap(side: int, end: int) -> trimesh.Trimesh:
+    return tube((0, side * 0.027, 0), (0, side * 0.033, 0), (0.034, 0.030), 28)
 
 
 def _thigh(side: int, end: int) -> trimesh.Trimesh:
-    return _bar([(0.0, -0.002, 0.038, 0, 0.020), (-0.05, -0.006, 0.030, 0, 0.019), (-0.13, -0.004, 0.021, 0, 0.015),
-                 (-0.20, 0.0, 0.017, 0, 0.013), (-0.222, 0.0, 0.012, 0, 0.011)], 2)  # fmt: skip
+    return _bar([(0.012, -0.004, 0.040, 0, 0.019), (-0.05, -0.010, 0.034, 0, 0.019), (-0.10, -0.010, 0.026, 0, 0.017),
+                 (-0.16, -0.004, 0.020, 0, 0.015), (-0.205, 0.0, 0.018, 0, 0.014), (-0.226, 0.0, 0.012, 0, 0.012)],
+                2)  # fmt: skip
+
+
+def _knee(side: int, end: int) -> trimesh.Trimesh:
+    return tube((0, -0.019, -0.213), (0, 0.019, -0.213), (0.015, 0.018, 0.018, 0.015), 20)
 
 
 def _calf(side: int, end: int) -> trimesh.Trimesh:
@@ -89,9 +123,12 @@ def _foot(side: int, end: int) -> trimesh.Trimesh:
     return ball
 
 
-TRUNK_LOOKS = (Look(_trunk, LIGHT), Look(_saddle, DARK), Look(_head, DARK), Look(_face, GLASS), Look(_lidar, BLACK))
+TRUNK_LOOKS = (
+    Look(_trunk, LIGHT), Look(_saddle, DARK), Look(_head, DARK), Look(_face, GLASS), Look(_lidar, BLACK),
+    Look(_shoulders, DARK), Look(_panel, BLACK),
+)  # fmt: skip
 LEG_LOOKS = {
-    "hip": (Look(_hip_motor, DARK),),
-    "thigh": (Look(_thigh_motor, DARK), Look(_thigh, LIGHT)),
+    "hip": (Look(_hip_motor, BLACK), Look(_hip_link, DARK), Look(_thigh_motor, LIGHT)),
+    "thigh": (Look(_thigh_drum, DARK), Look(_thigh_cap, BLACK), Look(_thigh, LIGHT), Look(_knee, BLACK)),
     "calf": (Look(_calf, DARK), Look(_foot, BLACK)),
 }
