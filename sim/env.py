@@ -190,6 +190,10 @@ class Env(abc.ABC):
         """
         raise RookeryError(f"{self.task_id} has no observation and reward terms to record.")
 
+    def locate(self, world: int) -> tuple[Env, int]:
+        """The environment of one task that a world belongs to, and its index there."""
+        return self, world
+
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         """The model that a renderer draws for world i.
 
@@ -323,6 +327,9 @@ class EnvWrapper(Env):
 
     def record_terms(self, record: TermRecorder | None) -> None:
         self.env.record_terms(record)
+
+    def locate(self, world: int) -> tuple[Env, int]:
+        return self.env.locate(world)
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         return self.env.visual_model(i)

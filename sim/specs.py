@@ -9,6 +9,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something that a task asks of its agents and that a person may set while it runs, as in the viewer.
+
+    Args:
+        name: identifier, unique in its task.
+        values: [N, d] in each world, the task's own: it acts on what is written here from the next control step on, until it
+            chooses anew.
+        low, high: least and greatest of each of the d values; () of a place.
+        labels: of each of the d values, with its unit; () of a place.
+        place: whether it is a point [3] m in the world.
+    """
+
+    name: str
+    values: Tensor
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    place: bool = False
 
 
 @dataclass(frozen=True)

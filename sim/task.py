@@ -29,7 +29,7 @@ from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Group
+from rookery.sim.specs import Command, Group
 from rookery.sim.world import World
 
 
@@ -209,6 +209,10 @@ class Task(Buffers, abc.ABC):
             )
             for name, (limit, most) in self.deciding.items()
         ]
+
+    def commands(self) -> list[Command]:
+        """What a person may set while the task runs: a commanded velocity, a place to be at."""
+        return []
 
     @property
     def shardable(self) -> bool:

@@ -126,8 +126,8 @@ def test_constraints_pin_every_dependency():
     )
     pins = {name.lower().replace("_", "-"): version for name, version in pins.items()}
     extras = SETUP["project"]["optional-dependencies"]
-    wanted = [*SETUP["project"]["dependencies"], *extras["dev"], *extras["trainers"]]
-    assert "rookery[trainers]" in wanted, "make install brings the peers of the tests"
+    wanted = [*SETUP["project"]["dependencies"], *extras["dev"], *extras["trainers"], *extras["viewer"]]
+    assert {"rookery[trainers]", "rookery[viewer]"} <= set(wanted), "make install brings the peers of the tests"
     assert not [w for w in wanted if re.split(r"\[|>=", w)[0] not in {*pins, "rookery"}]
     assert pins["torch"] == "2.13.0"
 

@@ -1,10 +1,10 @@
-"""`rookery play`: make a video of a policy."""
+"""`rookery play`: make a video of a policy, or show it live in the browser."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -24,13 +24,19 @@ from rookery.cli.options import (
     print_json,
     values,
 )
+from rookery.cli.viewing import ViewerOptions, show
 from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.sim.env import Act, Env
 
 EXAMPLES = """
   rookery play runs/drone-hover/latest
   rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
   rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
   rookery play drone-hover --controller classical --out classical.mp4
+  rookery play go2-velocity --viewer
+  rookery play runs/drone-hover/latest --viewer --viewer-worlds 9
 """
 
 FPS = 30
@@ -39,7 +45,10 @@ FPS = 30
 
 @dataclass(frozen=True)
 class Args:
-    """Make a video of a policy: MP4 or GIF with target markers, trail and a small overlay. No screen is needed."""
+    """Make a video of a policy: MP4 or GIF with target markers, trail and a small overlay. No screen is needed.
+
+    With --viewer, show it live in the browser instead, until Ctrl-C.
+    """
 
     run: Run
     out: Annotated[
@@ -72,6 +81,7 @@ class Args:
     controller: Controller = "policy"
     seed: Seed = 0
     json: Json = False
+    live: ViewerOptions = field(default_factory=ViewerOptions)
 
 
 def _folder(run: Path) -> Path:
@@ -83,28 +93,20 @@ def _folder(run: Path) -> Path:
 
 
 def run(args: Args) -> int:
-    """Make the video."""
+    """Make the video, or show it live."""
+    args.live.check()
+    if args.live.viewer:
+        return _view(args)
     if args.seconds is not None:
         positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
     from rookery.kernels import announce_compiling
-    from rookery.run_env import open_env
     from rookery.sim.rendering.video import MOST_SECONDS, contact_sheet, record_video
 
     if args.seconds is not None and args.seconds > MOST_SECONDS:
         raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
     announce_compiling()
-    env, act = open_env(
-        args.run,
-        1,
-        controller=args.controller,
-        task=args.task,
-        config=values(args.task_config, "--task-config"),
-        engine=args.engine,
-        seed=args.seed,
-        randomize=args.randomize,
-        fixed=numbers(args.set, "--set"),
-    )
+    env, act = _open(args, 1)
     announce(args.run, args.controller)
     out = args.out or _folder(args.run) / "video.mp4"
     seconds = args.seconds or env.max_episode_steps * env.control_dt
@@ -128,4 +130,39 @@ def run(args: Args) -> int:
         print(f"contact sheet: {args.sheet}")
     for line in env.event_log(0):
         print(line)
+    return 0
+
+
+def _open(args: Args, num_envs: int) -> tuple[Env, Act]:
+    from rookery.run_env import open_env
+
+    return open_env(
+        args.run,
+        num_envs,
+        controller=args.controller,
+        task=args.task,
+        config=values(args.task_config, "--task-config"),
+        engine=args.engine,
+        seed=args.seed,
+        randomize=args.randomize,
+        fixed=numbers(args.set, "--set"),
+    )
+
+
+def _view(args: Args) -> int:
+    """Show it live until Ctrl-C."""
+    for name in ("out", "seconds", "camera", "size", "sheet", "json"):
+        if getattr(args, name) != getattr(Args(args.run), name):
+            raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
+    from rookery.kernels import announce_compiling
+    from rookery.pilots import pilots
+
+    server, _ = args.live.open()
+    announce_compiling()
+    env, act = _open(args, args.live.viewer_worlds)
+    try:
+        announce(args.run, args.controller)
+        show(server, env, pilots(args.run, args.controller, env, act), args.seed)
+    finally:
+        env.close()
     return 0

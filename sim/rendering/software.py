@@ -7,7 +7,7 @@ with its depth buffer: sky, a floor without end, shadows on it, and the transluc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -15,6 +15,7 @@ import trimesh
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.rendering.geoms import CAPSULE, ELLIPSOID, PLANE, SHOWN, SPHERE, geom_colour, geom_mesh
 from rookery.sim.rendering.solids import blend_solid
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ _SKY_BOTTOM = np.array([214.0, 228.0, 238.0])
 _TILES = np.array([[146.0, 158.0, 168.0], [163.0, 176.0, 186.0]])
 _TILE_M = 0.5
 _LIGHT = (-0.35, -0.55, 1.0)
-_PLANE, _BOX, _CYLINDER, _CAPSULE, _SPHERE, _ELLIPSOID, _MESH = (
-    int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}"))
-    for name in ("PLANE", "BOX", "CYLINDER", "CAPSULE", "SPHERE", "ELLIPSOID", "MESH")
-)
 
 
 class SoftwarePainter:
@@ -105,16 +102,16 @@ class SoftwarePainter:
     def _add_geom(self, geom: int) -> None:
         """Make the visual body of a geom that MuJoCo would draw by default and that is not see-through."""
         model = self._model
-        rgba = _colour(model, geom)
-        if model.geom_group[geom] > 2 or rgba[3] < 0.5:
+        rgba = geom_colour(model, geom)
+        if model.geom_group[geom] > SHOWN or rgba[3] < 0.5:
             return
         kind = int(model.geom_type[geom])
-        if kind == _PLANE:
+        if kind == PLANE:
             self._floor = float(model.geom_pos[geom, 2])
             return
-        mesh = _geom_mesh(model, geom)
+        mesh = geom_mesh(model, geom)
         if mesh is not None:
-            self._geoms.append((geom, self._body(mesh, rgba, smooth=kind in (_SPHERE, _ELLIPSOID, _CAPSULE))))
+            self._geoms.append((geom, self._body(mesh, rgba, smooth=kind in (SPHERE, ELLIPSOID, CAPSULE))))
 
     def _body(self, mesh: trimesh.Trimesh, rgba: Floats, smooth: bool) -> int:
         vertices = mesh.triangles.reshape(-1, 3)
@@ -240,32 +237,3 @@ def _sky(lens: _Lens, height: int) -> Floats:
     rise = np.clip(lens.forward[2] + y * lens.down[2], 0.0, 1.0)[:, None]
     out: Floats = _SKY_BOTTOM + np.sqrt(rise) * (_SKY_TOP - _SKY_BOTTOM)
     return out
-
-
-def _colour(model: mujoco.MjModel, geom: int) -> Floats:
-    """[4]: the geom's own colour if it was given one, else its material's, as MuJoCo does it."""
-    own: Floats = model.geom_rgba[geom].astype(float)
-    material = int(model.geom_matid[geom])
-    if material >= 0 and np.allclose(own, [0.5, 0.5, 0.5, 1.0]):
-        return np.asarray(model.mat_rgba[material], float)
-    return own
-
-
-def _geom_mesh(model: mujoco.MjModel, geom: int) -> Any:
-    """A geom as a mesh in its own frame; None for kinds that this painter does not draw."""
-    kind = int(model.geom_type[geom])
-    size = model.geom_size[geom]
-    if kind == _MESH:
-        m = int(model.geom_dataid[geom])
-        v, f = int(model.mesh_vertadr[m]), int(model.mesh_faceadr[m])
-        vertices = model.mesh_vert[v : v + int(model.mesh_vertnum[m])]
-        return trimesh.Trimesh(vertices, model.mesh_face[f : f + int(model.mesh_facenum[m])], process=False)
-    if kind == _BOX:
-        return trimesh.creation.box(extents=2 * size)
-    if kind == _CYLINDER:
-        return trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=24)
-    if kind == _CAPSULE:
-        return trimesh.creation.capsule(radius=size[0], height=2 * size[1], count=[12, 12])
-    if kind in (_SPHERE, _ELLIPSOID):
-        return trimesh.creation.icosphere(subdivisions=2).apply_scale(np.full(3, size[0]) if kind == _SPHERE else size)
-    return None

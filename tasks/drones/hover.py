@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
@@ -73,6 +73,9 @@ class Hover(Pursuit):
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": {**self.closeness(), "speed": self.speeds()}}
+
+    def commands(self) -> list[Command]:
+        return [Command(f"target_{a}", self.target[:, a], place=True) for a in range(self.cfg.num_drones)]
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()

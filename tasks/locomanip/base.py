@@ -22,7 +22,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Clock, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, Clock, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
@@ -427,6 +427,12 @@ class LeggedTask(Task):
         """Keep the action [N, J] that was given, for the next observation and the reward of changes."""
         self.before_action.copy_(self.last_action)
         self.last_action.copy_(action)
+
+    def commands(self) -> list[Command]:
+        c = self.cfg
+        least = (-c.max_back, -c.max_vy, -c.max_yaw_rate)
+        most = (c.max_vx, c.max_vy, c.max_yaw_rate)
+        return [Command("velocity", self.command, least, most, ("forward m/s", "left m/s", "turn left rad/s"))]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The commanded velocity as a row of dots ahead of the trunk."""

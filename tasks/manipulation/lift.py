@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.assets.blocks import RED, block
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Term, Weights
+from rookery.sim.specs import Command, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
 
@@ -108,6 +108,9 @@ class Lift(ArmTask):
         place[:, 2] += torch.where(over, 0.0, ABOVE)
         place = torch.where(held[:, None], self.target + offset, place)
         return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
+
+    def commands(self) -> list[Command]:
+        return [Command("target", self.target, place=True)]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.2, 0.8, 0.3, 0.7], "trail": False}]

@@ -1,0 +1,75 @@
+"""Options of the live viewer, and its life from the first line to Ctrl-C; `play`, `train` and `replay` share them."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+    from rookery.sim.env import Env
+    from rookery.sim.viewing.server import Access
+    from rookery.sim.viewing.viewer import Pilots
+
+MOST_WORLDS = 36
+"""Worlds that a page draws side by side at most."""
+
+
+@dataclass(frozen=True)
+class ViewerOptions:
+    """A live view in the browser."""
+
+    viewer: Annotated[bool, tyro.conf.arg(help="Show it live in the browser, with controls.")] = False
+    viewer_port: Annotated[
+        int, tyro.conf.arg(metavar="PORT", help="Port of the viewer's page; 0 takes a free one.")
+    ] = 8080
+    viewer_host: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="ADDRESS",
+            help="Address the viewer listens on; beyond 127.0.0.1, as with 0.0.0.0, pages need a token.",
+        ),
+    ] = "127.0.0.1"
+    viewer_worlds: Annotated[int, tyro.conf.arg(metavar="N", help="Worlds in the viewer, side by side.")] = 4
+
+    def check(self) -> None:
+        """Refuse what cannot be; raises RookeryError."""
+        if not 1 <= self.viewer_worlds <= MOST_WORLDS:
+            raise RookeryError(f"--viewer-worlds must be from 1 to {MOST_WORLDS}, got {self.viewer_worlds}.")
+        if not self.viewer and self != ViewerOptions():
+            raise RookeryError("--viewer-port, --viewer-host and --viewer-worlds are options of --viewer: add it.")
+
+    def open(self) -> tuple[ViserServer, Access]:
+        """Start the page's server and say where the page is; raises RookeryError where it cannot listen."""
+        from rookery.sim.viewing.server import is_loopback, open_server
+
+        server, access = open_server(self.viewer_host, self.viewer_port)
+        print(f"viewer: {access.url}   (Ctrl-C ends it)")
+        if is_loopback(access.host):
+            me = f"{getpass.getuser()}@{socket.gethostname()}"
+            print(
+                f"from another machine: ssh -L {access.port}:127.0.0.1:{access.port} {me}, then the same address there"
+            )
+        sys.stdout.flush()
+        return server, access
+
+
+def show(server: ViserServer, env: Env, pilots: Pilots, seed: int | None) -> None:
+    """Show an environment until Ctrl-C, see `Viewer`."""
+    from rookery.sim.viewing.server import close_server
+    from rookery.sim.viewing.viewer import Viewer
+
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            Viewer(server, env, pilots, seed).run()
+    finally:
+        close_server(server)
