@@ -91,14 +91,19 @@ def go2_spec(visual: bool = True, kp: float = KP, kd: float = KD, dry_friction: 
     if visual:
         _add_looks(spec, base, "trunk", TRUNK_LOOKS, 1)
     _add_sensors(spec)
-    for name, pos in (("chase", (-1.1, -1.3, 0.6)), ("side", (0.0, -1.8, 0.3))):
-        x, y, z = (-v for v in pos)  # it keeps its direction and follows the centre of mass
-        base.add_camera(
-            name=name, pos=list(pos), fovy=45, xyaxes=[y, -x, 0.0, -x * z, -y * z, x * x + y * y],
-            mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM,
-        )  # fmt: skip
+    add_cameras(base)
     base.add_camera(name="onboard", pos=[0.34, 0.0, 0.02], xyaxes=[0, -1, 0, 0, 0, 1], fovy=70)
     return spec
+
+
+def add_cameras(base: mujoco.MjsBody, scale: float = 1.0) -> None:
+    """Cameras `chase` and `side`, which keep their directions and follow the centre of mass, at `scale` times the distance."""
+    for name, pos in (("chase", (-1.1, -1.3, 0.6)), ("side", (0.0, -1.8, 0.3))):
+        x, y, z = (-v for v in pos)
+        base.add_camera(
+            name=name, pos=[scale * v for v in pos], fovy=45, xyaxes=[y, -x, 0.0, -x * z, -y * z, x * x + y * y],
+            mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM,
+        )  # fmt: skip
 
 
 def _inertia(body: mujoco.MjsBody, mass: float, com, diagonal, quat) -> None:  # type: ignore[no-untyped-def]
@@ -163,10 +168,15 @@ def _add_joint(
     joint.armature = motor.armature
     joint.damping = [motor.damping if dry_friction else motor.damping + motor.friction / 2.0, 0, 0]
     joint.frictionloss = motor.friction if dry_friction else 0.0
-    actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+    add_motor(spec, name, motor.torque, motor.speed, kp, kd)
+
+
+def add_motor(spec: mujoco.MjSpec, joint: str, torque: float, speed: float, kp: float, kd: float) -> None:
+    """A position servo on a joint and of its name, within the motor's torque-speed line; see Motor and `go2_spec`."""
+    actuator = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     actuator.set_to_dcmotor(
-        motorconst=[0.0, 0.0], resistance=0.0, nominal=[BUS_VOLTAGE, motor.torque, motor.speed],
-        saturation=[motor.torque, 0.0, 0.0], ctrlspec=int(mujoco.mjtCtrlInput.mjINPUT_POS),
+        motorconst=[0.0, 0.0], resistance=0.0, nominal=[BUS_VOLTAGE, torque, speed],
+        saturation=[torque, 0.0, 0.0], ctrlspec=int(mujoco.mjtCtrlInput.mjINPUT_POS),
         controller=[kp, 0.0, kd, 0.0, 0.0, BUS_VOLTAGE],
     )  # fmt: skip
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import is_task
 
-TEMPLATES = {"task": ("worked", "stubbed", "blank"), "robot": ("drone",)}
+TEMPLATES = {"task": ("worked", "stubbed", "blank"), "robot": ("drone", "quadruped")}
 """Templates by kind, the default first."""
+FILES = ("quadruped",)
+"""Templates that are a robot's URDF and its settings, without a package."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
         "cls": "".join(part.capitalize() for part in name.split("-")),
         "title": name.replace("-", " ").capitalize(),
     }
+    if chosen in FILES:
+        kinds = ("urdf", "toml")
+        robot = {f"{module}.{kind}": _read(f"robot/{chosen}.{kind}.in") for kind in kinds}
+        written = _write(folder, {path: string.Template(text).substitute(fields) for path, text in robot.items()})
+        return Project(folder, written, (f"rookery robot {module}.urdf",))
     contents = {
         "pyproject.toml": _read("pyproject.toml.in"),
         "README.md": _read(f"{kind}/README.md.in"),

@@ -96,7 +96,7 @@ HEAVY = {
     "code",
     [
         "import rookery; rookery.__version__; rookery.list_tasks()",
-        "from rookery.cli import main, options, list, train, play, eval, export, bench, scene, demos, doctor",
+        "from rookery.cli import main, options, list, train, play, eval, export, bench, robot, scene, demos, doctor",
         "import rookery.tasks.registry, rookery.sim.engines, rookery.sim.errors",
     ],
 )

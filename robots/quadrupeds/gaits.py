@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from rookery.assets.go2 import CALF_LENGTH, HIP, HIP_OFFSET, KP, THIGH_LENGTH
-from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT, TRUNK_NAME, Go2
+from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT
 from rookery.robots.quadrupeds.kernels import leg_angles
+from rookery.robots.quadrupeds.quadruped import Quadruped
 
 FOLDED = (0.0, 1.36, -2.65) * 4
 """rad, legs of a Go2 that lies on its belly: where the stand-up of unitree_rl_mjlab begins."""
@@ -46,7 +47,7 @@ class Trot:
     weight on each stance leg is added to its target as torque over stiffness.
 
     Args:
-        robot: whose state it reads.
+        robot: a Go2, whose state it reads.
         gait_hz, swing_height: Hz, m.
     """
 
@@ -54,12 +55,12 @@ class Trot:
     STRETCH = 1.5  # of the stride: the servos give way by about half of it (measured)
     LEVEL = 0.5  # share of the measured tilt that the legs' lengths take back
 
-    def __init__(self, robot: Go2, gait_hz: float = 2.0, swing_height: float = 0.06) -> None:
+    def __init__(self, robot: Quadruped, gait_hz: float = 2.0, swing_height: float = 0.06) -> None:
         self.robot = robot
         self.gait_hz = gait_hz
         self.swing_height = swing_height
         self._offset = np.array([0.0, 0.5, 0.5, 0.0])
-        self._mass = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
+        self._mass = float(robot.world.model.body(robot.base.names[0]).subtreemass[0])
 
     def act(self, phase: Tensor, command: Tensor, moving: Tensor) -> Tensor:
         """Leg targets [N, 12] rad.

@@ -1,27 +1,15 @@
-"""The Go2, alone or with an arm on its back: views, actions, feet, and the parameters that randomisation may change."""
+"""The Unitree Go2 as a QuadrupedModel."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import mujoco
-import numpy as np
-import torch
-from torch import Tensor
-
-from rookery.assets.drones import VISUAL_GROUP
-from rookery.assets.go2 import HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, RANGES, TRUNK_TOP, go2_spec
-from rookery.robots.quadrupeds.kernels import feet
-from rookery.robots.quadrupeds.parameters import go2_parameters
-from rookery.sim.actuation import Actuation, Joint
-from rookery.sim.buffers import Buffers
-from rookery.sim.random import Streams
-from rookery.sim.randomization.parameters import Parameter
-from rookery.sim.randomization.patches import FrictionPatches
+from rookery.assets.go2 import FOOT_RADIUS, HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, RANGES, TRUNK_TOP, go2_spec
+from rookery.robots.quadrupeds.model import QuadrupedModel, register_quadruped
+from rookery.robots.quadrupeds.quadruped import add_quadruped
 from rookery.sim.scene import Scene
-from rookery.sim.specs import ActionSpec
-from rookery.sim.world import World
 
 if TYPE_CHECKING:
     from rookery.robots.arms.arm import ArmModel
@@ -29,247 +17,47 @@ if TYPE_CHECKING:
 HOME_LEGS: tuple[float, ...] = tuple(angle for leg in LEGS for angle in HOME_LEG[leg])
 STAND_HEIGHT = 0.29
 """m, of the trunk's frame over flat ground at home, the servos carrying the weight (tested)."""
-TRUNK_NAME = "go2"
-ARM_NAME = "arm"
-SOFT_LIMIT = 0.95
-"""Share of a joint's range that targets may use."""
 LEG_SWING = {"hip": 0.4, "thigh": 0.8, "calf": 0.8}
 """rad that an action of 1 moves a joint's target away from home: the servos are soft (40 N m/rad), so that targets must go
 beyond the angles to be reached by what the torque needs, 0.4 rad at half of the motor's."""
 
-ARM_SWING = (2.2, 1.5, 1.5, 1.7, 2.6, 2.0)
-"""rad, likewise, of the arm's joints 1 to 6: all of the space in front and at the sides."""
-SERVO_STEPS = (
-    "target = low + (a + 1) / 2 (high - low), held for the control step",
-    "torque = kp (target - q) - kd dq at every physics step, within the joint's limits",
+
+def _range_of(joint: str) -> tuple[float, float]:
+    leg, part = joint.split("_")
+    return RANGES[part if part != "thigh" else ("front_thigh" if leg[0] == "F" else "rear_thigh")]
+
+
+_PARTS = [joint.split("_")[1] for joint in JOINTS]
+
+GO2 = register_quadruped(
+    QuadrupedModel(
+        name="go2",
+        spec=go2_spec,
+        joints=JOINTS,
+        links=JOINTS,
+        lower=tuple(_range_of(j)[0] for j in JOINTS),
+        upper=tuple(_range_of(j)[1] for j in JOINTS),
+        home=HOME_LEGS,
+        swing=tuple(LEG_SWING[part] for part in _PARTS),
+        kp=(KP,) * len(JOINTS),
+        kd=(KD,) * len(JOINTS),
+        torque=tuple(MOTORS[part].torque for part in _PARTS),
+        speed=tuple(MOTORS[part].speed for part in _PARTS),
+        stand_height=STAND_HEIGHT,
+        foot_radius=FOOT_RADIUS,
+        top=TRUNK_TOP,
+        payload=(-2.0, 8.0),
+        typical_payload=(-1.0, 3.0),
+        com_shift=(0.2, 0.1, 0.1),
+        typical_shift=0.03,
+        mirror=(-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9),
+        carries_arm=True,
+    )
 )
-"""What becomes of an action, for contracts."""
-HAND = "link6"
-"""Body of an arm that carries the gripper."""
-
-TYPICAL_FRICTION = (0.3, 1.6)
-"""Least and greatest sliding friction of rubber feet on floors."""
-
-FOOT_STIFFNESS = 0.175
-"""Of the feet's contact in MuJoCo's direct form, times the square of the physics step. With FOOT_DAMPING's first value feet do
-not bounce at any phase of the step and sink in hardly deeper than they come within one step: 2.9 mm at 0.5 m/s and 5 ms, where
-MuJoCo's default `solref` gives 4.5 mm, and 0.1 mm at rest (measured). A stiffer one bounces at some phases."""
-FOOT_DAMPING = (
-    (0.0, 0.03, 0.064, 0.128, 0.193, 0.273, 0.362, 0.464),
-    (0.90, 0.585, 0.53, 0.47, 0.41, 0.35, 0.29, 0.23),
-)
-"""Restitution of a foot, and the contact's damping, times the physics step, that gives it: the mean over drops at 0.5, 1 and
-2 m/s onto a plane at 32 phases of the step, which differ by up to 0.12 (measured). scenery.bounce, the closed form for short
-steps, promises up to 0.17 more here."""
-
-
-def foot_contact(dt: float, restitution: float = 0.0) -> tuple[float, float]:
-    """MuJoCo's `solref` (-stiffness 1/s^2, -damping 1/s) of a foot at physics steps of `dt` s."""
-    return -FOOT_STIFFNESS / dt**2, -float(np.interp(restitution, *FOOT_DAMPING)) / dt
 
 
 def add_go2(
     scene: Scene, arm: ArmModel | None = None, height: float = STAND_HEIGHT, dry_friction: bool = False
 ) -> Scene:
-    """A Go2 in a scene, prefix `go2/`, with an arm on its back, prefix `arm/`."""
-
-    def make() -> mujoco.MjSpec:
-        spec = go2_spec(dry_friction=dry_friction)
-        for leg in LEGS:
-            spec.geom(f"{leg}_foot").solref = foot_contact(scene.dt)
-        if arm is not None and arm.adapter > 0.0:
-            plate = spec.body("base").add_body(name="adapter", pos=list(arm.adapter_pos))
-            plate.add_geom(
-                name="adapter", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.08, 0.05, 0.005], mass=arm.adapter, contype=0,
-                conaffinity=0, rgba=[0.3, 0.3, 0.32, 1.0], group=VISUAL_GROUP,
-            )  # fmt: skip
-        return spec
-
-    scene.add(make, TRUNK_NAME, pos=(0.0, 0.0, height))
-    if arm is not None:
-        x, y, z = arm.mount
-        scene.add(arm.spec, ARM_NAME, site=f"{TRUNK_NAME}/arm_mount", pos=(x, y, z - TRUNK_TOP))
-    return scene
-
-
-class Go2(Buffers):
-    """One Go2 in each of N worlds.
-
-    Args:
-        world: the engine's copies of the scene.
-        arm: the arm on its back, if there is one.
-        rng: the worlds' random streams, for the floor's friction; None for streams of its own.
-
-    Attributes:
-        base: view of the trunk.
-        home: [J] rad, joint angles at rest: 12 of the legs, then those of the arm.
-        pos, vel: [N, J] rad, rad/s, of `refresh`.
-        peak: [N, J] N m, largest sizes of the servos' torques in any physics step of the last control step, of `read_forces`.
-        rotation: [N, 9] row-major, trunk to world; foot_pos, foot_vel: [N, 4, 3] m, m/s, world; of `refresh`.
-        legs, arm_spec, whole: declarations of the actions: 12 leg joints, the arm's, both.
-    """
-
-    def __init__(self, world: World, arm: ArmModel | None = None, rng: Streams | None = None) -> None:
-        super().__init__()
-        self.world = world
-        self.arm = arm
-        n = world.num_envs
-        self.leg_names = tuple(f"{TRUNK_NAME}/{j}" for j in JOINTS)
-        arm_names = () if arm is None else tuple(f"{ARM_NAME}/{j}" for j in arm.joints)
-        self.joint_names = self.leg_names + arm_names
-        self.base = world.bodies([f"{TRUNK_NAME}/base"])
-        self.joints = world.joints(self.joint_names)
-        self.actuators = world.actuators(self.joint_names)
-        self.actuators.keep_peaks()
-        self.gripper = None if arm is None else world.actuators([f"{ARM_NAME}/gripper"])
-        limits = np.array([RANGES[_range_of(j)] for j in JOINTS])
-        swing = np.array([LEG_SWING[j.split("_")[1]] for j in JOINTS])
-        home = np.array(HOME_LEGS)
-        if arm is not None:
-            limits = np.concatenate((limits, np.stack((arm.lower, arm.upper), axis=1)))
-            home = np.concatenate((home, arm.ready))
-            swing = np.concatenate((swing, ARM_SWING))
-        middle = limits.mean(1)
-        half = 0.5 * SOFT_LIMIT * (limits[:, 1] - limits[:, 0])
-        low = np.maximum(home - swing, middle - half)
-        high = np.minimum(home + swing, middle + half)
-        self.limits = torch.tensor(np.stack((middle - half, middle + half)), dtype=torch.float32)
-        self.home = torch.tensor(home, dtype=torch.float32)
-        self.legs = _spec("leg_position", self.leg_names, low[:12], high[:12], home[:12])
-        self.whole = _spec("joint_position", self.joint_names, low, high, home)
-        self.arm_spec = None if arm is None else _spec("arm_position", arm_names, low[12:], high[12:], home[12:])
-        self._low = torch.tensor(low, dtype=torch.float32)
-        self._half = 0.5 * torch.tensor(high - low, dtype=torch.float32)
-        j = len(self.joint_names)
-        self.buffer("target", n, j)
-        self.buffer("force", n, j)
-        self.peak = torch.zeros(n, j)
-        self.buffer("offset", n, j)
-        self._misread = False
-        self.pos = torch.zeros(n, j)
-        self.vel = torch.zeros(n, j)
-        self.rotation = torch.zeros(n, 9)
-        self.foot_pos = torch.zeros(n, 4, 3)
-        self.foot_vel = torch.zeros(n, 4, 3)
-        self.target.copy_(self.home)
-        feet_geoms = [f"{TRUNK_NAME}/{leg}_foot" for leg in LEGS]
-        streams = Streams(n, 0, "floor") if rng is None else rng
-        self.patches = FrictionPatches(world.params, feet_geoms, LEGS, streams, TYPICAL_FRICTION)
-        self.child("patches", self.patches)
-
-    target: Tensor
-    """[N, J] rad, targets of the servos."""
-    offset: Tensor
-    """[N, J] rad, of the encoders."""
-    force: Tensor
-    """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
-
-    def actuation(self, start: int, stop: int) -> Actuation:
-        """What lies between the actions of the joints `start` to `stop` and their motors."""
-        names = [*JOINTS, *(() if self.arm is None else self.arm.joints)]
-        joints = []
-        top: float | None
-        for i in range(start, stop):
-            x, y, z = (float(v) for v in self.world.model.joint(self.joint_names[i]).axis)
-            low, high = self.limits[:, i].tolist()
-            if i < 12:
-                motor = MOTORS[names[i].split("_")[1]]
-                kp, kd, torque, top = KP, KD, motor.torque, motor.speed
-            else:
-                assert self.arm is not None
-                kp, kd, torque = (float(v[i - 12]) for v in (self.arm.kp, self.arm.kd, self.arm.effort))
-                top = None
-            home = float(self.home[i])
-            joints.append(Joint(names[i], (x, y, z), home, low, high, kp, kd, torque, no_load_speed=top))
-        return Actuation(SERVO_STEPS, tuple(names[start:stop]), self.world.dt, joints=tuple(joints))
-
-    def targets(self, action: Tensor) -> Tensor:
-        """Joint angles [..., J or 12] rad that normalised actions in [-1, 1] ask for."""
-        j = action.shape[-1]
-        return self._low[:j] + self._half[:j] * (action + 1.0)
-
-    def normalised(self, angles: Tensor) -> Tensor:
-        """The actions for joint angles [..., J or 12] rad, clipped to [-1, 1]."""
-        j = angles.shape[-1]
-        return ((angles - self._low[:j]) / self._half[:j] - 1.0).clamp(-1.0, 1.0)
-
-    def command(self, targets: Tensor) -> None:
-        """Command the servos.
-
-        Args:
-            targets: [N, J] rad, held; or [N, K, J], one row a physics step.
-        """
-        sent = targets
-        if self._misread:  # servos bring what they read to the target
-            sent = targets - (self.offset if targets.dim() == 2 else self.offset[:, None])
-        self.actuators.set_control(sent)
-        self.target.copy_(targets if targets.dim() == 2 else targets[:, -1])
-
-    def refresh(self) -> None:
-        """Read the state and place the feet. To be called after each step and write."""
-        self.pos.copy_(self.joints.pos)
-        self.vel.copy_(self.joints.vel)
-        feet(
-            self.base.state.view(-1, 13).numpy(), self.pos.numpy(), self.vel.numpy(), self.rotation.numpy(),
-            self.foot_pos.numpy(), self.foot_vel.numpy(),
-        )  # fmt: skip
-
-    def read_forces(self) -> None:
-        """Store the servos' torques in `force` and `peak`. To be called after each control step."""
-        self.force.copy_(self.actuators.force)
-        self.peak.copy_(self.actuators.peak)
-
-    def reset(self, ids: Tensor, state: Tensor, joints: Tensor) -> None:
-        """Put robots at trunk states [n, 13] and joint angles [n, J] rad, at rest, servos holding them there."""
-        self.base.set_state(ids, state[:, None])
-        self.joints.set_state(ids, joints, torch.zeros_like(joints))
-        self.patches.begin(ids)
-        self.target[ids] = joints
-        self.force[ids] = 0.0
-        self.actuators.set_control(self.target)
-
-    @property
-    def up(self) -> Tensor:
-        """[N, 3] the world's up in the trunk's frame: minus the projected gravity of other packages."""
-        return self.rotation[:, 6:9]
-
-    @property
-    def velocity(self) -> Tensor:
-        """[N, 3] m/s, of the trunk's frame, in its own axes."""
-        return torch.einsum("nij,ni->nj", self.rotation.view(-1, 3, 3), self.base.lin_vel[:, 0])
-
-    @property
-    def yaw(self) -> Tensor:
-        """[N] rad, heading."""
-        return torch.atan2(self.rotation[:, 3], self.rotation[:, 0])
-
-    def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that can differ between worlds."""
-        return go2_parameters(self, partial(foot_contact, self.world.dt), HAND)
-
-    def set_offset(self, ids: Tensor, offset: Tensor) -> None:
-        """What the legs' encoders read at an angle of 0, [n] or [n, 12] rad, in the worlds `ids`."""
-        self.offset[ids, :12] = offset if offset.dim() == 2 else offset[:, None]
-        self._misread = True
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self._misread = bool(self.offset.any())
-
-    @property
-    def measured(self) -> Tensor:
-        """[N, J] rad, what the encoders read: the angles of `pos` and their offsets."""
-        return self.pos + self.offset if self._misread else self.pos
-
-
-def _range_of(joint: str) -> str:
-    leg, part = joint.split("_")
-    return part if part != "thigh" else ("front_thigh" if leg[0] == "F" else "rear_thigh")
-
-
-def _spec(kind: str, names: tuple[str, ...], low: np.ndarray, high: np.ndarray, home: np.ndarray) -> ActionSpec:
-    neutral = 2.0 * (home - low) / (high - low) - 1.0
-    return ActionSpec(
-        kind, tuple(n.split("/")[1] for n in names), tuple(low.tolist()), tuple(high.tolist()), ("rad",) * len(names),
-        tuple(neutral.tolist()),
-    )  # fmt: skip
+    """A Go2 in a scene, see `add_quadruped`; `dry_friction`: see assets.go2.go2_spec."""
+    return add_quadruped(scene, replace(GO2, spec=partial(go2_spec, dry_friction=dry_friction)), arm, height)

@@ -1,5 +1,5 @@
-"""Kinematics of the Go2's legs for all worlds at once: closed forms, since asking the engine for derived positions would cost
-another pass over every world at each step."""
+"""Kinematics of quadrupeds' legs for all worlds at once, compiled, since asking the engine for derived positions would cost
+another pass over every world at each step; and the Go2's inverse kinematics."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from numba import njit, prange
 
 from rookery.assets.go2 import CALF_LENGTH, HIP, HIP_OFFSET, THIGH_LENGTH
 
-FOOT_X = -0.002  # m, of the foot's centre in the calf's frame
+FOOT_X = -0.002  # m, of the Go2's foot's centre in the calf's frame
 
 
 @njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
-def feet(base, q, dq, rotation, pos, vel):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def feet(base, q, dq, rotation, pos, vel, turns, offsets, axes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Feet of N robots in the world.
 
     Args:
-        base: [N, 13] see Bodies.state; q, dq: [N, J >= 12] rad, rad/s, legs first (assets.go2.JOINTS).
+        base: [N, 13] see Bodies.state; q, dq: [N, J >= 12] rad, rad/s, legs first (quadrupeds.model.LEGS).
         rotation: [N, 9] result, row-major, body to world.
         pos, vel: [N, 4, 3] results: m and m/s, world, of the feet's centres.
+        turns, offsets: [4, 4, 3, 3], [4, 4, 3] m, fixed: before each joint of a leg, and after its last one. axes: [4, 3, 3].
     """
     for n in prange(base.shape[0]):
         w, x, y, z = base[n, 3], base[n, 4], base[n, 5], base[n, 6]
@@ -34,38 +35,50 @@ def feet(base, q, dq, rotation, pos, vel):  # type: ignore[no-untyped-def]  # pr
         r[6] = 2 * (x * z - w * y)
         r[7] = 2 * (y * z + w * x)
         r[8] = 1 - 2 * (x * x + y * y)
-        wx, wy, wz = base[n, 10], base[n, 11], base[n, 12]
+        m = np.empty((3, 3))  # from the present link to the trunk
+        t = np.empty((3, 3))
         for leg in range(4):
-            front = 1.0 if leg < 2 else -1.0
-            left = 1.0 if leg % 2 == 0 else -1.0
-            a, b, c = q[n, 3 * leg], q[n, 3 * leg + 1], q[n, 3 * leg + 2]
-            da, db, dc = dq[n, 3 * leg], dq[n, 3 * leg + 1], dq[n, 3 * leg + 2]
-            sa, ca, sb, cb, sc, cc = (
-                math.sin(a),
-                math.cos(a),
-                math.sin(b),
-                math.cos(b),
-                math.sin(b + c),
-                math.cos(b + c),
-            )
-            xt, zt = -THIGH_LENGTH * sb, -THIGH_LENGTH * cb
-            xc, zc = FOOT_X * cc - CALF_LENGTH * sc, -FOOT_X * sc - CALF_LENGTH * cc
-            px, pz = xt + xc, zt + zc
-            vx, vz = pz * db + zc * dc, -px * db - xc * dc
-            side = left * HIP_OFFSET
-            fx = front * HIP[0] + px
-            fy = left * HIP[1] + side * ca - pz * sa
-            fz = side * sa + pz * ca
-            ux = vx + wy * fz - wz * fy
-            uy = -(side * sa + pz * ca) * da - sa * vz + wz * fx - wx * fz
-            uz = (side * ca - pz * sa) * da + ca * vz + wx * fy - wy * fx
+            m[:] = 0.0
+            m[0, 0] = m[1, 1] = m[2, 2] = 1.0
+            fx, fy, fz = 0.0, 0.0, 0.0  # place, velocity and angular velocity, trunk's axes, the trunk's own included
+            ux, uy, uz = 0.0, 0.0, 0.0
+            wx, wy, wz = float(base[n, 10]), float(base[n, 11]), float(base[n, 12])
+            for j in range(4):
+                o = offsets[leg, j]
+                dx = m[0, 0] * o[0] + m[0, 1] * o[1] + m[0, 2] * o[2]
+                dy = m[1, 0] * o[0] + m[1, 1] * o[1] + m[1, 2] * o[2]
+                dz = m[2, 0] * o[0] + m[2, 1] * o[1] + m[2, 2] * o[2]
+                fx, fy, fz = fx + dx, fy + dy, fz + dz
+                ux, uy, uz = ux + wy * dz - wz * dy, uy + wz * dx - wx * dz, uz + wx * dy - wy * dx
+                if j == 3:
+                    break
+                for a in range(3):
+                    for b in range(3):
+                        t[a, b] = (
+                            m[a, 0] * turns[leg, j, 0, b]
+                            + m[a, 1] * turns[leg, j, 1, b]
+                            + m[a, 2] * turns[leg, j, 2, b]
+                        )
+                ax, ay, az = axes[leg, j, 0], axes[leg, j, 1], axes[leg, j, 2]
+                speed = dq[n, 3 * leg + j]
+                wx += speed * (t[0, 0] * ax + t[0, 1] * ay + t[0, 2] * az)
+                wy += speed * (t[1, 0] * ax + t[1, 1] * ay + t[1, 2] * az)
+                wz += speed * (t[2, 0] * ax + t[2, 1] * ay + t[2, 2] * az)
+                s, c = math.sin(q[n, 3 * leg + j]), math.cos(q[n, 3 * leg + j])
+                d = 1.0 - c
+                for a in range(3):
+                    p0, p1, p2 = t[a, 0], t[a, 1], t[a, 2]
+                    along = d * (p0 * ax + p1 * ay + p2 * az)  # Rodrigues' formula
+                    m[a, 0] = c * p0 + s * (p1 * az - p2 * ay) + along * ax
+                    m[a, 1] = c * p1 + s * (p2 * ax - p0 * az) + along * ay
+                    m[a, 2] = c * p2 + s * (p0 * ay - p1 * ax) + along * az
             for i in range(3):
                 pos[n, leg, i] = base[n, i] + r[3 * i] * fx + r[3 * i + 1] * fy + r[3 * i + 2] * fz
                 vel[n, leg, i] = base[n, 7 + i] + r[3 * i] * ux + r[3 * i + 1] * uy + r[3 * i + 2] * uz
 
 
 def leg_angles(foot: np.ndarray, leg: int) -> np.ndarray:
-    """Inverse kinematics of one leg.
+    """Inverse kinematics of one leg of the Go2.
 
     Args:
         foot: [..., 3] m, the foot's centre in the trunk's frame.

@@ -1,4 +1,4 @@
-"""What may differ between Go2s: body, feet, motors, joints, and the arm on the back."""
+"""What may differ between quadrupeds of one model: body, feet, motors, joints, and the arm on the back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.assets.go2 import LEGS, PARTS, TRUNK_TOP
+from rookery.robots.quadrupeds.model import LEGS
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.bodies import BodyMass
 from rookery.sim.randomization.joints import joint_parameters, servo_parameters
@@ -18,32 +18,33 @@ from rookery.sim.randomization.parameters import BatchWrite, Parameter, scaled
 from rookery.sim.world import Params
 
 if TYPE_CHECKING:
-    from rookery.robots.quadrupeds.go2 import Go2
+    from rookery.robots.quadrupeds.quadruped import Quadruped
 
 LOAD_RADIUS = 0.06
 """m, of what is loaded on the trunk: a ball of the density of water has 0.9 kg."""
-TRUNK = "go2"
 ARM = "arm"
 
 
-def go2_parameters(robot: Go2, foot_contact: Callable[[float], tuple[float, float]], hand: str) -> dict[str, Parameter]:
+def quadruped_parameters(
+    robot: Quadruped, foot_contact: Callable[[float], tuple[float, float]], hand: str
+) -> dict[str, Parameter]:
     """Parameters by name.
 
     Args:
-        robot: the Go2.
+        robot: whose they are.
         foot_contact: `solref` of a foot for a restitution.
         hand: body of an arm that carries the gripper.
     """
     world = robot.world
     p = world.params
-    links = tuple(f"{leg}_{part}" for leg in LEGS for part in PARTS)
-    link_bodies = [f"{TRUNK}/{link}" for link in links]
-    feet = [f"{TRUNK}/{leg}_foot" for leg in LEGS]
-    trunk = BodyMass(world, [f"{TRUNK}/base"], (0.0, 0.0, TRUNK_TOP + LOAD_RADIUS), LOAD_RADIUS)
+    m = robot.model
+    link_bodies = [f"{m.name}/{link}" for link in m.links]
+    feet = [f"{m.name}/{leg}_foot" for leg in LEGS]
+    trunk = BodyMass(world, [f"{m.name}/base"], (0.0, 0.0, m.top + LOAD_RADIUS), LOAD_RADIUS)
     out = {
         "payload": Parameter(
-            "mass on the trunk's back, with its inertia; below 0 mass that the trunk lacks", "kg", 0.0, -2.0, 8.0,
-            BatchWrite(trunk, "load"), (), (-1.0, 3.0),
+            "mass on the trunk's back, with its inertia; below 0 mass that the trunk lacks", "kg", 0.0, *m.payload,
+            BatchWrite(trunk, "load"), (), m.typical_payload,
         ),
         "trunk_mass": Parameter(
             "mass of the trunk", "1", 1.0, 0.5, 2.0, BatchWrite(trunk, "mass"), (), (0.95, 1.05)
@@ -52,14 +53,14 @@ def go2_parameters(robot: Go2, foot_contact: Callable[[float], tuple[float, floa
             "moments of inertia of the trunk", "1", 1.0, 0.5, 2.0, BatchWrite(trunk, "inertia"), (), (0.9, 1.1)
         ),
         "link_mass": Parameter(
-            "mass and inertia of the links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, link_bodies, "mass", "inertia"), links,
+            "mass and inertia of the links of the legs", "1", 1.0, 0.5, 2.0, scaled(p, link_bodies, "mass", "inertia"), m.links,
             (0.9, 1.1),
         ),
     } | robot.patches.parameters()  # fmt: skip
-    for axis, (toward, most) in {"x": ("forward", 0.2), "y": ("left", 0.1), "z": ("up", 0.1)}.items():
+    for axis, toward, most in zip("xyz", ("forward", "left", "up"), m.com_shift, strict=True):
         write = BatchWrite(trunk, f"com_{axis}")
         what = f"shift of the trunk's centre of mass, {toward}"
-        out[f"com_{axis}"] = Parameter(what, "m", 0.0, -most, most, write, (), (-0.03, 0.03))
+        out[f"com_{axis}"] = Parameter(what, "m", 0.0, -most, most, write, (), (-m.typical_shift, m.typical_shift))
     if p.supports("solref"):  # Bullet keeps a body's restitution from when it was built
 
         def restitution(ids: Tensor, v: Tensor) -> None:
@@ -74,7 +75,7 @@ def go2_parameters(robot: Go2, foot_contact: Callable[[float], tuple[float, floa
     return out | (_arm(robot, hand) if robot.arm is not None else {})
 
 
-def _motors(robot: Go2) -> dict[str, Parameter]:
+def _motors(robot: Quadruped) -> dict[str, Parameter]:
     p = robot.world.params
     legs = robot.leg_names
     names = tuple(n.split("/")[1] for n in legs)
@@ -130,7 +131,7 @@ class _Motors:
             self._params.set("motor_constant", self._names, self._constant / speed, where)
 
 
-def _arm(robot: Go2, hand: str) -> dict[str, Parameter]:
+def _arm(robot: Quadruped, hand: str) -> dict[str, Parameter]:
     """The arm's, with names of their own."""
     names = robot.joint_names[len(robot.leg_names) :]
     load = BodyMass(robot.world, [f"{ARM}/{hand}"])

@@ -23,6 +23,7 @@ COMMANDS = {
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "import": "make a run of an actor that rsl_rl, Stable-Baselines3 or skrl trained",
+    "robot": "check a URDF or MJCF file of your own robot",
     "scene": "write a task's scene as an MJCF file for plain MuJoCo",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
     "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",

@@ -14,6 +14,7 @@ EXAMPLES = """
   rookery new task my-balance
   rookery new task my-balance --template blank --out work/my-balance
   rookery new robot my-drone
+  rookery new robot my-dog --template quadruped
 """
 KINDS = ("task", "robot")
 
@@ -30,7 +31,10 @@ class Args:
         str | None,
         tyro.conf.arg(
             metavar="NAME",
-            help="Of a task: worked (a complete example), stubbed (every part explained) or blank; worked if left out.",
+            help=(
+                "Of a task: worked (a complete example), stubbed (every part explained) or blank; worked if left out. Of a "
+                "robot: drone (a package with one), or quadruped (a URDF file and its settings); drone if left out."
+            ),
         ),
     ] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="New folder; NAME if left out.")] = None

@@ -1,4 +1,4 @@
-"""The base of the Go2's tasks: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
+"""The base of the quadrupeds' tasks: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rookery.assets.go2 import FOOT_RADIUS, LEGS
 from rookery.assets.scenery import ground
 from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
 from rookery.robots.arms.models import find_arm
-from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.robots.quadrupeds.model import LEGS
+from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
+from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -66,8 +68,9 @@ DEFAULT_RANDOMIZATION = {
 
 @dataclass(frozen=True)
 class LeggedConfig:
-    """Values that all tasks of the Go2 share."""
+    """Values that all tasks of quadrupeds share."""
 
+    robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
     terrain: str = "flat"  # "flat", "mixed", or one kind of assets.terrain: "rough", "stairs_up", ...
     terrain_rows: int = 8  # rows of tiles, by difficulty
@@ -95,7 +98,9 @@ class LeggedConfig:
     fall_up: float = (
         0.5  # cosine between the trunk's up and the world's below which a robot has fallen (UniLab's go2_arm: 0.5)
     )
-    fall_height_m: float = 0.15  # m, of the trunk above the ground, likewise
+    fall_height_m: float = (
+        0.15  # m, likewise, of a Go2's trunk above the ground; of others in proportion to how high they stand
+    )
 
 
 def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> ObservationSet:
@@ -104,10 +109,10 @@ def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> Observ
 
 
 class LeggedTask(Task):
-    """Base of the Go2's tasks.
+    """Base of the quadrupeds' tasks.
 
     Attributes:
-        robot: the Go2.
+        model: what kind of quadruped it is. robot: the quadrupeds.
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
             instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
@@ -118,7 +123,6 @@ class LeggedTask(Task):
     causes = ("fallen",)
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
-    camera = "go2/chase"
     first_action: ClassVar[str] = "the neutral action"
     """What `last_action` holds when an episode begins, in words."""
     cfg: LeggedConfig
@@ -132,12 +136,22 @@ class LeggedTask(Task):
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
+        self.model = find_quadruped(self.cfg.robot)
+        self.camera = f"{self.model.name}/chase"
+        m = self.model
+        loads = {"payload": Range(*m.typical_payload)}
+        shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}
+        self.default_randomization = {**type(self).default_randomization, **loads, **shifts}  # type: ignore[misc]
+        self.fall_height = self.cfg.fall_height_m * self.model.stand_height / STAND_HEIGHT
         for name, limit in LIMITS.items():
             value = getattr(self.cfg, name)
             if value < 0.0:
                 raise RookeryError(f"{name} is {value}: give a value from 0 to {limit}.")
             if value > limit:
-                print(f"rookery: {name} {value} is beyond what a Go2 can do: clipped to {limit}.", file=sys.stderr)
+                print(
+                    f"rookery: {name} {value} is beyond what a quadruped here can do: clipped to {limit}.",
+                    file=sys.stderr,
+                )
                 self.cfg = replace(self.cfg, **{name: limit})  # type: ignore[arg-type]
 
     @cached_property
@@ -156,7 +170,7 @@ class LeggedTask(Task):
     def scene(self) -> Scene:
         c = self.cfg
         scene = Scene(self.floor, dt=c.dt)
-        add_go2(scene, find_arm(c.arm))
+        add_quadruped(scene, self.model, find_arm(c.arm))
         return scene
 
     def floor(self) -> mujoco.MjSpec:
@@ -173,7 +187,7 @@ class LeggedTask(Task):
 
     def setup(self) -> None:
         n = self.world.num_envs
-        self.robot = Go2(self.world, find_arm(self.cfg.arm), self.rng)
+        self.robot = Quadruped(self.world, self.model, find_arm(self.cfg.arm), self.rng)
         self.child("robot", self.robot)
         actions = len(self.robot.joint_names)
         self.buffer("command", n, 3)
@@ -220,7 +234,7 @@ class LeggedTask(Task):
         u = self.rng(ids).uniform(-1.0, 1.0, (len(self.robot.joint_names) + 3,))
         state = torch.zeros(n, 13)
         yaw = c.start_yaw * u[:, 0]
-        state[:, 2] = STAND_HEIGHT + 0.03
+        state[:, 2] = self.model.stand_height + 0.03
         state[:, 3] = (0.5 * yaw).cos()
         state[:, 6] = (0.5 * yaw).sin()
         self.place(ids, state)
@@ -275,8 +289,8 @@ class LeggedTask(Task):
             world = int((inside != self.command).any(1).nonzero()[0, 0])
             asked, given = (tuple(round(v, 3) for v in x[world].tolist()) for x in (self.command, inside))
             print(
-                f"rookery: the command {asked} (m/s, m/s, rad/s) is beyond what a Go2 can do: clipped to {given}. Others will "
-                "be clipped without a word.", file=sys.stderr,
+                f"rookery: the command {asked} (m/s, m/s, rad/s) is beyond what a quadruped here can do: clipped to {given}. "
+                "Others will be clipped without a word.", file=sys.stderr,
             )  # fmt: skip
             self._said = True
         self.command.copy_(inside)
@@ -293,7 +307,7 @@ class LeggedTask(Task):
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
         self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
-        self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < c.fall_height_m))
+        self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < self.fall_height))
         if self.terrain is not None:
             self.curriculum.track(r.base.pos[:, 0], self.command[:, :2].norm(dim=1))
         self._push()
@@ -306,7 +320,7 @@ class LeggedTask(Task):
         r = self.robot
         r.refresh()
         self.height.copy_(r.base.pos[:, 0, 2] - self.ground_below(r.base.pos[:, :, :2])[:, 0])
-        self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - FOOT_RADIUS)
+        self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - self.model.foot_radius)
 
     @property
     def moving(self) -> Tensor:
@@ -352,7 +366,7 @@ class LeggedTask(Task):
         )  # fmt: skip
         if self.terrain is None:
             return terms
-        ground = f"ground's height - trunk's height + {STAND_HEIGHT:g} m at points of a grid, heading axes"
+        ground = f"ground's height - trunk's height + {self.model.stand_height:g} m at points of a grid, heading axes"
         heights = Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0, formula=ground,
                        estimated="terrain, height")  # fmt: skip
         return (*terms, heights)
@@ -389,7 +403,7 @@ class LeggedTask(Task):
             "joint_position": r.measured - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
         }  # fmt: skip
         if self.terrain is not None:
-            values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT
+            values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + self.model.stand_height
         return {k: v[:, None] for k, v in values.items()}
 
     def privileged(self) -> Tensor:
@@ -397,7 +411,8 @@ class LeggedTask(Task):
         r = self.robot
         return torch.cat(
             (
-                r.velocity, self.height[:, None] - STAND_HEIGHT, self.contact.float(), 10.0 * self.clearance.clamp(-0.1, 0.2),
+                r.velocity, self.height[:, None] - self.model.stand_height, self.contact.float(),
+                10.0 * self.clearance.clamp(-0.1, 0.2),
                 0.02 * self.robot.force, 0.2 * r.foot_vel.flatten(1).clamp(-5, 5),
             ),
             dim=1,
@@ -410,8 +425,10 @@ class LeggedTask(Task):
             0.25 * r.base.ang_vel[:, 0], r.up, self.command, angle.sin()[:, None] * self.moving[:, None],
             angle.cos()[:, None] * self.moving[:, None], r.pos - r.home, 0.05 * r.vel, 0.5 * self.last_action,
         )  # fmt: skip
-        heights = () if self.terrain is None else (3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + STAND_HEIGHT),)
-        return torch.cat((*own, self.privileged(), *heights), dim=1)
+        if self.terrain is None:
+            return torch.cat((*own, self.privileged()), dim=1)
+        heights = 3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + self.model.stand_height)
+        return torch.cat((*own, self.privileged(), heights), dim=1)
 
     # Rewards and ends
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import Kinematics, pose_error
 from rookery.robots.quadrupeds.gaits import GRAVITY, Trot
-from rookery.robots.quadrupeds.go2 import TRUNK_NAME, Go2
+from rookery.robots.quadrupeds.quadruped import Quadruped
 from rookery.sim.buffers import Buffers
 from rookery.sim.rotations import from_axis_angle, multiply, rotation_error
 
@@ -53,7 +53,7 @@ class WholeBodyController(Buffers):
     sway_rotation: Tensor
     asked: Tensor
 
-    def __init__(self, robot: Go2, tool: Kinematics, gait_hz: float, dt: float) -> None:
+    def __init__(self, robot: Quadruped, tool: Kinematics, gait_hz: float, dt: float) -> None:
         super().__init__()
         assert robot.arm is not None
         self.robot = robot
@@ -74,7 +74,7 @@ class WholeBodyController(Buffers):
         self._data = mujoco.MjData(self._arm)
         self._kp = torch.tensor(robot.arm.kp)
         self._mount = torch.tensor(robot.arm.mount)
-        carried = float(robot.world.model.body(f"{TRUNK_NAME}/base").subtreemass[0])
+        carried = float(robot.world.model.body(robot.base.names[0]).subtreemass[0])
         self._share = float(self._arm.body_mass.sum()) / carried
 
     def _restart(self, begins: Tensor) -> None:
@@ -144,7 +144,7 @@ class WholeBodyController(Buffers):
         return torch.from_numpy(torque), self._share * (torch.from_numpy(centre) + self._mount)
 
 
-def follow(robot: Go2, tool: Kinematics, q: Tensor, pos: Tensor, quat: Tensor, steps: int) -> Tensor:
+def follow(robot: Quadruped, tool: Kinematics, q: Tensor, pos: Tensor, quat: Tensor, steps: int) -> Tensor:
     """Joint angles [N, 6] rad nearer to a pose of the tool: inverse kinematics that stays within what actions can ask for.
 
     Args:
@@ -172,7 +172,7 @@ def follow(robot: Go2, tool: Kinematics, q: Tensor, pos: Tensor, quat: Tensor, s
 class _Leaning:
     """The robot as the trot sees it: faster by what makes it set its feet under a weight that the arm has shifted."""
 
-    def __init__(self, robot: Go2) -> None:
+    def __init__(self, robot: Quadruped) -> None:
         self.robot = robot
         self.lean = torch.zeros(3)
 

@@ -1,4 +1,4 @@
-"""The Go2's trot as its rewards see it: which legs swing when, how high feet should be, what walking should avoid."""
+"""The trot as its rewards see it: which legs swing when, how high feet should be, what walking should avoid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-from rookery.assets.go2 import FOOT_RADIUS
-from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 
 if TYPE_CHECKING:
     from rookery.tasks.locomanip.base import LeggedTask
@@ -57,7 +54,7 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
         "lin_vel_z": velocity[:, 2].square(),
         "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
         "orientation": r.up[:, :2].square().sum(1),
-        "base_height": (task.height - STAND_HEIGHT).square(),
+        "base_height": (task.height - task.model.stand_height).square(),
         "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
         "feet_clearance": (short_of(task, wanted).square() * swing).sum(1),
         "feet_slip": task.slip,
@@ -82,5 +79,5 @@ def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
     ahead = EDGE_M * torch.stack((task.robot.yaw.cos(), task.robot.yaw.sin()), dim=1)[:, None]
     near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
     top = task.ground_below(near).view(-1, 2, 4).amax(1)
-    clearance = torch.minimum(task.clearance, feet[..., 2] - top - FOOT_RADIUS)
+    clearance = torch.minimum(task.clearance, feet[..., 2] - top - task.model.foot_radius)
     return (wanted - clearance).clamp_min(0.0)

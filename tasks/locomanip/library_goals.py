@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.robots.quadrupeds.go2 import Go2
+from rookery.robots.quadrupeds.quadruped import Quadruped
 from rookery.sim.buffers import Buffers
 from rookery.sim.rotations import multiply
 from rookery.tasks.locomanip.generators import WIPE_PRESS
@@ -33,7 +33,7 @@ class LibraryGoals(Buffers):
 
     Args:
         trajectories: in the frame "start".
-        robot: whose place it reads; `Go2.refresh` keeps it current.
+        robot: whose place it reads; `Quadruped.refresh` keeps it current.
         dt: s, control step.
 
     Attributes:
@@ -48,7 +48,7 @@ class LibraryGoals(Buffers):
     origin: Tensor
     base_plan: Tensor
 
-    def __init__(self, trajectories: Sequence[Trajectory], robot: Go2, dt: float) -> None:
+    def __init__(self, trajectories: Sequence[Trajectory], robot: Quadruped, dt: float) -> None:
         super().__init__()
         self.table = TrajectoryTable(trajectories, dt)
         self.robot = robot

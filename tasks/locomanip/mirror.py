@@ -1,7 +1,7 @@
-"""What the Go2's observation, state and action become in a mirror on its plane of symmetry (the world's plane of x and z).
+"""What a quadruped's observation, state and action become in a mirror on its plane of symmetry (the world's plane of x and z).
 
-Vectors change the sign of y, rotations those of x and z; hips turn the other way; the left legs are the right ones, whose phase
-of the trot is half a period later.
+Vectors change the sign of y, rotations those of x and z; the left legs are the right ones, whose phase of the trot is half a
+period later. Which joints turn the other way is the robot's (QuadrupedModel.mirror): the Go2's hips do.
 """
 
 from __future__ import annotations
@@ -18,35 +18,30 @@ ACTOR_Y: tuple[float, ...] = (-0.4, -0.2, 0.0, 0.2, 0.4)
 VECTOR = (1, -2, 3)
 TURN = (-1, 2, -3)
 FEET = (2, 1, 4, 3)
-LEGS = (-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9)
-"""Of hip, thigh and calf of the legs front left, front right, rear left, rear right."""
 FEET_VECTORS = (4, -5, 6, 1, -2, 3, 10, -11, 12, 7, -8, 9)
 
-TERMS = {
+TERMS: dict[str, Signed] = {
     "angular_velocity": TURN,
     "up": VECTOR,
     "command": (1, -2, -3),
     "gait": (-1, -2),
-    "joint_position": LEGS,
-    "joint_velocity": LEGS,
-    "last_action": LEGS,
 }
-PRIVILEGED = (VECTOR, (1,), FEET, FEET, LEGS, FEET_VECTORS)
-"""Of `LeggedTask.privileged`: velocity, height, contacts, clearances, torques, velocities of the feet."""
 
 
-def mirror(terms: Sequence[Term]) -> Mirror:
-    """The mirror of a Go2 without an arm.
+def mirror(terms: Sequence[Term], joints: Signed) -> Mirror:
+    """The mirror of a quadruped without an arm.
 
     Args:
-        terms: of its policy, of those that TERMS has; on terrain "heights" besides.
+        terms: of its policy: those of TERMS and of the joints; on terrain "heights" besides.
+        joints: of its twelve joints.
     """
-    state: list[Signed] = [*TERMS.values(), *PRIVILEGED]
-    known: dict[str, Signed] = dict(TERMS)
+    known: dict[str, Signed] = TERMS | dict.fromkeys(("joint_position", "joint_velocity", "last_action"), joints)
+    # LeggedTask.privileged: velocity, height, contacts, clearances, torques, velocities of the feet
+    state: list[Signed] = [*known.values(), VECTOR, (1,), FEET, FEET, joints, FEET_VECTORS]
     if any(t.name == "heights" for t in terms):
         known["heights"] = _grid(len(ACTOR_X), len(ACTOR_Y))
         state.append(_grid(len(SCAN_X), len(SCAN_Y)))
-    return Mirror(joined([known[t.name] for t in terms]), LEGS, joined(state))
+    return Mirror(joined([known[t.name] for t in terms]), joints, joined(state))
 
 
 def _grid(rows: int, columns: int) -> Signed:

@@ -124,7 +124,7 @@ class Reach(LeggedTask):
         n = self.world.num_envs
         assert self.robot.arm is not None, "go2arm-reach needs an arm"
         model = self.world.model
-        self.tool = Kinematics(model, [f"arm/{j}" for j in self.robot.arm.joints], "go2/base", "arm/tcp")
+        self.tool = Kinematics(model, [f"arm/{j}" for j in self.robot.arm.joints], self.robot.base.names[0], "arm/tcp")
         pose = self.tool.forward(self.robot.home[None, 12:])
         shoulder = self._shoulder(model)
         arm = pose.pos[0] + torch.tensor([0.0, 0.0, STAND_HEIGHT]) - torch.tensor(shoulder)

@@ -1,4 +1,4 @@
-"""Velocity: the Go2 tracks a commanded velocity and yaw rate, with or without an arm on its back."""
+"""Velocity: a quadruped tracks a commanded velocity and yaw rate, with or without an arm on its back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
+from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT
 from rookery.sim.actuation import Actuation
 from rookery.sim.specs import Group, Weights
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
@@ -30,6 +30,7 @@ SUMS = (
     "torque_peak",
 )
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
+HEIGHT_ERROR = "m, rms difference of the trunk's height over the ground from {:g} m, over all time"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Velocity(LeggedTask):
             ),
             "turn_error_all": "rad/s, the same of the yaw rate",
             "fell": "1 where the robot fell",
-            "height_error": f"m, rms difference of the trunk's height over the ground from {STAND_HEIGHT:g} m, over all time",
+            "height_error": HEIGHT_ERROR.format(STAND_HEIGHT),
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
             "torque_peak": "N m, largest torque of any joint in any physics step",
         }
@@ -110,6 +111,11 @@ class Velocity(LeggedTask):
     height_squared: Tensor
     torque_peak: Tensor
 
+    def __init__(self, cfg: Any = None) -> None:
+        super().__init__(cfg)
+        stands = HEIGHT_ERROR.format(self.model.stand_height)
+        self.metric_definitions = MappingProxyType({**type(self).metric_definitions, "height_error": stands})  # type: ignore[misc]
+
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
@@ -126,9 +132,9 @@ class Velocity(LeggedTask):
 
     def groups(self) -> dict[str, Group]:
         group = self.group(self.body_terms(), self.robot.legs)
-        if self.robot.arm is not None:  # an arm has one side
+        if self.robot.arm is not None or self.model.mirror is None:  # an arm has one side
             return {"robot": group}
-        return {"robot": replace(group, mirror=mirror(group.observation))}
+        return {"robot": replace(group, mirror=mirror(group.observation, self.model.mirror))}
 
     @property
     def actuation(self) -> dict[str, Actuation]:
@@ -194,7 +200,7 @@ class Velocity(LeggedTask):
         self.squared_all += begun * (now - before)[:, :2].square().sum(1)
         self.rate_squared_all += begun * (now - before)[:, 2].square()
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.height_squared += (self.height - STAND_HEIGHT).square()
+        self.height_squared += (self.height - self.model.stand_height).square()
         self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
 
     def level_velocity(self) -> Tensor:
@@ -229,7 +235,9 @@ class Velocity(LeggedTask):
             "torque_peak": self.torque_peak,
         }
 
-    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
+        if self.model != GO2:  # the trot is made for its legs
+            return None
         from rookery.robots.quadrupeds.gaits import Trot
 
         trot = Trot(self.robot, self.cfg.gait_hz)

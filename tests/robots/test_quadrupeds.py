@@ -11,8 +11,9 @@ import rookery
 from rookery.assets.go2 import FOOT_RADIUS, LEGS, go2_spec
 from rookery.assets.scenery import ground
 from rookery.robots.quadrupeds.gaits import FOLDED, RISE_S, stand_up
-from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
+from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT, add_go2
 from rookery.robots.quadrupeds.kernels import feet, leg_angles
+from rookery.robots.quadrupeds.quadruped import Quadruped, leg_chains
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.scene import Scene
 
@@ -31,8 +32,8 @@ def test_feet_are_where_mujoco_has_them() -> None:
     pos = np.zeros((n, 4, 3))
     vel = np.zeros((n, 4, 3))
     rotation = np.zeros((n, 9))
-    feet(base, q, dq, rotation, pos, vel)
     model = go2_spec(visual=False).compile()
+    feet(base, q, dq, rotation, pos, vel, *leg_chains(model, GO2.joints))
     data = mujoco.MjData(model)
     six = np.zeros(6)
     for i in range(n):
@@ -56,23 +57,24 @@ def test_leg_angles_undo_the_feet() -> None:
     pos = np.zeros((n, 4, 3))
     again = np.zeros((n, 4, 3))
     other = np.zeros((n, 4, 3))
-    feet(level, q, dq, np.zeros((n, 9)), pos, other)
+    chains = leg_chains(go2_spec(visual=False).compile(), GO2.joints)
+    feet(level, q, dq, np.zeros((n, 9)), pos, other, *chains)
     below = pos[..., 2] < -0.05  # a foot above its hip has two solutions
     for leg in range(4):
         q[:, 3 * leg : 3 * leg + 3] = leg_angles(pos[:, leg], leg)
-    feet(level, q, dq, np.zeros((n, 9)), again, other)
+    feet(level, q, dq, np.zeros((n, 9)), again, other, *chains)
     assert below.mean() > 0.4
     assert np.allclose(again[below], pos[below], atol=1e-9)
 
 
-def walk_world(n: int = 2, height: float = STAND_HEIGHT) -> tuple[MujocoWorld, Go2]:
+def walk_world(n: int = 2, height: float = STAND_HEIGHT) -> tuple[MujocoWorld, Quadruped]:
     def floor() -> mujoco.MjSpec:
         spec = ground(visual=False)
         spec.option.impratio = 10.0
         return spec
 
     world = MujocoWorld(add_go2(Scene(floor, dt=0.005), height=height), n)
-    return world, Go2(world)
+    return world, Quadruped(world, GO2)
 
 
 def test_it_stands_for_a_minute_within_a_centimetre() -> None:

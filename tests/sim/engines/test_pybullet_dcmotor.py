@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from rookery.assets.scenery import ground
-from rookery.robots.quadrupeds.go2 import STAND_HEIGHT, Go2, add_go2
+from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT, add_go2
+from rookery.robots.quadrupeds.quadruped import Quadruped
 from rookery.sim.engines import make_world
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet.actuation import Actuation
@@ -178,7 +179,7 @@ def test_go2_stands_as_on_mujoco() -> None:
     torques = []
     for engine in ("mujoco", "pybullet"):
         world = make_world(engine, add_go2(Scene(_floor, dt=0.005)), 1)
-        robot = Go2(world)
+        robot = Quadruped(world, GO2)
         state = torch.zeros(1, 13)
         state[0, 2] = STAND_HEIGHT + 0.01
         state[0, 3] = 1.0

@@ -152,7 +152,7 @@ def test_gait_commands_beyond_limits_are_clipped_and_said(capsys: pytest.Capture
     env = walker(max_vx=9.0, gait_hz=2.5)
     assert env.task.cfg.max_vx == 3.5
     assert env.task.cfg.gait_hz == 2.5
-    assert capsys.readouterr().err == "rookery: max_vx 9.0 is beyond what a Go2 can do: clipped to 3.5.\n"
+    assert capsys.readouterr().err == "rookery: max_vx 9.0 is beyond what a quadruped here can do: clipped to 3.5.\n"
     with pytest.raises(RookeryError, match=r"max_vy is -1\.0: give"):
         walker(max_vy=-1.0)
 
@@ -166,7 +166,7 @@ def test_live_commands_beyond_limits_are_clipped_and_said_once(capsys: pytest.Ca
         torch.testing.assert_close(env.task.command, want, rtol=0.0, atol=0.0)
         assert torch.equal(env.task.observe()["robot"]["command"][:, 0], want)
     err = capsys.readouterr().err
-    assert err.count("beyond what a Go2 can do") == 1
+    assert err.count("beyond what a quadruped here can do") == 1
     assert "the command (9.0, -5.0, 7.0) (m/s, m/s, rad/s)" in err and "clipped to (3.5, -1.5, 4.0)" in err
 
 

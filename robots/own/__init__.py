@@ -1,0 +1,1 @@
+"""Robots of the user's own, read from URDF and MJCF files, checked, and made into what tasks need to know."""

@@ -1,0 +1,143 @@
+"""What every robot is checked for, whatever its kind: what no real robot has is refused with a sentence and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from rookery.assets.arms import LINK_BIT
+from rookery.assets.drones import COLLISION_GROUP, VISUAL_GROUP
+from rookery.robots.own.reading import Source
+from rookery.sim.errors import RookeryError, unknown
+
+GROUND_BIT = 1
+"""Bit of the ground and of objects (contype 1)."""
+OVERLAP_M = 1e-3  # m, up to which shapes of a robot at home may lie in each other
+
+
+def check_mass(source: Source) -> None:
+    """Refuse masses and inertias that no rigid bodies have, by name; compiled, MuJoCo would stop at the first of them."""
+    for body in source.spec.bodies:
+        if not body.explicitinertial:
+            continue
+        moments = _moments(body)
+        name = f"{source.path}: body {body.name!r}"
+        if not (0.0 < body.mass < np.inf) and moments.any():
+            raise RookeryError(f"{name} has mass {body.mass:g} kg: it must be above 0. Mend its <inertial>.")
+        if moments.min() < 0.0:
+            raise RookeryError(
+                f"{name} has a negative moment of inertia {moments.min():.3g} kg m^2: mend its <inertial>."
+            )
+        if moments.max() > (moments.sum() - moments.max()) * (1.0 + 1e-6) + 1e-12:
+            x, y, z = moments
+            raise RookeryError(
+                f"{name} has the principal moments {x:.4g}, {y:.4g} and {z:.4g} kg m^2, which no rigid body has: the largest "
+                "must not exceed the sum of the others. Mend its <inertia>, such as by a CAD program's figures."
+            )
+
+
+def _moments(body: mujoco.MjsBody) -> np.ndarray:
+    """[3] kg m^2, principal, in growing order."""
+    full = np.array(body.fullinertia)
+    if np.isfinite(full).all():
+        xx, yy, zz, xy, xz, yz = full
+        return np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return np.sort(body.inertia)
+
+
+def compile_source(source: Source) -> mujoco.MjModel:
+    """The robot alone, as its file says.
+
+    Raises:
+        RookeryError: MuJoCo refuses it.
+    """
+    check_mass(source)
+    try:
+        return source.spec.copy().compile()
+    except ValueError as e:
+        raise RookeryError(f"MuJoCo refuses {source.path}: {' '.join(str(e).split())}") from e
+
+
+def set_contacts(spec: mujoco.MjSpec) -> None:
+    """Shapes that collide meet the ground, objects and other links; all others are only looked at."""
+    for geom in spec.geoms:
+        if geom.contype or geom.conaffinity:
+            geom.contype = LINK_BIT
+            geom.conaffinity = GROUND_BIT | LINK_BIT
+            geom.condim = 3
+            geom.group = COLLISION_GROUP
+        else:
+            geom.group = VISUAL_GROUP
+
+
+def exclude_overlaps(
+    source: Source, spec: mujoco.MjSpec, home: dict[str, float], allowed: Sequence[Sequence[str]]
+) -> list[str]:
+    """Let links pass through each other whose shapes overlap at home though the links do not; returns what was done.
+
+    Only pairs one link apart are taken for such; `allowed` are pairs of bodies that the user names.
+
+    Raises:
+        RookeryError: farther links overlap, so that the robot would push itself apart.
+    """
+    names = {b.name for b in spec.bodies}
+    for first, second in allowed:
+        for name in (first, second):
+            if name not in names:
+                raise unknown(f"body in exclude of {source.path.name}", name, names)
+        spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
+    model = spec.copy().compile()
+    data = mujoco.MjData(model)
+    for joint, angle in home.items():
+        data.joint(joint).qpos[0] = angle
+    mujoco.mj_forward(model, data)
+    notes = []
+    done = set()
+    for contact in data.contact:
+        bodies = [int(model.geom_bodyid[g]) for g in contact.geom]
+        pair = tuple(sorted(bodies))
+        if -contact.dist < OVERLAP_M or pair in done or 0 in pair:
+            continue
+        done.add(pair)
+        first, second = (model.body(b).name for b in bodies)
+        if _apart(model, *bodies) > 2:
+            raise RookeryError(
+                f"{source.path}: the bodies {first!r} and {second!r} lie {-1e3 * contact.dist:.0f} mm in each other at home: "
+                f'give another home, smaller shapes, or exclude = [["{first}", "{second}"]] in {source.path.stem}.toml.'
+            )
+        spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
+        notes.append(f"{first} and {second} overlap by {-1e3 * contact.dist:.0f} mm at home: they do not collide.")
+    return notes
+
+
+def _apart(model: mujoco.MjModel, first: int, second: int) -> int:
+    """Links between two bodies, along the tree; fixed bodies count with what they are fixed to."""
+
+    def path(body: int) -> list[int]:
+        out: list[int] = []
+        while body:
+            if not out or out[-1] != model.body_weldid[body]:
+                out.append(int(model.body_weldid[body]))
+            body = int(model.body_parentid[body])
+        return [*out, 0]
+
+    a, b = path(first), path(second)
+    return min(i + j for i, x in enumerate(a) for j, y in enumerate(b) if x == y)
+
+
+def check_inertia(model: mujoco.MjModel) -> list[str]:
+    """Notes on bodies whose inertia does not fit the size of their shapes."""
+    notes = []
+    for body in range(1, model.nbody):
+        mass = float(model.body_mass[body])
+        geoms = range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
+        reach = max(
+            (float(np.linalg.norm(model.geom_pos[g])) + float(model.geom_rbound[g]) for g in geoms), default=0.0
+        )
+        if reach and mass > 0.0 and float(model.body_inertia[body].max()) > 4.0 * mass * reach**2:
+            notes.append(
+                f"the inertia of {model.body(body).name} is that of a body several times its size: see whether it is in kg m^2."
+            )
+    return notes

@@ -1,0 +1,69 @@
+"""Takes a robot's spec apart: names for all its parts, what its actuators say, and what tasks bring themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+Key = tuple[str, list[float]]
+"""A keyframe's name and its qpos."""
+
+
+def name_all(spec: mujoco.MjSpec) -> None:
+    """Give every shape and site a name of its own, and bodies and joints without a name one."""
+    for i, geom in enumerate(spec.geoms):
+        geom.name = f"shape_{i}"
+    for i, site in enumerate(spec.sites):
+        site.name = f"site_{i}"
+    for i, body in enumerate(spec.bodies):
+        if not body.name:
+            body.name = f"link_{i}"
+    for i, joint in enumerate(spec.joints):
+        if not joint.name:
+            joint.name = f"joint_{i}"
+
+
+def strip(spec: mujoco.MjSpec) -> None:
+    """Delete what tasks bring themselves (actuators, sensors, keyframes, cameras) and pairs of shapes, which get other names."""
+    for element in [*spec.sensors, *spec.actuators, *spec.keys, *spec.pairs, *spec.cameras]:
+        spec.delete(element)
+    spec.nkey = 0
+
+
+def motors_of(spec: mujoco.MjSpec) -> dict[str, dict[str, float]]:
+    """What the actuators of an MJCF say, by joint: torque (N m), and of position servos kp (N m/rad) and kd (N m s/rad)."""
+    torque: dict[str, float] = {}
+    kp: dict[str, float] = {}
+    kd: dict[str, float] = {}
+    for joint in spec.joints:
+        if joint.actfrcrange[1] > joint.actfrcrange[0]:
+            torque[joint.name] = float(joint.actfrcrange[1])
+    for a in spec.actuators:
+        if a.trntype != mujoco.mjtTrn.mjTRN_JOINT:
+            continue
+        gear = abs(float(a.gear[0]))
+        servo = a.biastype == mujoco.mjtBias.mjBIAS_AFFINE and a.biasprm[1] < 0.0
+        if servo:
+            kp[a.target] = float(a.gainprm[0]) * gear
+            if a.biasprm[2] < 0.0:
+                kd[a.target] = -float(a.biasprm[2]) * gear
+        limit = a.forcerange if a.forcerange[1] > a.forcerange[0] else None if servo else a.ctrlrange
+        if limit is not None and limit[1] > limit[0]:
+            torque[a.target] = float(limit[1]) * gear
+    return {"torque": torque, "kp": kp, "kd": kd}
+
+
+def keys_of(spec: mujoco.MjSpec) -> list[Key]:
+    """The keyframes of an MJCF."""
+    return [(k.name, [float(v) for v in k.qpos]) for k in spec.keys]
+
+
+def home_key(keys: Sequence[Key], model: mujoco.MjModel, joints: Sequence[str]) -> np.ndarray | None:
+    """[J] rad of the keyframe `home`, or of the only one; None where there is none that fits."""
+    fitting = [(name, qpos) for name, qpos in keys if len(qpos) == model.nq]
+    chosen = [qpos for name, qpos in fitting if name == "home"] or [qpos for _, qpos in fitting[:1]]
+    if not chosen:
+        return None
+    return np.array([chosen[0][int(model.joint(j).qposadr[0])] for j in joints])

@@ -1,0 +1,304 @@
+"""Reads a robot's URDF or MJCF file into an MjSpec that holds the files it names, so that the robot goes into any scene.
+
+MuJoCo reads both formats. What it does not do by itself, or does without a word, is done here: the root link of a URDF keeps
+its mass (MuJoCo welds it to the world), nothing gets a mass from the volume of its shapes, and a mesh that is missing is
+named.
+"""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+import mujoco
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import Damaged, read_bytes
+
+KINDS = (".urdf", ".xml", ".mjcf")
+READABLE = (".obj", ".stl", ".msh")
+"""Mesh formats that MuJoCo reads."""
+WORLD = "rookery_world"
+Vector = tuple[float, float, float]
+MESH_BYTES = 256 << 20
+BASE = "base"
+"""Name that the root body gets."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a file says.
+
+    Args:
+        path: of the file.
+        name: that the robot has in it.
+        spec: holds the bytes of all files that it names.
+        efforts, speeds: N m (N) and rad/s (m/s), by joint, where a URDF gives them above 0.
+        notes: what was left out, in sentences.
+    """
+
+    path: Path
+    name: str
+    spec: mujoco.MjSpec
+    efforts: dict[str, float]
+    speeds: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def is_file(name: str) -> bool:
+    """Whether a robot is named by its file, as ``path/my.urdf``."""
+    return Path(name).suffix.lower() in KINDS or os.sep in name or Path(name).is_file()
+
+
+def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
+    """The robot of a file, its root body named `base`, with the free joint `root` if `floating`.
+
+    Args:
+        rpy: rad, fixed axes, by which the root link of a URDF is turned in the robot's frame.
+
+    Raises:
+        RookeryError: no such file, an unknown type, one that is damaged, or a mesh that is missing or of an unknown type.
+    """
+    if path.suffix.lower() not in KINDS:
+        raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
+    try:
+        text = read_bytes(path)
+        root = ET.fromstring(text)
+    except FileNotFoundError:
+        raise RookeryError(f"there is no file {path}: give the path of a robot's URDF or MJCF file.") from None
+    except (OSError, Damaged, ET.ParseError) as e:
+        raise RookeryError(f"{path} cannot be read: {e}. Give a URDF or MJCF file.") from e
+    if root.tag == "robot":
+        return _read_urdf(path, root, floating, rpy)
+    if root.tag == "mujoco":
+        return _read_mjcf(path, floating, rpy)
+    raise RookeryError(f"{path} is no robot: its root element is <{root.tag}>, not <robot> (URDF) or <mujoco> (MJCF).")
+
+
+# URDF
+
+
+def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> Source:
+    notes: list[str] = []
+    assets = _take_meshes(path, robot, notes)
+    base = _root_link(path, robot)
+    _check_links(path, robot)
+    if any(rpy):
+        base = _turn(robot, base, rpy)
+    ET.SubElement(robot, "link", name=WORLD)
+    joint = ET.SubElement(robot, "joint", name="root", type="floating" if floating else "fixed")
+    ET.SubElement(joint, "parent", link=WORLD)
+    ET.SubElement(joint, "child", link=base)
+    extension = robot.find("mujoco")
+    if extension is None:
+        extension = ET.SubElement(robot, "mujoco")
+    compiler = extension.find("compiler")
+    if compiler is None:
+        compiler = ET.SubElement(extension, "compiler")
+    for name in ("meshdir", "texturedir", "assetdir"):
+        compiler.attrib.pop(name, None)
+    compiler.attrib |= {"strippath": "false", "discardvisual": "false", "fusestatic": "false"}
+    try:
+        spec = mujoco.MjSpec.from_string(ET.tostring(robot, encoding="unicode"), assets=assets)
+    except ValueError as e:
+        raise RookeryError(f"MuJoCo cannot read {path}: {_line(e)}. Mend the file.") from e
+    for geom in spec.geoms:
+        geom.mass = 0.0  # links have their inertials
+    spec.body(base).name = BASE
+    limits = {j.get("name", ""): j.find("limit") for j in robot.findall("joint")}
+    efforts, speeds = (
+        {name: v for name, limit in limits.items() if limit is not None and (v := float(limit.get(key, 0) or 0)) > 0.0}
+        for key in ("effort", "velocity")
+    )
+    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes))
+
+
+def _turn(robot: ET.Element, base: str, rpy: Vector) -> str:
+    """A new root link, in whose frame the old one is turned."""
+    ET.SubElement(robot, "link", name=BASE + "_turned")
+    joint = ET.SubElement(robot, "joint", name="turned", type="fixed")
+    ET.SubElement(joint, "parent", link=BASE + "_turned")
+    ET.SubElement(joint, "child", link=base)
+    ET.SubElement(joint, "origin", xyz="0 0 0", rpy=" ".join(str(v) for v in rpy))
+    return BASE + "_turned"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()).removeprefix("Error: ").removeprefix("XML Error: ").rstrip(".")
+
+
+def _root_link(path: Path, robot: ET.Element) -> str:
+    links = [link.get("name", "") for link in robot.findall("link")]
+    children = {_end(j, "child") for j in robot.findall("joint")}
+    roots = [name for name in links if name not in children]
+    if len(roots) != 1:
+        raise RookeryError(
+            f"{path} must have one root link, which no joint moves, got {roots}: join its links to one tree."
+        )
+    return roots[0]
+
+
+def _end(joint: ET.Element, which: str) -> str:
+    found = joint.find(which)
+    return "" if found is None else found.get("link", "")
+
+
+def _check_links(path: Path, robot: ET.Element) -> None:
+    """Every link that a joint moves needs an inertial, its own or one of a link that is fixed to it."""
+    joints = robot.findall("joint")
+    heavy = {link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0}
+    fixed = {_end(j, "child"): _end(j, "parent") for j in joints if j.get("type") == "fixed"}
+    for child in [link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0]:
+        at = child
+        while at in fixed:
+            at = fixed[at]
+            heavy.add(at)
+    bare = [_end(j, "child") for j in joints if j.get("type") != "fixed" and _end(j, "child") not in heavy]
+    if bare:
+        raise RookeryError(
+            f"{path} gives {_some(bare)}, moved by a joint, no mass: "
+            "give each such link an <inertial> with <mass> and <inertia> (CAD programs export them)."
+        )
+
+
+def _mass(link: ET.Element) -> float:
+    found = link.find("inertial/mass")
+    return 0.0 if found is None else float(found.get("value", 0) or 0)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(f"link {n!r}" for n in names[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _take_meshes(path: Path, robot: ET.Element, notes: list[str]) -> dict[str, bytes]:
+    """The bytes of all meshes by new names, which the URDF then has; shapes that are only looked at go where MuJoCo cannot
+    read their file."""
+    assets: dict[str, bytes] = {}
+    keys: dict[Path, str] = {}
+    for material in robot.iter("material"):
+        for texture in material.findall("texture"):
+            material.remove(texture)
+    skipped = set()
+    for link in robot.findall("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            mesh = shape.find("geometry/mesh")
+            if mesh is None:
+                _check_size(path, link, shape)
+                continue
+            name = mesh.get("filename", "")
+            file = _find_mesh(path, name)
+            if file is None or file.suffix.lower() not in READABLE:
+                if shape.tag == "visual":
+                    link.remove(shape)
+                    skipped.add(name)
+                    continue
+                if file is None:
+                    raise RookeryError(
+                        f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, which is not there: put the file "
+                        f"where the URDF names it, from {path.parent} or a folder above, or give the link another shape."
+                    )
+                raise RookeryError(
+                    f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, whose format MuJoCo does not read: "
+                    f"convert it to .obj or .stl, or give the link a box, cylinder or sphere."
+                )
+            if file not in keys:
+                keys[file] = f"{len(keys)}_{file.name}"
+                assets[keys[file]] = _bytes(file)
+            mesh.set("filename", keys[file])
+    if skipped:
+        notes.append(f"{len(skipped)} meshes that are only looked at are left out (missing, or neither .obj nor .stl).")
+    return assets
+
+
+def _check_size(path: Path, link: ET.Element, shape: ET.Element) -> None:
+    """A shape of no size: one that is only looked at goes."""
+    sizes = [v for solid in shape.iterfind("geometry/*") for v in " ".join(solid.attrib.values()).split()]
+    if sizes and all(float(v) > 0.0 for v in sizes):
+        return
+    if shape.tag == "collision":
+        raise RookeryError(
+            f"{path}: link {link.get('name')!r} collides as a shape of no size: give it one, or take it out."
+        )
+    link.remove(shape)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return read_bytes(file, MESH_BYTES)
+    except (OSError, Damaged) as e:
+        raise RookeryError(f"the mesh {file} cannot be read: {e}.") from e
+
+
+def _find_mesh(path: Path, name: str) -> Path | None:
+    """Where a mesh is: as named, or, for ``package://robot/meshes/a.stl``, that path without and with the package's name below
+    the URDF's folder or one above it."""
+    plain = name.removeprefix("file://")
+    if not plain.startswith("package:"):
+        tries = [path.parent / plain]
+    else:
+        inside = plain.removeprefix("package:").lstrip("/")
+        short = inside.partition("/")[2]
+        tries = [folder / rest for folder in path.resolve().parents for rest in (inside, short) if rest]
+    return next((t for t in tries if t.is_file()), None)
+
+
+# MJCF
+
+
+def _read_mjcf(path: Path, floating: bool, rpy: Vector) -> Source:
+    if any(rpy):
+        raise RookeryError(f"rpy turns a URDF: turn the body of {path} by its own euler.")
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+    except ValueError as e:
+        raise RookeryError(f"MuJoCo cannot read {path}: {_line(e)}. Mend the file.") from e
+    _hold_files(path, spec)
+    roots = list(spec.worldbody.bodies)
+    if len(roots) != 1:
+        names = [b.name for b in roots]
+        raise RookeryError(
+            f"{path} must hold one robot, one body of its world, got {names}: give the robot's own file."
+        )
+    notes = []
+    for element in [*spec.worldbody.geoms, *spec.worldbody.sites, *spec.worldbody.lights, *spec.worldbody.cameras]:
+        notes = ["what stands in the world beside the robot is left out."]
+        spec.delete(element)
+    (base,) = roots
+    base.name = BASE
+    free = [j for j in base.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]
+    for joint in free:
+        spec.delete(joint)
+    if floating:
+        base.add_freejoint(name="root")
+    return Source(path, spec.modelname or path.stem, spec, {}, {}, tuple(notes))
+
+
+def _hold_files(path: Path, spec: mujoco.MjSpec) -> None:
+    held: dict[str, bytes] = {}
+    for elements, folder in (
+        (spec.meshes, spec.meshdir),
+        (spec.hfields, spec.meshdir),
+        (spec.textures, spec.texturedir),
+    ):
+        for element in elements:
+            if not element.file:
+                continue
+            file = path.parent / folder / element.file
+            if not file.is_file():
+                raise RookeryError(
+                    f"{path} names the file {element.file!r}, which is not in {file.parent}: put it there, as the robot's "
+                    "package has it."
+                )
+            key = f"{len(held)}_{file.name}"
+            held[key] = _bytes(file)
+            element.file = key
+    spec.assets = held
+    spec.meshdir = spec.texturedir = ""
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """When a robot's file and its settings were changed last; 0 for what is not there."""
+    return tuple(f.stat().st_mtime_ns if f.is_file() else 0 for f in (path, path.with_suffix(".toml")))
