@@ -26,7 +26,7 @@ def name_all(spec: mujoco.MjSpec) -> None:
 
 
 def strip(spec: mujoco.MjSpec) -> None:
-    """Delete what tasks bring themselves (actuators, sensors, keyframes, cameras) and pairs of shapes, which get other names."""
+    """Delete what tasks bring themselves (actuators, sensors, keyframes, cameras) and pairs of shapes, which get new names."""
     for element in [*spec.sensors, *spec.actuators, *spec.keys, *spec.pairs, *spec.cameras]:
         spec.delete(element)
     spec.nkey = 0
