@@ -352,8 +352,8 @@ def _actor_step(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _lower_backward(table: Any, activation: int, arena: Any, lower: Any) -> None:
-    """Carry d loss / d value of a critic back to its input in the rows in which it is the lower one, about half of them: nothing
-    comes back in the others. They move to the front; what `forward` left of the hidden layers is lost."""
+    """Carry d loss / d value of a critic to its input in the rows in which it is the lower one, about half of them; nothing
+    goes back in others. They move to the front; what `forward` left of the hidden layers is lost."""
     last, count = table[-1], 0
     for b in range(lower.size):
         gradient = arena[last[OUTPUT_GRAD] + b * last[OUT_PAD]]

@@ -7,8 +7,8 @@ import torch
 MAX_LAYERS = 3
 MAX_WIDTH = 128
 MAX_WIDTH_SAC = 256
-"""Most hidden layers, and most units in one, of networks whose updates are compiled: at 256 units PPO gains
-a fifth, and SAC almost half of the time (benchmarks/updates.py, updates_vs_sb3.py). Kernels have one thread, torch may have more."""
+"""Most hidden layers, and most units in one, of networks whose updates are compiled: at 256 units PPO gains a fifth, and SAC
+almost half of the time (benchmarks/updates.py, updates_vs_sb3.py). Kernels have one thread, torch may have more."""
 
 
 def fits(hidden: tuple[int, ...], device: torch.device, width: int = MAX_WIDTH) -> bool:
