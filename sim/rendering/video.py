@@ -65,8 +65,6 @@ def record_video(
 ) -> Video:
     """Record `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
 
-    Without a GPU, pictures are drawn in as many processes as there are cores, see `FramePainter`.
-
     Args:
         env, act: the environment, and from observations to actions, as `env.step` takes them; it is reset with `seed`.
         path: the video, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
