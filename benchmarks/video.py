@@ -2,7 +2,8 @@
 
     python benchmarks/video.py
 
-Every case is recorded so often as `--repeats` says and the fastest counts; the processor time includes the processes that draw and encode.
+Every case is recorded so often as `--repeats` says and the fastest counts; the processor time includes the processes that
+draw and encode.
 """
 
 from __future__ import annotations
