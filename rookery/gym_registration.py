@@ -45,7 +45,7 @@ def make_single(task: str, render_mode: str | None = None, joint: bool = False, 
 
     Args:
         task: registered name.
-        render_mode: None or "rgb_array".
+        render_mode: None, "rgb_array" or "human", see SingleEnv.
         joint: take several agents as one that sees and commands all of them.
         kwargs: arguments of `rookery.make`: engine, seed, randomize, fixed, config, weights ...
     """

@@ -50,7 +50,7 @@ class CompiledSteps:
         self._networks = kernels.Networks(actor, critics, targets, activation)
         self._arena = arena.allocate()
         floats = np.zeros((4, rows), np.float32)
-        self._batch = kernels.Batch(np.zeros((4, rows), np.int64), *floats)
+        self._batch = kernels.Batch(np.zeros((4, rows), np.int64), np.zeros((2, rows), np.int64), *floats)
         norm = learner.norm
         self._settings = kernels.Settings(
             config.gamma, config.n_step, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,

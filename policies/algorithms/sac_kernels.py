@@ -38,10 +38,7 @@ FIGURES = 5
 
 _HALF_LOG_2_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 _LOG_2 = np.float32(math.log(2.0))
-_TWO = np.float32(2.0)
-_HALF = np.float32(0.5)
-_ONE = np.float32(1.0)
-_ZERO = np.float32(0.0)
+_ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _SOFTPLUS_LINEAR = np.float32(20.0)  # from here on softplus(x) is x, as in torch
 
 
@@ -72,6 +69,7 @@ class Batch(NamedTuple):
     """Working memory for the rows of a batch."""
 
     places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
+    lower: np.ndarray  # [2, B] int64: where a critic is the lower one, the row of its backward pass, else -1
     weight: np.ndarray  # [B] float32, share of the row in the loss
     target: np.ndarray  # [B] float32
     discount: np.ndarray  # [B] float32, of what follows; 0 where nothing does
@@ -342,7 +340,7 @@ def _actor_step(
         entropy -= w * batch.log_prob[b]
         mean_value += w * value
     for g in range(2):
-        backward(networks.critics[g], arena, rows, networks.activation, False, True)
+        _lower_backward(networks.critics[g], networks.activation, arena, batch.lower[g])
     _policy_gradient(networks, settings, batch, arena, noise, alpha)
     zero_gradients(networks.actor, arena)
     backward(networks.actor, arena, rows, networks.activation, True, False)
@@ -353,16 +351,33 @@ def _actor_step(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _lower_backward(table: Any, activation: int, arena: Any, lower: Any) -> None:
+    """Carry d loss / d value of a critic to its input in the rows in which it is the lower one, about half of them; nothing
+    goes back in others. They move to the front; what `forward` left of the hidden layers is lost."""
+    last, count = table[-1], 0
+    for b in range(lower.size):
+        gradient = arena[last[OUTPUT_GRAD] + b * last[OUT_PAD]]
+        lower[b] = count if gradient != _ZERO else -1
+        if lower[b] < 0:
+            continue
+        arena[last[OUTPUT_GRAD] + count * last[OUT_PAD]] = gradient
+        for k in range(1, table.shape[0]):
+            to = table[k, INPUT] + count * table[k, IN_PAD]
+            row = table[k, INPUT] + b * table[k, IN_PAD]
+            arena[to : to + table[k, IN_PAD]] = arena[row : row + table[k, IN_PAD]]
+        count += 1
+    backward(table, arena, count, activation, False, True)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _policy_gradient(networks: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
     """Derivatives of the policy loss by the policy's outputs.
 
     With a = tanh(u), u = mean + std n, and w the row's weight: d log pi / d u = 2 a at fixed n, so that
     ``d loss / d u = 2 w alpha a + d loss / d a (1 - a^2)``, ``d loss / d log std = d loss / d u std n - w alpha``.
     """
-    last = networks.actor[-1]
-    size = noise.shape[1]
-    at = settings.mean.size
-    one, two = networks.critics[0, 0], networks.critics[1, 0]
+    last, one = networks.actor[-1], networks.critics[0, 0]
+    size, at = noise.shape[1], settings.mean.size
     low = np.float32(settings.log_std_min)
     high = np.float32(settings.log_std_max)
     for b in range(noise.shape[0]):
@@ -372,7 +387,11 @@ def _policy_gradient(networks: Any, settings: Any, batch: Any, arena: Any, noise
         for d in range(size):
             column = b * one[IN_PAD] + at + d
             a = arena[one[INPUT] + column]
-            by_action = arena[one[INPUT_GRAD] + column] + arena[two[INPUT_GRAD] + column]
+            by_action = _ZERO
+            for g in range(2):
+                row = batch.lower[g, b]
+                if row >= 0:
+                    by_action += arena[networks.critics[g, 0, INPUT_GRAD] + row * one[IN_PAD] + at + d]
             by_u = _TWO * scale * a + by_action * (_ONE - a * a)
             raw = arena[out + size + d]
             arena[grad + d] = by_u

@@ -12,7 +12,7 @@ from torch.nn import functional
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.sac_config import SACConfig
-from rookery.policies.nn.compiled import fits
+from rookery.policies.nn.compiled import MAX_WIDTH_SAC, fits
 from rookery.policies.storage.replay import Replay
 from rookery.sim.specs import Group
 
@@ -51,7 +51,7 @@ class SACLearner(OffPolicyLearner):
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
         self.optimizers["temperature"] = self.adam(self.log_temperature)
-        small = config.compiled and config.plain and fits(config.hidden, device)
+        small = config.compiled and config.plain and fits(config.hidden, device, MAX_WIDTH_SAC)
         self.compiled = self._compile() if small else None
 
     def _compile(self) -> CompiledSteps:

@@ -6,13 +6,14 @@ import torch
 
 MAX_LAYERS = 3
 MAX_WIDTH = 128
-"""Most hidden layers, and most units in one, of networks whose updates are compiled; torch is as fast on wider ones
-(benchmarks/updates.py)."""
+MAX_WIDTH_SAC = 256
+"""Most hidden layers, and most units in one, of networks whose updates are compiled: at 256 units PPO gains a fifth, and SAC
+almost half of the time (benchmarks/updates.py, updates_vs_sb3.py). Kernels have one thread, torch may have more."""
 
 
-def fits(hidden: tuple[int, ...], device: torch.device) -> bool:
-    """Whether kernels serve networks with these hidden layers on that device."""
-    if device.type != "cpu" or len(hidden) > MAX_LAYERS or max(hidden, default=1) > MAX_WIDTH:
+def fits(hidden: tuple[int, ...], device: torch.device, width: int = MAX_WIDTH) -> bool:
+    """Whether kernels serve networks with these hidden layers, of at most so many units, on that device."""
+    if device.type != "cpu" or len(hidden) > MAX_LAYERS or max(hidden, default=1) > width:
         return False
     import numba  # only here: it takes a second to import
 

@@ -95,12 +95,20 @@ def layer_table(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _pack_transpose(layer, parameters, memory):  # type: ignore[no-untyped-def]
+    """In squares that stay in the cache, each through a copy of it: so both matrices are read and written row by row."""
     size_in, size_out, start = layer[IN], layer[OUT], layer[WEIGHT]
-    for block in range(0, size_in, COLUMN_PAD):  # a few rows at a time, which stay in the cache
-        end = min(block + COLUMN_PAD, size_in)
-        for o in range(size_out):
-            for i in range(block, end):
-                memory[layer[TRANSPOSED] + o * layer[IN_PAD] + i] = parameters[start + i * size_out + o]
+    square = np.empty((COLUMN_PAD, COLUMN_PAD), np.float32)
+    for i in range(0, size_in, COLUMN_PAD):
+        rows = min(COLUMN_PAD, size_in - i)
+        for o in range(0, size_out, COLUMN_PAD):
+            columns = min(COLUMN_PAD, size_out - o)
+            for r in range(rows):
+                source = start + (i + r) * size_out + o
+                for c, x in enumerate(parameters[source : source + columns]):
+                    square[c, r] = x
+            for c in range(columns):
+                target = layer[TRANSPOSED] + (o + c) * layer[IN_PAD] + i
+                memory[target : target + rows] = square[c, :rows]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -4,7 +4,8 @@
     register_drone(dataclasses.replace(find_drone("iris"), name="heavy_iris", mass=1.8))
     rookery.make("drone-hover", config={"drone": "heavy_iris"})
 
-Tasks name a drone in their config; a scene takes the object itself, see `model.add_drone`.
+Tasks name a drone, or its URDF file (docs/own_robot.md), in their config; a scene takes the object itself, see
+`model.add_drone`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
+from rookery.robots.own.drone import load_drone
+from rookery.robots.own.reading import is_file
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
 
@@ -50,11 +53,13 @@ def register_drone(drone: DroneParameters, *, replace: bool = False) -> DronePar
 
 
 def find_drone(name: str) -> DroneParameters:
-    """The drone of that name.
+    """The drone of that name, or of the URDF or MJCF file at that path.
 
     Raises:
-        RookeryError: there is none.
+        RookeryError: there is none, or the file's drone cannot be used.
     """
+    if is_file(name):
+        return load_drone(name).model
     if name not in _TABLE:
         raise unknown("drone", name, _TABLE)
     return _TABLE[name]

@@ -17,6 +17,8 @@ from typing import Any
 
 import mujoco
 
+from rookery.robots.drones.table import register_drone
+from rookery.robots.own.drone import is_rotor, load_drone
 from rookery.robots.own.quadruped import load_quadruped
 from rookery.robots.own.reading import Source, read
 from rookery.robots.own.result import OwnRobot
@@ -26,8 +28,11 @@ from rookery.sim.errors import RookeryError, unknown
 
 FAMILIES: dict[str, tuple[Callable[..., OwnRobot[Any]], Callable[[Any], Any]]] = {
     "quadruped": (load_quadruped, register_quadruped),
+    "drone": (load_drone, register_drone),
 }
 """By family, what reads a robot and what registers it."""
+ARM_JOINTS = range(4, 10)
+"""Numbers of joints that arms with and without a gripper have."""
 
 
 def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRobot[Any]:
@@ -35,7 +40,7 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
 
     Args:
         path: of the file; ``my.toml`` beside ``my.urdf`` may hold settings.
-        family: "quadruped", "drone" or "arm"; None: by its joints.
+        family: "quadruped" or "drone"; None: by its joints.
         settings: what the file cannot say, before those of the TOML file; see docs/own_robot.md.
 
     Returns:
@@ -65,6 +70,14 @@ def family_of(source: Source) -> str:
     moved = [j for j in source.spec.joints if j.type != mujoco.mjtJoint.mjJNT_FREE]
     if len(moved) == 12:
         return "quadruped"
+    if all(is_rotor(j.parent.name) for j in moved):
+        return "drone"
+    if len(moved) in ARM_JOINTS:
+        raise RookeryError(
+            f"{source.path} has {len(moved)} joints, as arms have, and arms are not read from files: describe it as a "
+            "ManipulatorModel (rookery.robots.manipulators.model) for the table, or an ArmModel "
+            "(rookery.robots.arms.arm) for a Go2's back."
+        )
     raise RookeryError(
         f"{source.path} has {len(moved)} joints, which tells no family: say family = one of {', '.join(FAMILIES)}."
     )

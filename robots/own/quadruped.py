@@ -58,6 +58,7 @@ def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[QuadrupedModel]:
 
 
 def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[QuadrupedModel]:
+    check_family(file, read(file, floating=True).spec)  # before settings, which are another family's then
     settings = Settings(file, given, SETTINGS)
     source = read(file, floating=True, rpy=settings.vector("rpy"))
     return _Builder(source, settings).build()
@@ -71,7 +72,6 @@ class _Builder:
         self.settings = settings
         self.name = plain_name(str(settings.raw("name") or source.name))
         self.notes = list(source.notes)
-        check_family(source.path, source.spec)
         checks.check_mass(source)
         self.spec = source.spec
         self.motors = motors_of(self.spec)

@@ -37,6 +37,8 @@ EXAMPLES = """
   rookery play drone-hover --controller classical --out classical.mp4
   rookery play go2-velocity --viewer
   rookery play runs/drone-hover/latest --viewer --viewer-worlds 9
+  rookery play policies/zoo/drone-hover --worlds 9 --out nine.mp4
+  rookery play policies/zoo/volley-solo-bump --slow 4 --out slow.mp4
 """
 
 FPS = 30
@@ -70,6 +72,16 @@ class Args:
         1280,
         720,
     )
+    worlds: Annotated[int, tyro.conf.arg(metavar="N", help="Worlds in one picture, as a grid.")] = 1
+    beside: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="RUN", help="Another run of the same task on the left, such as one from before more training."
+        ),
+    ] = None
+    slow: Annotated[
+        float, tyro.conf.arg(metavar="TIMES", help="Show contacts so many times slower, such as hits of a ball.")
+    ] = 1.0
     sheet: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Contact sheet of the video as well, .png.")] = (
         None
     )
@@ -92,6 +104,13 @@ def _folder(run: Path) -> Path:
     return run if run.is_dir() and not ours else Path()
 
 
+def _titles(args: Args) -> tuple[str, str]:
+    """Of the pictures on the left and on the right: the folders' names, with those around them where they are alike."""
+    left, right = (args.beside or args.run).resolve(), args.run.resolve()
+    depth = 2 if left.name == right.name else 1
+    return "/".join(left.parts[-depth:]), "/".join(right.parts[-depth:])
+
+
 def run(args: Args) -> int:
     """Make the video, or show it live."""
     args.live.check()
@@ -105,9 +124,19 @@ def run(args: Args) -> int:
 
     if args.seconds is not None and args.seconds > MOST_SECONDS:
         raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
+    if args.worlds < 1:
+        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
     announce_compiling()
-    env, act = _open(args, 1)
+    env, act = _open(args, args.run, args.worlds)
     announce(args.run, args.controller)
+    beside = None
+    if args.beside is not None:
+        try:
+            beside = _open(args, args.beside, args.worlds)
+        except BaseException:
+            env.close()
+            raise
+        announce(args.beside, args.controller)
     out = args.out or _folder(args.run) / "video.mp4"
     seconds = args.seconds or env.max_episode_steps * env.control_dt
     width, height = args.size
@@ -115,10 +144,12 @@ def run(args: Args) -> int:
         with Progress("frames", round(seconds * FPS)) as progress:
             made = record_video(
                 env, act, out, seconds=seconds, fps=FPS, camera=args.camera, width=width, height=height,
-                seed=args.seed, progress=progress,
+                worlds=args.worlds, beside=beside, titles=_titles(args), slow=args.slow, seed=args.seed, progress=progress,
             )  # fmt: skip
     finally:
         env.close()
+        if beside is not None:
+            beside[0].close()
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
     if args.json:
@@ -133,11 +164,11 @@ def run(args: Args) -> int:
     return 0
 
 
-def _open(args: Args, num_envs: int) -> tuple[Env, Act]:
+def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
     from rookery.run_env import open_env
 
     return open_env(
-        args.run,
+        run,
         num_envs,
         controller=args.controller,
         task=args.task,
@@ -151,7 +182,7 @@ def _open(args: Args, num_envs: int) -> tuple[Env, Act]:
 
 def _view(args: Args) -> int:
     """Show it live until Ctrl-C."""
-    for name in ("out", "seconds", "camera", "size", "sheet", "json"):
+    for name in ("out", "seconds", "camera", "size", "worlds", "beside", "slow", "sheet", "json"):
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
     from rookery.kernels import announce_compiling
@@ -159,7 +190,7 @@ def _view(args: Args) -> int:
 
     server, _ = args.live.open()
     announce_compiling()
-    env, act = _open(args, args.live.viewer_worlds)
+    env, act = _open(args, args.run, args.live.viewer_worlds)
     try:
         announce(args.run, args.controller)
         show(server, env, pilots(args.run, args.controller, env, act), args.seed)

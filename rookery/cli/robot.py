@@ -14,7 +14,10 @@ EXAMPLES = """
   rookery robot my_dog.urdf
   rookery robot mujoco_menagerie/unitree_go2/go2.xml --json
 """
-USES = {"quadruped": "rookery train go2-velocity --task-config robot={}"}
+USES = {
+    "quadruped": "rookery train go2-velocity --task-config robot={}",
+    "drone": "rookery train drone-hover --task-config drone={}",
+}
 """By family, a training with the robot."""
 
 

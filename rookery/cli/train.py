@@ -18,6 +18,7 @@ EXAMPLES = """
   rookery train volley-solo-bump --algorithm dagger --steps 2e6 --out runs/script
   rookery train go2-velocity --algorithm dagger --teacher go2-velocity --task-config history=2 --out runs/student
   rookery train drone-hover --algorithm bc --data demos --out runs/clone
+  rookery train go2-velocity --viewer
   rookery train --config runs/robust/settings.toml --seed 4
   rookery train --resume runs/drone-hover/latest
 """
@@ -30,17 +31,20 @@ def main(words: Sequence[str]) -> int:
     parsed = read(words, EXAMPLES)
     if parsed is None:
         return 0
+    from rookery.cli.watch import watching
     from rookery.kernels import announce_compiling
     from rookery.training import resume, start
 
-    announce_compiling()
     command = parsed.command
+    command.live.check()
+    announce_compiling()
     if command.resume is not None:
         training = resume(command.resume, parsed.changes, command.task)
     else:
         training = start(parsed.settings, command.out)
     announce_training(training.settings, training.folder)
-    result = training.run()
+    with watching(training.folder, command.live):
+        result = training.run()
     if command.json:
         print_json(result)
     elif not result["interrupted"]:

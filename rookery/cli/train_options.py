@@ -28,6 +28,7 @@ from rookery.cli.options import (
     values,
     wants_help,
 )
+from rookery.cli.viewing import ViewerOptions
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
 from rookery.policies.typed_config import field_docs, from_values
@@ -62,6 +63,7 @@ class Command:
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/TASK/<time> if left out, linked as `latest`.")
     ] = None
     json: Json = False
+    live: ViewerOptions = field(default_factory=ViewerOptions)
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
         frozen=True,
     )
     given = set(typed_options(words))
-    known = {"--resume", "--json", *changeable}
+    known = {"--resume", "--json", "--no-viewer", *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():
             raise RookeryError(f"--resume keeps the run's own settings: leave out {option}, or start a new run.")

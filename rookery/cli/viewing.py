@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from viser import ViserServer
 
-    from rookery.sim.env import Env
+    from rookery.sim.env import Act, Env
     from rookery.sim.viewing.server import Access
     from rookery.sim.viewing.viewer import Pilots
 
@@ -25,10 +26,9 @@ MOST_WORLDS = 36
 
 
 @dataclass(frozen=True)
-class ViewerOptions:
-    """A live view in the browser."""
+class PageOptions:
+    """Where the page is."""
 
-    viewer: Annotated[bool, tyro.conf.arg(help="Show it live in the browser, with controls.")] = False
     viewer_port: Annotated[
         int, tyro.conf.arg(metavar="PORT", help="Port of the viewer's page; 0 takes a free one.")
     ] = 8080
@@ -39,14 +39,13 @@ class ViewerOptions:
             help="Address the viewer listens on; beyond 127.0.0.1, as with 0.0.0.0, pages need a token.",
         ),
     ] = "127.0.0.1"
-    viewer_worlds: Annotated[int, tyro.conf.arg(metavar="N", help="Worlds in the viewer, side by side.")] = 4
 
     def check(self) -> None:
-        """Refuse what cannot be; raises RookeryError."""
-        if not 1 <= self.viewer_worlds <= MOST_WORLDS:
-            raise RookeryError(f"--viewer-worlds must be from 1 to {MOST_WORLDS}, got {self.viewer_worlds}.")
-        if not self.viewer and self != ViewerOptions():
-            raise RookeryError("--viewer-port, --viewer-host and --viewer-worlds are options of --viewer: add it.")
+        """Refuse a place that cannot be; raises RookeryError."""
+        from rookery.sim.viewing.server import check_free, require_viser
+
+        require_viser()
+        check_free(self.viewer_host, self.viewer_port)
 
     def open(self) -> tuple[ViserServer, Access]:
         """Start the page's server and say where the page is; raises RookeryError where it cannot listen."""
@@ -63,13 +62,31 @@ class ViewerOptions:
         return server, access
 
 
-def show(server: ViserServer, env: Env, pilots: Pilots, seed: int | None) -> None:
+@dataclass(frozen=True)
+class ViewerOptions(PageOptions):
+    """A live view in the browser."""
+
+    viewer: Annotated[bool, tyro.conf.arg(help="Show it live in the browser, with controls.")] = False
+    viewer_worlds: Annotated[int, tyro.conf.arg(metavar="N", help="Worlds in the viewer, side by side.")] = 4
+
+    def check(self) -> None:
+        if not 1 <= self.viewer_worlds <= MOST_WORLDS:
+            raise RookeryError(f"--viewer-worlds must be from 1 to {MOST_WORLDS}, got {self.viewer_worlds}.")
+        if self.viewer:
+            super().check()
+        elif self != ViewerOptions():
+            raise RookeryError("--viewer-port, --viewer-host and --viewer-worlds are options of --viewer: add it.")
+
+
+def show(
+    server: ViserServer, env: Env, pilots: Pilots, seed: int | None, newer: Callable[[], Act | None] = lambda: None
+) -> None:
     """Show an environment until Ctrl-C, see `Viewer`."""
     from rookery.sim.viewing.server import close_server
     from rookery.sim.viewing.viewer import Viewer
 
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            Viewer(server, env, pilots, seed).run()
+            Viewer(server, env, pilots, seed, newer).run()
     finally:
         close_server(server)

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
+from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
     action_space,
@@ -32,11 +32,11 @@ class SingleEnv(gymnasium.Env):
     Args:
         env: what is wrapped, with num_envs == 1.
         joint: take several agents as one that sees and commands all of them: [A * O], [A * D], mean reward.
-        render_mode: None or "rgb_array".
+        render_mode: None; "rgb_array"; or "human", a window that shows every reset and step.
 
     Raises:
         RookeryError: more than one world, several groups, several agents without `joint`, a vector reward, or
-            an unknown render mode.
+            an unknown render mode, or "human" without a screen.
     """
 
     def __init__(self, env: Env, *, joint: bool = False, render_mode: str | None = None) -> None:
@@ -46,10 +46,10 @@ class SingleEnv(gymnasium.Env):
         self.env = env
         self._name, self.group = only_group(env, joint)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
-        self.render_mode = check_mode(render_mode)
+        self._frames = Frames(env, render_mode)
+        self.render_mode = render_mode
         self.observation_space = observation_space(self.group, self.group.count)
         self.action_space = action_space(self.group, self.group.count)
-        self._frames = Frames(env)
         self._running = False
         self._next: Array | None = None  # first observation of an episode that the Env has begun by itself
 
@@ -67,6 +67,7 @@ class SingleEnv(gymnasium.Env):
         self._next = None
         self._running = True
         self._frames.cut(0)
+        self._frames.show()
         return obs, {}
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
@@ -90,11 +91,12 @@ class SingleEnv(gymnasium.Env):
             self._running = False
             seen = array(info["final_observation"][self._name].flatten())
             summary = episode_summary(self.env, info, 0)
+        self._frames.show()
         return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), summary
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """The world as uint8 [H, W, 3]; None without a render mode. After an episode's end it shows the next one."""
-        return None if self.render_mode is None else self._frames.world(0)
+        """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the next one."""
+        return self._frames.render()
 
     def close(self) -> None:
         """Free the renderer and the engine."""

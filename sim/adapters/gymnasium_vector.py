@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
+from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
     action_space,
@@ -40,10 +40,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         env: what is wrapped.
         joint: take several agents as one that sees and commands all of them: [N, A * O], [N, A * D], mean reward.
         tensors: give torch tensors in place of NumPy arrays, infos aside; actions may be either.
-        render_mode: None or "rgb_array": `render` then gives N pictures.
+        render_mode: None; "rgb_array": `render` gives N pictures; "human": a window shows world 0 at every reset and step.
 
     Raises:
-        RookeryError: several groups, or several agents without `joint`, a vector reward, or an unknown render mode.
+        RookeryError: several groups, or several agents without `joint`, a vector reward, an unknown render mode, or
+            "human" without a screen.
     """
 
     def __init__(self, env: Env, *, joint: bool = False, tensors: bool = False, render_mode: str | None = None) -> None:
@@ -58,12 +59,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "render_fps": round(1.0 / env.control_dt),
         }
         self.autoreset_mode = AutoresetMode.SAME_STEP  # TorchRL reads the attribute
-        self.render_mode = check_mode(render_mode)
+        self._frames = Frames(env, render_mode)
+        self.render_mode = render_mode
         self.single_observation_space = observation_space(self.group, self.group.count)
         self.single_action_space = action_space(self.group, self.group.count)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._frames = Frames(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin new episodes in all worlds.
@@ -81,6 +82,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             raise RookeryError("worlds begin anew by themselves when their episode ends: leave reset_mask out.")
         super().reset(seed=seed)
         obs, _ = self.env.reset(seed)
+        self._frames.show()
         return self._flat(obs), {}
 
     def step(self, actions: Any) -> tuple[Array, Array, Flags, Flags, dict[str, Any]]:
@@ -96,6 +98,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         action = action_tensor(actions, (n, a * d), (n, a, d))
         obs, reward, terminated, truncated, info = self.env.step({self._name: action})
         out = self._ended(info) if "episode" in info else {}
+        self._frames.show()
         return (
             self._flat(obs),
             self._given(reward[self._name].mean(1) if a > 1 else reward[self._name][:, 0]),
@@ -129,8 +132,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return {"final_obs": final, "_final_obs": ended, "final_info": infos, "_final_info": ended}
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of every world, uint8 [H, W, 3] each; None without a render mode."""
-        if self.render_mode is None:
+        """A picture of every world, uint8 [H, W, 3] each; None without the mode "rgb_array"."""
+        if self.render_mode != "rgb_array":
             return None
         return tuple(self._frames.world(i) for i in range(self.num_envs))
 

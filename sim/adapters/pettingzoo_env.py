@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
+from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
     action_space,
@@ -38,7 +38,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
 
     Args:
         env: what is wrapped, with num_envs == 1.
-        render_mode: None or "rgb_array".
+        render_mode: None; "rgb_array"; or "human": `render` shows the world in a window.
 
     Raises:
         RookeryError: more than one world, or an unknown render mode.
@@ -55,7 +55,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
             "render_modes": list(RENDER_MODES),
             "render_fps": round(1.0 / env.control_dt),
         }
-        self.render_mode = check_mode(render_mode)
+        self._frames = Frames(env, render_mode)
+        self.render_mode = render_mode
         self._where = {f"{g}_{i}": (g, i) for g, s in env.groups.items() for i in range(s.count)}
         self.possible_agents = list(self._where)
         self.agents: list[str] = []
@@ -64,7 +65,6 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         self.reward_spaces = {name: reward_space(env) for name in self._where}
         self.state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32)
         self._state = np.zeros(env.state_size, dtype=np.float32)
-        self._frames = Frames(env)
 
     def observation_space(self, agent: str) -> Box:
         """The agent's observation space, always the same object."""
@@ -152,8 +152,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         return self._state
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """The world as uint8 [H, W, 3]; None without a render mode."""
-        return None if self.render_mode is None else self._frames.world(0)
+        """The world as uint8 [H, W, 3]; None without the mode "rgb_array"."""
+        return self._frames.render()
 
     def close(self) -> None:
         """Free the renderer and the engine."""

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from skrl.envs.wrappers.torch import Wrapper
 from torch import Tensor
 
-from rookery.sim.adapters.frames import Frames, check_mode
+from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.rows import Rows, episode_means
 from rookery.sim.adapters.spaces import action_space, observation_space
 from rookery.sim.env import Env
@@ -27,7 +27,8 @@ class SkrlEnv(Wrapper):
 
     Args:
         env: stepped and closed from now on.
-        render_mode: None or "rgb_array"; skrl's trainers call `render` at every step unless they are told ``headless=True``.
+        render_mode: None, "rgb_array" or "human" (a window).
+            skrl's trainers call `render` at every step unless they are told ``headless=True``.
         states: give critics the state of the world [S] (`state`); without it they see what the policy does.
 
     Raises:
@@ -37,10 +38,10 @@ class SkrlEnv(Wrapper):
     def __init__(self, env: Env, *, states: bool = False, render_mode: str | None = None) -> None:
         super().__init__(env)
         self._rows = Rows(env, "skrl")
-        self._frames = Frames(env)
+        self._frames = Frames(env, render_mode)
         self._device = env.device
         self._states = states
-        self.render_mode = check_mode(render_mode)
+        self.render_mode = render_mode
         self._last: Tensor | None = None
         self._observation_space = observation_space(self._rows.group)
         self._action_space = action_space(self._rows.group)
@@ -75,8 +76,8 @@ class SkrlEnv(Wrapper):
         return self._rows.spread(self._rows.env.state) if self._states else None
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
-        """World 0 as uint8 [H, W, 3]; None without a render mode."""
-        return None if self.render_mode is None else self._frames.world(0)
+        """World 0 as uint8 [H, W, 3]; None without the mode "rgb_array"."""
+        return self._frames.render()
 
     def close(self) -> None:
         """Free the renderer and the engine."""

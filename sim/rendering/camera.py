@@ -24,7 +24,8 @@ class Follow:
 
 Camera = str | Follow | tuple[Sequence[float], Sequence[float]]
 CHASE: Mapping[str, tuple[float, float, float]] = {"chase": (-0.80, -0.52, 0.40), "chase-left": (-0.80, 0.60, 0.40)}
-"""Where cameras that chase are, seen from what they chase: behind it to the right, or to the left, in the world's axes."""
+"""Where cameras that chase are, seen from what they chase: in the world's axes, or for "chase-left" in those of its heading
+when the episode began."""
 _UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -82,7 +83,7 @@ class _FollowingCamera:
     """Keeps one direction in the world and follows with a lag, so that the motion and not the camera is seen."""
 
     lag = 0.25  # s
-    margin = 2.2  # of the size of the bodies, around each
+    margin = 1.6  # of the size of the bodies, around each
     nearest = 4.5  # of their size, to the target
 
     def __init__(self, model: mujoco.MjModel, bodies: Sequence[int], size: float, back: Vector, aspect: float) -> None:
@@ -128,13 +129,25 @@ class _FollowingCamera:
 
 
 class _ChaseCamera(_FollowingCamera):
-    """Follows one body; the nearest marker and the jointed things beside it stay in sight."""
+    """Follows one body; the nearest marker and the jointed things beside it stay in sight. `turns`: `back` is in the axes of
+    the body's heading at the first frame."""
 
-    def __init__(self, model: mujoco.MjModel, body: int, size: float, back: Vector, aspect: float) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, body: int, size: float, back: Vector, aspect: float, turns: bool = False
+    ) -> None:
         super().__init__(model, [body], size, back, aspect)
+        self.given = self.back if turns else None
         robots = {int(model.body_rootid[b]) for b in (body, *driven_bodies(model))}
         held = {int(model.jnt_bodyid[j]) for j in range(model.njnt)}
         self.things = [b for b in sorted(held) if int(model.body_rootid[b]) not in robots]
+
+    def view(self, data: mujoco.MjData, points: Sequence[Vector]) -> View:
+        if self.target is None and self.given is not None:
+            x, y = data.xmat[self.bodies[0]].reshape(3, 3)[:2, 0]
+            cos, sin = np.array([x, y]) / max(float(np.hypot(x, y)), 1e-9)
+            a, b, c = self.given
+            self.back = np.array([cos * a - sin * b, sin * a + cos * b, c])
+        return super().view(data, points)
 
     def seen(self, data: mujoco.MjData, points: Sequence[Vector]) -> list[Vector]:
         pos = data.xpos[self.bodies[0]]
@@ -167,7 +180,7 @@ def cameraman(model: mujoco.MjModel, camera: Camera, body: int, size: float, asp
         return _FollowingCamera(model, free_bodies(model) or [body], size, back, aspect)
     if isinstance(camera, str):
         if camera in CHASE:
-            return _ChaseCamera(model, body, size, np.array(CHASE[camera]), aspect)
+            return _ChaseCamera(model, body, size, np.array(CHASE[camera]), aspect, camera == "chase-left")
         if camera == "group":
             return _FollowingCamera(model, driven_bodies(model) or [body], size, np.array(CHASE["chase"]), aspect)
         if camera == "fixed":
@@ -184,6 +197,12 @@ def cameraman(model: mujoco.MjModel, camera: Camera, body: int, size: float, asp
 
 def driven_bodies(model: mujoco.MjModel) -> list[int]:
     """Free bodies with actuators on themselves or on what hangs on them: the robots that move about."""
+    driven = driven_roots(model)
+    return [b for b in free_bodies(model) if int(model.body_rootid[b]) in driven]
+
+
+def driven_roots(model: mujoco.MjModel) -> set[int]:
+    """The bodies in the world on which actuators hang: all robots."""
     site = mujoco.mjtTrn.mjTRN_SITE
     joints = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
     driven = set()
@@ -194,7 +213,7 @@ def driven_bodies(model: mujoco.MjModel) -> list[int]:
             driven.add(int(model.body_rootid[model.site_bodyid[target]]))
         elif kind in joints:
             driven.add(int(model.body_rootid[model.jnt_bodyid[target]]))
-    return [b for b in free_bodies(model) if int(model.body_rootid[b]) in driven]
+    return driven
 
 
 def free_bodies(model: mujoco.MjModel) -> list[int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,12 @@ from PIL import Image
 
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering.camera import Camera, driven_bodies
+from rookery.sim.rendering import mosaic
+from rookery.sim.rendering.camera import Camera
 from rookery.sim.rendering.encoder import completed, encoding
-from rookery.sim.rendering.frame import Frame
-from rookery.sim.rendering.overlay import Line, Overlay, annotate
+from rookery.sim.rendering.overlay import annotate
 from rookery.sim.rendering.painters import FramePainter
-from rookery.sim.rendering.renderer import Composer
+from rookery.sim.rendering.takes import Take
 
 Picture = NDArray[np.uint8]
 MOST_SECONDS = 86_400.0
@@ -50,6 +52,10 @@ def record_video(
     height: int = 720,
     camera: Camera | None = None,
     world: int = 0,
+    worlds: int = 1,
+    beside: tuple[Env, Act] | None = None,
+    titles: tuple[str, str] = ("before", "after"),
+    slow: float = 1.0,
     trail: bool = True,
     overlay: bool = True,
     seed: int | None = None,
@@ -57,63 +63,44 @@ def record_video(
     samples: int = SAMPLES,
     progress: Callable[[int, float], None] = lambda frame, share: None,
 ) -> Video:
-    """Record one world of `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
-
-    Without a GPU, pictures are drawn in as many processes as there are cores, see `FramePainter`.
+    """Record `env` under `act` from a reset on, in real time: frame k shows the state at k / fps s.
 
     Args:
-        env: the environment; it is reset with `seed`.
-        act: from observations to actions, as `env.step` takes them.
+        env, act: the environment, and from observations to actions, as `env.step` takes them; it is reset with `seed`.
         path: the video, .mp4 (H.264) or .gif; missing folders are made, and the file appears only when it is complete.
-        seconds: simulated time to record.
-        fps: frames a second.
+        seconds, fps: simulated time to record, and frames a second.
         width, height: pixels, even.
-        camera: "chase", "fixed", a camera of the scene, or (eye, target) in m, see `Renderer`; None is the task's own.
-        world: which of the env's worlds.
-        trail: draw the paths of all free bodies with actuators.
-        overlay: write task, time, episode and metrics into the picture.
-        seed: passed to ``env.reset``.
+        camera: a name, a `Follow`, or (eye, target) in m, see `Renderer`; None is the task's own.
+        world, worlds: the first of the env's worlds to show, and how many, as a grid.
+        beside, titles: another environment and what acts in it, to the left of this one, and what both are called.
+        slow: how many times slower contacts are shown: of robots with things and with each other, and of free things.
+        trail, overlay: draw the paths of robots; write task, time, what decides about success, and how episodes ended.
         backend: "auto", "opengl" or "software".
         samples: averaged for smooth edges and soft shadows, see `opengl.OpenGLPainter`; 1 is the fastest.
         progress: called before every frame with the frames finished and their share of all.
 
     Raises:
-        RookeryError: unknown suffix or camera, impossible sizes, a path that cannot be written, no renderer.
+        RookeryError: unknown suffix or camera, impossible sizes, a path that cannot be written, no renderer; or slow motion of
+            several worlds, whose contacts are at different times.
     """
     path = _check(path, seconds, fps, width, height)
+    _check_shown(worlds, slow, beside is not None)
+    sources = [(env, act, "")] if beside is None else [(*beside, titles[0]), (env, act, titles[1])]
+    grid = mosaic.grid(worlds * len(sources), width, height)
+    shown = range(world, world + worlds)
+    takes = [Take(e, a, shown, title, camera, trail, grid.size, slow > 1.0) for e, a, title in sources]
     total = max(1, round(seconds * fps))
-    model = env.visual_model(_checked_world(world, env))
-    trails = [model.body(i).name for i in driven_bodies(model)] if trail else []
-    composer = Composer(
-        model, height, camera=env.camera if camera is None else camera, trails=trails, aspect=width / height
-    )
-    text = Overlay(env, world)
-    painter = FramePainter(model, width, height, backend, total, samples=samples)
-    with painter, encoding(path, fps, width, height, _output(path)) as write:
-        frames = _frames(env, act, composer, text, total, fps, seed)
-        for k, (picture, lines) in enumerate(painter.paint(frames)):
-            progress(k, k / total)
-            write(annotate(picture, lines) if overlay else picture)
-    return Video(path, total, total / fps, painter.name, text.episodes)
-
-
-def _frames(
-    env: Env, act: Act, composer: Composer, text: Overlay, total: int, fps: int, seed: int | None
-) -> Iterator[tuple[Frame, list[Line]]]:
-    """`total` frames of a world from a reset on, each with the lines over its picture."""
-    observation, _ = env.reset(seed)
-    data = None
-    steps = 0
-    for k in range(total):
-        # Half a step of grace: 1 / fps and control_dt are not exact in binary.
-        while (steps + 0.5) * env.control_dt < k / fps:
-            steps += 1
-            observation, _, _, _, info = env.step(act(observation))
-            if text.note(info):
-                composer.cut()
-        data = env.mj_data(text.world, data)
-        frame = composer.compose(data, env.markers(text.world))
-        yield frame, text.lines(steps * env.control_dt, env.metrics() if steps else {})
+    painters = [FramePainter(t.model, *grid.size, backend, total * worlds, samples=samples) for t in takes]
+    streams = [p.paint(t.frames(fps, seconds, slow, seed)) for p, t in zip(painters, takes, strict=True)]
+    count = 0
+    with ExitStack() as stack, encoding(path, fps, width, height, output(path)) as write:
+        for painter in painters:
+            stack.enter_context(painter)
+        while tiles := [tile for stream in streams for tile in islice(stream, worlds)]:
+            progress(min(count, total - 1), min(count / total, 1.0))
+            write(grid.join([annotate(picture, lines) if overlay else picture for picture, lines in tiles]))
+            count += 1
+    return Video(path, count, count / fps, painters[0].name, takes[-1].episodes)
 
 
 def contact_sheet(
@@ -143,7 +130,7 @@ def contact_sheet(
     path = Path(path)
     if path.suffix.lower() != ".png":
         raise RookeryError(f"a contact sheet is a .png file, got {path.name!r}.")
-    frames, fps = _read(video) if isinstance(video, str | os.PathLike) else (list(video), fps)
+    frames, fps = read_video(video) if isinstance(video, str | os.PathLike) else (list(video), fps)
     if not frames:
         raise RookeryError("the video has no frames, so there is nothing to put on a contact sheet.")
     height = round(width * frames[0].shape[0] / frames[0].shape[1])
@@ -159,10 +146,12 @@ def contact_sheet(
     return path
 
 
-def _checked_world(world: int, env: Env) -> int:
-    if not 0 <= world < env.num_envs:
-        raise RookeryError(f"there is no world {world} to record: this environment has 0 to {env.num_envs - 1}.")
-    return world
+def _check_shown(worlds: int, slow: float, beside: bool) -> None:
+    if worlds < 1 or not 1.0 <= slow <= 100.0 or (slow > 1.0 and (worlds > 1 or beside)):
+        raise RookeryError(
+            f"a video shows 1 world or more, and contacts of one world alone 1 to 100 times slower, got {worlds} worlds, slow "
+            f"{slow:g}{' and two policies' if beside else ''}."
+        )
 
 
 def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, height: int) -> Path:
@@ -178,7 +167,7 @@ def _check(path: str | os.PathLike[str], seconds: float, fps: int, width: int, h
     return path
 
 
-def _output(path: Path) -> list[str]:
+def output(path: Path) -> list[str]:
     """ffmpeg's options by the suffix."""
     if path.suffix.lower() == ".gif":
         palette = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer"
@@ -186,7 +175,7 @@ def _output(path: Path) -> list[str]:
     return ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "veryfast", "-crf", "20", "-movflags", "+faststart"]
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[list[Picture], float]:
+def read_video(path: str | os.PathLike[str]) -> tuple[list[Picture], float]:
     """All frames [H, W, 3] of a video file, and its frames a second."""
     import imageio_ffmpeg
 

@@ -104,11 +104,10 @@ def open_server(host: str = LOOPBACK, port: int = PORT) -> tuple[ViserServer, Ac
     Raises:
         RookeryError: viser is not installed, or the place cannot be listened on.
     """
-    try:
-        import viser
-    except ImportError as error:
-        raise RookeryError(f"{HOW}.") from error
-    _check_free(host, port)
+    require_viser()
+    import viser
+
+    check_free(host, port)
     token = "" if is_loopback(host) else secrets.token_urlsafe(16)
     waiting = Access(host, port, token)
     with _guarded(lambda: waiting) as checks, contextlib.redirect_stdout(io.StringIO()):  # viser prints addresses
@@ -129,7 +128,16 @@ def close_server(server: ViserServer) -> None:
         server.stop()
 
 
-def _check_free(host: str, port: int) -> None:
+def require_viser() -> None:
+    """Say how to install viser where it is not; raises RookeryError."""
+    try:
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise RookeryError(f"{HOW}.") from error
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse a place that cannot be listened on; raises RookeryError."""
     if not 0 <= port < 65536:
         raise RookeryError(f"--viewer-port must be from 0 to 65535, got {port}.")
     try:

@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 from rookery.sim.env import Act, Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering.camera import CHASE, body_radius, cameraman, default_focus
+from rookery.sim.rendering.camera import body_radius, default_focus
 from rookery.sim.rendering.frame import Stage
 from rookery.sim.viewing.commands import CommandPanel
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.forces import contact_arrows
 from rookery.sim.viewing.hand import Hand
+from rookery.sim.viewing.page import first_view, set_page
 from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.plots import Plots
+from rookery.sim.viewing.poses import stage_poses
 
 if TYPE_CHECKING:
     import mujoco
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Pilots = Mapping[str, Callable[[], Act]]
 FRAMES = 60.0
-"""1/s, pictures that a page gets at most."""
+"""1/s, as many pictures as most screens show."""
 BEHIND = 0.25
 """s of simulated time that a slow computer may owe; it shows slow motion then."""
 
@@ -47,18 +49,28 @@ class Viewer:
         env: the environment.
         pilots: what may act in it, by name, each made when it is chosen; the first acts first.
         seed: of the first reset.
+        newer: asked once a second for what is to act from now on; None lets things be.
 
     Attributes:
         paused, speed: whether time stands still, and simulated s a s.
+        rate: 1/s, pictures that the pages get at most.
         world: the world that the camera follows and the panels describe.
         frames, steps: pictures sent and control steps made so far.
     """
 
-    def __init__(self, server: ViserServer, env: Env, pilots: Pilots, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        server: ViserServer,
+        env: Env,
+        pilots: Pilots,
+        seed: int | None = None,
+        newer: Callable[[], Act | None] = lambda: None,
+    ) -> None:
         self.server = server
         self.env = env
         self.paused = False
         self.speed = 1.0
+        self.rate = FRAMES
         self.follow = True
         self.side_by_side = True
         self.forces = False
@@ -67,6 +79,7 @@ class Viewer:
         self.steps = 0
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._pilots = pilots
+        self._newer = newer
         self._act = next(iter(pilots.values()))()
         self._hand: Hand | None = None
         self._owed = 0.0
@@ -79,22 +92,13 @@ class Viewer:
         self.episodes = 0
         self.story = ""
         self._held_world = 0
-        self._set_page()
+        set_page(server, env.task_id)
         self.panel = Panel(self, list(pilots))
         self.commands = CommandPanel(server, env, self.do)
         self.plots = Plots(server, env, self.do)
         self._build()
 
     # The page
-
-    def _set_page(self) -> None:
-        """Colours and light of the page, and the first view of it."""
-        scene = self.server.scene
-        self.server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
-        self.server.gui.set_panel_label(f"rookery: {self.env.task_id}")
-        sky = np.linspace((150, 186, 224), (232, 240, 246), 64)[:, None].repeat(2, 1)
-        scene.set_background_image(sky.astype(np.uint8))
-        scene.configure_environment_map("park", environment_intensity=0.5)
 
     def show_worlds(self) -> None:
         """Draw the chosen world, or all side by side, after a choice has changed."""
@@ -110,37 +114,21 @@ class Viewer:
         self._size = body_radius(self._model(self.world), self._focus)
         self._drawing = Drawing(self.server, models, _grid(models, self.shown, self.world), self._grab)
         self._before = self._now = self._poses()
-        self._look()
+        self.follow_place = first_view(self.server, self.env, self._model(self.world), self.world, over=True)
         self._draw(1.0)
         self.commands.show(self.world, self._drawing.offsets[self.shown.index(self.world)], self._size)
 
     def _model(self, world: int) -> mujoco.MjModel:
         """The visual model of a world, one for each task."""
-        name = self.env.task_names[int(self.env.task_index[world])]
+        name = self._name(world)
         if name not in self._models:
             self._models[name] = self.env.visual_model(world)
             self._stages[name] = Stage(self._models[name])
         return self._models[name]
 
-    def _look(self) -> None:
-        """The view that the task's own camera has, as the first one of new pages."""
-        model = self._model(self.world)
-        stage = self._stages[self.env.task_names[int(self.env.task_index[self.world])]]
-        self._pose(stage, self.world)
-        camera = self.env.camera
-        points = [np.asarray(m["pos"], float) for m in self.env.markers(self.world)]
-        view = cameraman(model, camera, self._focus, self._size, 16 / 9).view(stage.data, points)
-        self.follow_place = isinstance(camera, str) and camera in CHASE
-        chased = stage.data.xpos[self._focus]
-        ground = np.array([*chased[:2], 0.0])
-        offset = self._drawing.offsets[self.shown.index(self.world)]
-        shift = -ground if self.follow_place else offset
-        first = self.server.initial_camera
-        first.position = view.eye + shift
-        first.look_at = view.target + shift
-        first.up = (0.0, 0.0, 1.0)
-        first.fov = float(np.radians(view.fovy))
-        first.near = 0.02 * float(np.linalg.norm(view.eye - view.target))
+    def _name(self, world: int) -> str:
+        """The task of a world."""
+        return self.env.task_names[int(self.env.task_index[world])]
 
     # Time
 
@@ -151,7 +139,7 @@ class Viewer:
     def run(self, seconds: float | None = None) -> None:
         """Step and show until `stop` or Ctrl-C, or for some s of real time."""
         start = last = time.perf_counter()
-        told = drawn = 0.0
+        told = drawn = asked = 0.0
         while not self._stopped and (seconds is None or last - start < seconds):
             now = time.perf_counter()
             passed, last = now - last, now
@@ -163,11 +151,14 @@ class Viewer:
                     self._owed -= self.env.control_dt
                     self.step()
                 self._draw(self._owed / self.env.control_dt)
+            if now - asked > 1.0:
+                asked = now
+                self._act = self._newer() or self._act
             if now - told > 0.2:
                 told = now
                 self.panel.tell(self.figures())
                 self.plots.draw()
-            drawn = max(drawn + 1.0 / FRAMES, now)
+            drawn = max(drawn + 1.0 / self.rate, now)
             pause = drawn - time.perf_counter() if watched else 0.1
             if pause > 0:
                 time.sleep(pause)
@@ -246,18 +237,12 @@ class Viewer:
 
     def _poses(self) -> Poses:
         """Where the geoms of the shown worlds are now."""
-        pos, mat = [], []
+        found = []
         for w in self.shown:
             self._model(w)
-            stage = self._stages[self.env.task_names[int(self.env.task_index[w])]]
-            self._pose(stage, w)
-            pos.append(stage.data.geom_xpos.copy())
-            mat.append(stage.data.geom_xmat.copy())
-        return Poses(np.concatenate(pos), quaternions(np.concatenate(mat)))
-
-    def _pose(self, stage: Stage, world: int) -> None:
-        data = self._data[world] = self.env.mj_data(world, self._data.get(world))
-        stage.set_state(data.qpos, data.time, data.mocap_pos, data.mocap_quat)
+            data = self._data[w] = self.env.mj_data(w, self._data.get(w))
+            found.append(stage_poses(self._stages[self._name(w)], data))
+        return Poses(np.concatenate([p.pos for p in found]), np.concatenate([p.quat for p in found]))
 
     def _draw(self, share: float) -> None:
         """Send a picture, `share` of the way from the control step before to the last one."""
@@ -350,13 +335,3 @@ def _reach(model: mujoco.MjModel) -> float:
     bounded = np.isin(model.geom_type, [int(mj.mjtGeom.mjGEOM_PLANE)], invert=True) & (model.geom_group <= 2)
     reach = np.abs(data.geom_xpos[bounded, :2]) + model.geom_rbound[bounded, None]
     return 2.0 * max(1.0, float(reach.max(initial=0.0)) + 0.25)
-
-
-def quaternions(mats: Floats) -> Floats:
-    """[n, 4] wxyz of rotation matrices [n, 9]."""
-    import mujoco as mj
-
-    out = np.empty((len(mats), 4))
-    for i, row in enumerate(mats):
-        mj.mju_mat2Quat(out[i], row)
-    return out

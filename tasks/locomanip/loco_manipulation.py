@@ -84,6 +84,7 @@ class LocoManipulation(Reach):
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
     deciding = MappingProxyType({})
+    camera = "chase-left"  # from there doors are seen to open
     headline: ClassVar[str] = "success"
     settling_gain: ClassVar[float] = 0.02
     cfg: LocoManipulationConfig

@@ -155,6 +155,6 @@ def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
 
 
 def test_wide_and_deep_networks_learn_in_torch() -> None:
-    for hidden, fits in (((128,), True), ((129,), False), ((8,) * 3, True), ((8,) * 4, False)):
+    for hidden, fits in (((256,), True), ((257,), False), ((8,) * 3, True), ((8,) * 4, False)):
         config = SACConfig(rollout_steps=4, buffer_size=200, hidden=hidden)
         assert (SAC(ToyEnv(), config).learners["point"].compiled is not None) == fits

@@ -20,6 +20,7 @@ from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
 from rookery.sim.adapters.spaces import observation_space
 from rookery.sim.errors import RookeryError
+from rookery.sim.rendering import window
 from rookery.sim.specs import ActionSpec, Group, Term
 
 SHORT = {"episode_s": 0.2}  # 20 control steps
@@ -285,3 +286,62 @@ def test_render_gives_pictures() -> None:
     assert picture.std() > 5
     env.close()
     assert SingleEnv(rookery.make("drone-hover")).render() is None
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", None])
+def test_render_modes_of_gymnasium(mode: str | None) -> None:
+    """Through gymnasium's own makers, as users ask for it."""
+    single = gymnasium.make("rookery/drone-hover-v0", render_mode=mode)
+    single.reset(seed=0)
+    single.step(single.action_space.sample())
+    picture = single.render()
+    assert (picture is None) == (mode is None)
+    single.close()
+    vector = gymnasium.make_vec("rookery/drone-hover-v0", num_envs=2, render_mode=mode)
+    vector.reset(seed=0)
+    pictures = vector.render()
+    assert (pictures is None) == (mode is None)
+    if mode is not None:
+        assert isinstance(picture, np.ndarray) and isinstance(pictures, tuple)
+        assert picture.dtype == np.uint8 and picture.std() > 5
+        assert len(pictures) == 2 and not np.array_equal(pictures[0], pictures[1])
+        assert mode in vector.metadata["render_modes"] and vector.render_mode == mode
+    vector.close()
+
+
+def test_human_without_a_screen_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(RookeryError, match=r"no screen here .*: take render_mode=\"rgb_array\""):
+            make("rookery/drone-hover-v0", render_mode="human")
+
+
+def test_human_shows_every_reset_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a screen that only counts what it is shown."""
+    shown: list[np.ndarray] = []
+
+    class Screen:
+        def __init__(self, title: str, width: int, height: int) -> None:
+            assert (title, width, height) == ("drone-hover", 640, 480)
+
+        def show(self, picture: np.ndarray) -> None:
+            shown.append(picture)
+
+        def close(self) -> None:
+            shown.append(np.zeros(0))
+
+    monkeypatch.setattr(window, "check_screen", lambda: None)
+    monkeypatch.setattr(window, "Window", Screen)
+    for make, options in ((gymnasium.make, {}), (gymnasium.make_vec, {"num_envs": 2})):
+        shown.clear()
+        env = make("rookery/drone-hover-v0", render_mode="human", **options)
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(env.action_space.sample())
+        assert env.render() is None
+        env.close()
+        assert [p.shape for p in shown[:4]] == 4 * [(480, 640, 3)]
+        assert not np.array_equal(shown[0], shown[3])
+        assert shown[-1].size == 0

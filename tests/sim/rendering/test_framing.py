@@ -127,6 +127,16 @@ def test_a_camera_that_follows_the_ball_keeps_its_direction(room):
         assert np.allclose(back / np.linalg.norm(back), np.array([0, -5, 2]) / np.hypot(5, 2))
 
 
+def test_chase_left_stands_behind_on_the_left_whatever_the_heading(room):
+    data = mujoco.MjData(room)
+    for yaw in (0.0, 2.0):
+        data.qpos[:7] = (0.0, 0.0, 1.0, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
+        view = Composer(room, 360, camera="chase-left").compose(data).view
+        away = view.eye - view.target
+        ahead, left = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]]) @ away[:2]
+        assert ahead < 0 < left and away[2] > 0
+
+
 def test_more_samples_smooth_edges_and_change_nothing_else(room):
     """The edge of a ball against the floor: in steps with one sample, with shades in between with four."""
     if opengl.find_backend() is None:

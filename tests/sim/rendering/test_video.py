@@ -18,9 +18,12 @@ from rookery.assets.drones import quadrotor_spec
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.gauge import Gauge
 from rookery.sim.rendering import opengl
-from rookery.sim.rendering.overlay import Overlay
+from rookery.sim.rendering.mosaic import grid
+from rookery.sim.rendering.overlay import Overlay, layout
 from rookery.sim.rendering.renderer import Renderer
+from rookery.sim.rendering.takes import Take
 from rookery.sim.rendering.video import contact_sheet, record_video
 from rookery.sim.scene import Scene
 
@@ -357,3 +360,98 @@ def test_contact_sheet_refuses(tmp_path: Path):
     for source, name, options, message in cases:
         with pytest.raises(RookeryError, match=message):
             contact_sheet(source, tmp_path / name, **options)
+
+
+def test_worlds_stand_in_a_grid_and_policies_side_by_side(tmp_path):
+    """World 1 flies 20 cm above world 0; each tile has the picture that its world has alone."""
+    options = {"seconds": 0.1, "backend": "software", "overlay": False, "width": 196, "height": 64}
+    record_video(FlyingCircle(), lambda obs: "action", tmp_path / "two.mp4", worlds=2, **options)
+    meta, frames = read(tmp_path / "two.mp4")
+    assert meta["size"] == (196, 64)
+    whole = frames[-1].reshape(64, 196, 3).astype(int)
+    for world in range(2):
+        path = tmp_path / f"{world}.mp4"
+        record_video(FlyingCircle(), lambda obs: "action", path, world=world, **(options | SIZE))
+        alone = read(path)[1][-1].reshape(64, 96, 3).astype(int)
+        tile = whole[:, 100 * world : 100 * world + 96]
+        assert np.abs(tile - alone).mean() < 4.0
+    beside = (FlyingCircle(), lambda obs: "action")
+    made = record_video(FlyingCircle(), lambda obs: "action", tmp_path / "b.mp4", beside=beside, **options)
+    assert made.frames == 3
+    both = read(tmp_path / "b.mp4")[1][-1].reshape(64, 196, 3).astype(int)
+    assert np.abs(both[:, :96] - both[:, 100:]).mean() < 4.0  # they do the same
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"worlds": 3, "width": 320, "height": 240}, "no world 2"),
+        ({"worlds": 0}, "1 world or more"),
+        ({"slow": 0.5}, "1 to 100 times slower"),
+        ({"slow": 2.0, "worlds": 2}, "contacts of one world alone"),
+    ],
+)
+def test_grids_and_slow_motion_that_cannot_be(tmp_path, options, message):
+    with pytest.raises(RookeryError, match=message):
+        record_video(FlyingCircle(), lambda obs: "action", tmp_path / "v.mp4", backend="software", **(SIZE | options))
+
+
+def test_grid_is_nearly_square_and_refuses_tiny_tiles():
+    assert [(g.columns, g.rows) for g in (grid(n, 1280, 720) for n in (1, 2, 4, 9, 10))] == [
+        (1, 1), (2, 1), (2, 2), (3, 3), (4, 3),
+    ]  # fmt: skip
+    assert grid(9, 1280, 720).size == (424, 237)
+    with pytest.raises(RookeryError, match="too many"):
+        grid(400, 640, 480)
+
+
+class FallingBall(FlyingCircle):
+    """A ball that hits the floor after half a second, in control steps of 20 ms."""
+
+    control_dt = 0.02
+
+    def mj_data(self, i, data=None):
+        data = mujoco.MjData(self.model)
+        time = 0.02 * self.steps
+        data.time = time
+        data.qpos[:3] = (0.0, 0.5, 1.0)
+        ball = self.model.jnt_qposadr[self.model.joint("ball/root").id]
+        data.qpos[ball : ball + 3] = (0.0, 0.0, 0.1 + abs(0.5 - time))
+        return data
+
+
+def test_slow_motion_stretches_the_time_around_a_contact():
+    take = Take(FallingBall(), lambda obs: "action", [0], "", None, True, (96, 64), touches=True)
+    take.begin(0)
+    shown = [frame for frame, _ in take.slowed_frames(30, 1.0, 4.0)]
+    times = np.array([frame.time for frame in shown])
+    steps = np.diff(times)
+    assert times[0] == 0.0 and times[-1] > 0.95
+    near = np.abs(times[:-1] - 0.5) < 0.1
+    assert np.allclose(steps[near], 1 / 120, atol=1e-6)
+    far = (times[:-1] < 0.3) | (times[:-1] > 0.75)
+    assert np.allclose(steps[far], 1 / 30, atol=1e-6)
+    ball = take.model.jnt_qposadr[take.model.joint("ball/root").id]
+    heights = np.array([frame.qpos[ball + 2] for frame in shown])
+    assert np.allclose(heights, 0.1 + np.abs(0.5 - times), atol=2e-3)  # between control steps too
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (424, 237), (200, 150)])
+def test_texts_do_not_overlap_and_stay_inside(size):
+    lines = ["go2-velocity   12.3 s", "velocity error 0.052 m/s of at most 0.300 m/s", "episode 3: no success"]
+    top, bottom = (layout(lines, *size, corner) for corner in ("top", "bottom"))
+    assert top.box[3] <= bottom.box[1]
+    for panel in (top, bottom):
+        left, upper, right, lower = panel.box
+        assert left >= 0 and upper >= 0 and right <= size[0] and lower <= size[1]
+        ys = [y for _, y in panel.places]
+        assert all(b - a >= panel.size for a, b in zip(ys, ys[1:], strict=False))
+        assert upper <= ys[0] and ys[-1] + panel.size <= lower
+
+
+def test_gauges_say_what_success_asks_for():
+    env = FlyingCircle()
+    env.gauges = lambda i: [Gauge("distance", 0.031, 0.05, "m"), Gauge("hits", 2.0, 3.0, at_most=False)]
+    first, second = Overlay(env, 0).lines(0.5, env.metrics())[1:]
+    assert (first.text, first.met) == ("distance 0.031 m of at most 0.050 m", True)
+    assert (second.text, second.met) == ("hits 2 of at least 3", False)

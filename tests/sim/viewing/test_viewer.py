@@ -9,8 +9,10 @@ import trimesh
 
 import rookery
 from rookery.sim.rendering.geoms import SHOWN
+from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.viewing.drawing import Poses, creased
 from rookery.sim.viewing.hand import MOST, Hand
+from rookery.sim.viewing.marks import Marks
 from rookery.sim.viewing.server import close_server, open_server
 from rookery.sim.viewing.viewer import Viewer
 
@@ -198,6 +200,33 @@ def test_plots_show_what_was_chosen(page):
     viewer.step()
     assert set(viewer.plots._history[-1][1]) <= set(weights)
     viewer.env.close()
+
+
+def test_what_is_newer_acts_from_the_next_step_on(page):
+    env = rookery.make("drone-hover", 1)
+    calls = []
+    pilot = env.controller()
+    viewer = Viewer(page, env, {"classical": lambda: pilot}, seed=1, newer=lambda: calls.append(1) or still)
+    still = lambda obs: {"drone": torch.zeros(1, 1, 4)}  # noqa: E731
+    viewer.run(0.05)
+    assert calls and viewer._act is still
+    env.close()
+
+
+def test_markers_of_every_shape_are_drawn_and_go(page):
+    marks = Marks(page, "/marks")
+    end = {"end": (0.0, 2.0, 0.0), "size": 0.1}
+    shown = [{"pos": (1.0, 0.0, 0.0), "size": 0.2}, {"pos": (0.0, 0.0, 0.0), "shape": "arrow", **end},
+             {"pos": (0.0, 0.0, 0.0), "shape": "box", "size": (0.1, 0.2, 0.3)}]  # fmt: skip
+    marks.draw([(np.array([0.0, 0.0, 1.0]), marker_shape(m)) for m in shown])
+    assert set(marks._drawn) == {"sphere", "arrow", "box"}
+    ball, arrow, box = (marks._drawn[k][1] for k in ("sphere", "arrow", "box"))
+    np.testing.assert_allclose(ball.batched_positions, [[1.0, 0.0, 1.0]])
+    np.testing.assert_allclose(arrow.batched_scales, [[0.1, 0.1, 2.0]])
+    np.testing.assert_allclose(box.batched_scales, [[0.1, 0.2, 0.3]])
+    assert arrow.vertices[:, 2].max() == pytest.approx(1.0)
+    marks.draw([])
+    assert not marks._drawn
 
 
 def test_tasks_side_by_side_are_drawn_each_with_its_own_model(page):

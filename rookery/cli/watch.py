@@ -1,0 +1,111 @@
+"""The viewer beside a training: a process of its own that shows the newest policy of the run in worlds of its own.
+
+python -m rookery.cli.watch RUN PARENT PORT HOST WORLDS
+
+It has the lowest priority and one thread, and computes only while somebody looks, so that the training hardly notices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.cli.viewing import PageOptions, ViewerOptions
+
+if TYPE_CHECKING:
+    from rookery.sim.env import Act, Env
+
+WAIT_S = 0.5
+"""s between looks for the first policy."""
+
+
+@contextlib.contextmanager
+def watching(run: Path, options: ViewerOptions) -> Iterator[None]:
+    """While it lasts, a process shows the run, where the options ask for it; what it says goes to standard error."""
+    if not options.viewer:
+        yield
+        return
+    place = (str(options.viewer_port), options.viewer_host, str(options.viewer_worlds))
+    env = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    words = [sys.executable, "-m", __name__, str(run.resolve()), str(os.getpid()), *place]
+    process = subprocess.Popen(words, env=env, stdout=sys.stderr)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+class Newest:
+    """The newest policy of a run as it is trained.
+
+    Args:
+        run: its folder.
+        parent: id of the process that trains; when that ends, so does this one.
+        env: where the policy acts.
+    """
+
+    def __init__(self, run: Path, parent: int, env: Env) -> None:
+        self._file = run / "contract.json"
+        self._parent = parent
+        self._env = env
+        self._read = self._file.stat().st_mtime_ns
+
+    def __call__(self) -> Act | None:
+        """What acts from now on, where the run has something newer than before; raises KeyboardInterrupt at the end."""
+        from rookery.policies.training.evaluate import act_with
+        from rookery.runs import open_run
+        from rookery.sim.errors import RookeryError
+
+        _go_on(self._parent)
+        written = self._file.stat().st_mtime_ns
+        if written == self._read:
+            return None
+        try:
+            policies, _ = open_run(self._file.parent)
+        except RookeryError:  # weights and contract are replaced one after the other
+            return None
+        self._read = written
+        return act_with(policies, self._env)
+
+
+def _go_on(parent: int) -> None:
+    if os.getppid() != parent:
+        raise KeyboardInterrupt
+
+
+def main(words: list[str]) -> int:
+    """Show the run until the training ends."""
+    from rookery.cli.viewing import show
+    from rookery.pilots import pilots
+    from rookery.run_env import open_env
+
+    run, parent, port, host, worlds = words
+    os.nice(19)
+    folder = Path(run)
+    server, _ = PageOptions(int(port), host).open()
+    text = server.gui.add_markdown("The training has not saved a policy yet.")
+    with contextlib.suppress(KeyboardInterrupt):
+        while not (folder / "contract.json").is_file():
+            _go_on(int(parent))
+            time.sleep(WAIT_S)
+        text.remove()
+        env, act = open_env(folder, int(worlds))
+        newer: Callable[[], Act | None] = Newest(folder, int(parent), env)
+        try:
+            show(server, env, pilots(folder, "policy", env, act), None, newer)
+        finally:
+            env.close()
+    return 0
+
+
+if __name__ == "__main__":
+    from rookery.cli.main import guarded
+
+    sys.exit(guarded(lambda: main(sys.argv[1:])))

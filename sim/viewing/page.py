@@ -1,0 +1,57 @@
+"""What all pages of the viewer have: colours, light, and the first view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rookery.sim.env import Env
+from rookery.sim.rendering.camera import CHASE, body_radius, cameraman, default_focus
+from rookery.sim.rendering.frame import Stage
+
+if TYPE_CHECKING:
+    import mujoco
+    from viser import ViserServer
+
+ASPECT = 16 / 9
+"""Width over height of the page that the first view is for."""
+
+
+def set_page(server: ViserServer, title: str) -> None:
+    """Colours and light."""
+    server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
+    server.gui.set_panel_label(f"rookery: {title}")
+    sky = np.linspace((150, 186, 224), (232, 240, 246), 64)[:, None].repeat(2, 1)
+    server.scene.set_background_image(sky.astype(np.uint8))
+    server.scene.configure_environment_map("park", environment_intensity=0.5)
+
+
+def first_view(server: ViserServer, env: Env, model: mujoco.MjModel, world: int, over: bool) -> bool:
+    """Give new pages the view that videos of a world begin with.
+
+    Args:
+        server: of the page.
+        env: with the world.
+        model: its visual model.
+        world: which.
+        over: whether the body that a chasing camera follows is drawn over the origin of the page.
+
+    Returns:
+        whether the camera of the task's videos chases a body.
+    """
+    stage = Stage(model)
+    data = env.mj_data(world)
+    stage.set_state(data.qpos, data.time, data.mocap_pos, data.mocap_quat)
+    focus = default_focus(model)
+    points = [np.asarray(m["pos"], float) for m in env.markers(world)]
+    view = cameraman(model, env.camera, focus, body_radius(model, focus), ASPECT).view(stage.data, points)
+    chases = isinstance(env.camera, str) and env.camera in CHASE
+    shift = np.array([*stage.data.xpos[focus][:2], 0.0]) if over and chases else np.zeros(3)
+    first = server.initial_camera
+    first.position = view.eye - shift
+    first.look_at = view.target - shift
+    first.up = (0.0, 0.0, 1.0)
+    first.fov = float(np.radians(view.fovy))
+    first.near = 0.02 * float(np.linalg.norm(view.eye - view.target))
+    return chases

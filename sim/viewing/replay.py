@@ -1,0 +1,164 @@
+"""Recorded episodes on a timeline: what a world did, played, wound back and forth, or written as a page without Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rookery.sim.env import Act, Env
+from rookery.sim.rendering.frame import Stage
+from rookery.sim.viewing.drawing import Drawing, Poses
+from rookery.sim.viewing.page import first_view, set_page
+from rookery.sim.viewing.panel import SPEEDS
+from rookery.sim.viewing.poses import stage_poses
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+FRAMES = 60.0
+"""1/s, pictures that a page gets."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode of one world: poses and markers at its T + 1 times, `dt` s apart."""
+
+    poses: Sequence[Poses]
+    markers: Sequence[Sequence[Mapping[str, Any]]]
+    dt: float
+
+    def at(self, seconds: float) -> Poses:
+        """Where everything is at a time, between two control steps too."""
+        step = min(max(seconds / self.dt, 0.0), len(self.poses) - 1.0)
+        k = min(int(step), max(len(self.poses) - 2, 0))
+        return self.poses[k].towards(self.poses[min(k + 1, len(self.poses) - 1)], step - k)
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (len(self.poses) - 1) * self.dt
+
+
+def record(env: Env, act: Act, world: int, seed: int, steps: int) -> Recording:
+    """Let an episode happen once more.
+
+    Args:
+        env: in which it is repeated.
+        act: gives its actions.
+        world: which world it was in.
+        seed: of the reset that it began with.
+        steps: its length in control steps. The state after the last one is that of a new episode and is left out.
+    """
+    stage = Stage(env.visual_model(world))
+    observation, _ = env.reset(seed)
+    data = None
+    poses, markers = [], []
+    for k in range(steps):
+        data = env.mj_data(world, data)
+        poses.append(stage_poses(stage, data))
+        markers.append([dict(m) for m in env.markers(world)])
+        if k + 1 < steps:
+            observation, *_ = env.step(act(observation))
+    return Recording(poses, markers, env.control_dt)
+
+
+class Timeline:
+    """Episodes on a page, with a slider over their time.
+
+    Args:
+        server: of the page.
+        env: what they happened in.
+        world: whose model is drawn.
+        episodes: their names, and what makes the recording of each when it is chosen.
+        title: of the page.
+    """
+
+    def __init__(
+        self, server: ViserServer, env: Env, world: int, episodes: Mapping[str, Callable[[], Recording]], title: str
+    ) -> None:
+        self.server = server
+        self.playing = True
+        self.now = 0.0
+        self._episodes = episodes
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._model = env.visual_model(world)
+        self._env = env
+        set_page(server, title)
+        self._drawing = Drawing(server, [self._model], np.zeros((1, 3)), lambda *_: None)
+        gui = server.gui
+        names = list(episodes)
+        choice = gui.add_dropdown("Episode", names, initial_value=names[0])
+        self._button = gui.add_button("Pause")
+        self._speed = gui.add_slider("Speed", *SPEEDS, 1.0)
+        self._slider: Any = None
+        self._button.on_click(lambda _: self._jobs.put(self._toggle))
+        choice.on_update(lambda _: self._jobs.put(lambda: self.choose(choice.value)))
+        self.choose(names[0])
+        first_view(server, env, self._model, world, over=False)
+
+    def choose(self, name: str) -> None:
+        """Show another episode from its beginning."""
+        self.recording = self._episodes[name]()
+        self.now = 0.0
+        if self._slider is not None:
+            self._slider.remove()
+        end = max(self.recording.seconds, self.recording.dt)
+        slider = self._slider = self.server.gui.add_slider("Time s", 0.0, round(end, 3), self.recording.dt, 0.0)
+
+        def wind(event: Any) -> None:
+            if event.client is not None:  # not this program itself
+                self._jobs.put(lambda: self.wind(float(slider.value)))
+
+        slider.on_update(wind)
+        self._draw()
+
+    def wind(self, seconds: float) -> None:
+        """Show another time, and stand still there."""
+        self.now = seconds
+        if self.playing:
+            self._toggle()
+        self._draw()
+
+    def run(self, seconds: float | None = None) -> None:
+        """Play until Ctrl-C, or for some s of real time; at its end an episode begins anew."""
+        start = last = time.perf_counter()
+        while seconds is None or last - start < seconds:
+            now = time.perf_counter()
+            passed, last = now - last, now
+            try:
+                while True:
+                    self._jobs.get_nowait()()
+            except Empty:
+                pass
+            if self.playing and self.server.get_clients():
+                self.now += passed * float(self._speed.value)
+                if self.now > self.recording.seconds:
+                    self.now = 0.0
+                self._slider.value = self.now
+                self._draw()
+            time.sleep(1.0 / FRAMES)
+
+    def page(self, fps: float = 30.0) -> str:
+        """The chosen episode as one HTML page that plays it again and again without Python."""
+        serializer = self.server.get_scene_serializer()
+        for k in range(int(self.recording.seconds * fps) + 1):
+            self.now = k / fps
+            self._draw()
+            serializer.insert_sleep(1.0 / fps)
+        html: str = serializer.as_html()
+        return html
+
+    def _toggle(self) -> None:
+        self.playing = not self.playing
+        self._button.label = "Pause" if self.playing else "Play"
+
+    def _draw(self) -> None:
+        k = min(int(self.now / self.recording.dt), len(self.recording.markers) - 1)
+        with self.server.atomic():
+            self._drawing.show(self.recording.at(self.now))
+            self._drawing.mark([(0, m) for m in self.recording.markers[k]])

@@ -1,0 +1,124 @@
+"""The viewer's page in headless Chromium: it draws, reacts to buttons, keys and sliders, and survives reloads and company."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+import rookery
+from rookery.sim.viewing.server import close_server, open_server
+from rookery.sim.viewing.viewer import Viewer
+
+needs_chromium = pytest.mark.skipif(
+    not (shutil.which("chromium") and shutil.which("chromedriver")),
+    reason="Debian's chromium and chromium-driver are not installed",
+)
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic",
+    "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--window-size=560,420",
+)  # fmt: skip
+
+
+@pytest.fixture
+def open_browser(tmp_path):
+    """Makes browsers, each with an empty profile."""
+    made = []
+
+    def make() -> webdriver.Chrome:
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for flag in (*FLAGS, f"--user-data-dir={tmp_path / str(len(made))}"):
+            options.add_argument(flag)
+        made.append(webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver"))))
+        made[-1].set_page_load_timeout(90)
+        return made[-1]
+
+    yield make
+    for browser in made:
+        browser.quit()
+
+
+@pytest.fixture(scope="module")
+def watched():
+    """A viewer that runs in a thread, and its page's address, with a token as beyond loopback."""
+    server, access = open_server("0.0.0.0", 0)
+    env = rookery.make("drone-hover", 2)
+    pilot = env.controller()
+    env.reset(0)
+    viewer = Viewer(server, env, {"classical": lambda: pilot}, seed=0)
+    viewer.rate = 5.0  # Chromium draws without a GPU here
+    viewer.panel._toggle()  # time stands still
+    thread = threading.Thread(target=viewer.run)
+    thread.start()
+    yield viewer, f"http://127.0.0.1:{access.port}/", access.token
+    viewer.stop()
+    thread.join()
+    close_server(server)
+    env.close()
+
+
+def wait(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the page did not react"
+        time.sleep(0.05)
+
+
+def shades(browser) -> int:
+    """How many colours the left half of the page has, where the scene is."""
+    picture = np.asarray(Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB"))
+    return len(np.unique(picture[::4, : picture.shape[1] // 2 : 4].reshape(-1, 3), axis=0))
+
+
+def press(browser, label: str) -> None:
+    """Press the button of that label."""
+    wait(lambda: browser.find_elements(By.XPATH, f"//button[.//*[text()='{label}'] or text()='{label}']"))
+    browser.find_element(By.XPATH, f"//button[.//*[text()='{label}'] or text()='{label}']").click()
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_page(open_browser, watched):
+    viewer, address, token = watched
+    first = open_browser()
+    first.get(address)
+    assert "token" in first.find_element(By.TAG_NAME, "body").text
+    assert not viewer.server.get_clients()
+    first.get(f"{address}?token={token}")
+    wait(lambda: viewer.server.get_clients())
+    wait(lambda: shades(first) > 100)
+    press(first, "Step")
+    wait(lambda: viewer.steps == 1)
+    first.find_element(By.TAG_NAME, "body").send_keys(Keys.SPACE)
+    wait(lambda: viewer.steps > 5)
+    first.find_element(By.TAG_NAME, "body").send_keys(Keys.SPACE)
+    wait(lambda: viewer.paused)
+    first.find_elements(By.CSS_SELECTOR, "[role=slider]")[0].send_keys(Keys.ARROW_RIGHT)
+    wait(lambda: viewer.speed > 1.0)
+
+    first.get(address)  # the cookie opens it from now on
+    wait(lambda: viewer.server.get_clients())
+    wait(lambda: shades(first) > 100)
+    second = open_browser()
+    second.get(f"{address}?token={token}")
+    wait(lambda: len(viewer.server.get_clients()) == 2)
+    steps = viewer.steps
+    press(second, "Step")
+    wait(lambda: viewer.steps == steps + 1)
+    first.quit()
+    wait(lambda: len(viewer.server.get_clients()) == 1)
+    press(second, "Go on")
+    wait(lambda: viewer.steps > steps + 1)
