@@ -38,7 +38,7 @@ COLUMNS = [
     {"key": "commit", "title": "commit"},
 ]
 METRICS = {
-    "seeds": "of the trainings, each by the whole recipe; the policy of the zoo is of an earlier such training",
+    "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0",
     "none_mean": "mean over the seeds of the success rate in 256 episodes",
     "training_s": "median over seeds of the seconds of all stages, one thread, other processes on the other core",
     "commit": "of training and evaluation",
