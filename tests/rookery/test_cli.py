@@ -106,9 +106,10 @@ def test_process_exit_codes():
         ("train drone-hover --engine mujocoo", "did you mean 'mujoco'?"),
         ("train drone-hover --algorithm poo", "did you mean 'ppo'?"),
         (
-            "train drone-hover --algorithm sac --encoder cnn",
-            "sac has no option --encoder: it is one of ppo, dagger, bc.",
+            "train drone-hover --algorithm sac --epochs 3",
+            "sac has no option --epochs: it is one of ppo, dagger.",
         ),
+        ("train drone-hover --algorithm sac --encoder cnn", "encoder=cnn needs pictures"),
         (
             "train drone-hover --algorithm dagger --init drone-hover",
             "--init RUN is for --algorithm ppo, and dagger starts afresh",

@@ -117,6 +117,8 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     for field in dataclasses.fields(default):
         if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder"):
             continue  # they go with none of the others' opposites: see the tests below
+        if field.name == "memory" and algorithm in ("sac", "td3"):
+            continue  # likewise
         value = getattr(default, field.name)
         value = OPTIONAL[field.name] if value is None else other(value)
         option = field.name.replace("_", "-")
@@ -129,6 +131,13 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     assert found == type(default)(**wanted)
 
 
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+def test_the_memory_is_an_option(algorithm):
+    words = ("drone-hover", "--algorithm", algorithm, "--n-step", "1")
+    assert parsed(*words).settings.algorithm_config.memory == "none"
+    assert parsed(*words, "--memory", "gru").settings.algorithm_config.memory == "gru"
+
+
 def test_the_mirror_is_an_option():
     assert not parsed("drone-hover").settings.algorithm_config.mirror
     assert parsed("drone-hover", "--mirror").settings.algorithm_config.mirror
@@ -136,7 +145,7 @@ def test_the_mirror_is_an_option():
     assert not parsed("go2-velocity", "--no-mirror").settings.algorithm_config.mirror
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "dagger", "bc"])
+@pytest.mark.parametrize("algorithm", ["ppo", "dagger", "bc", "sac", "td3"])
 def test_the_encoder_is_an_option(algorithm):
     for words, wanted in ((("--encoder", "cnn"), "cnn"), ((), "none")):
         assert parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config.encoder == wanted
