@@ -39,8 +39,8 @@ METRICS = {
     "mass": "of all links, kg",
     "height": "of the trunk's frame over the ground at the end, m",
     "tilt": "largest angle between the trunk's and the world's up, degrees",
-    "drift": "horizontal way of the trunk from 1 s on, mm",
-    "result": "stands: no fall in 10 s; otherwise the sentence of the refusal, shortened",
+    "drift": "horizontal distance of the trunk at the end from where it was after 1 s, mm",
+    "result": "stands: no fall in 10 s; refused: by a sentence, which the JSON file has",
 }
 
 
@@ -51,7 +51,8 @@ def rows() -> Iterator[dict[str, Any]]:
             yield {"file": name, **stand(Path(pybullet_data.getDataPath()) / name)}
         except RookeryError as error:
             sentence = str(error).replace(pybullet_data.getDataPath() + "/", "")
-            yield {"file": name, "mass": None, "height": None, "tilt": None, "drift": None, "result": sentence}
+            nothing = {"mass": None, "height": None, "tilt": None, "drift": None}
+            yield {"file": name, **nothing, "result": "refused", "sentence": sentence}
 
 
 def stand(file: Path) -> dict[str, Any]:

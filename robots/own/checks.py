@@ -26,6 +26,11 @@ def check_mass(source: Source) -> None:
         name = f"{source.path}: body {body.name!r}"
         if not (0.0 < body.mass < np.inf) and moments.any():
             raise RookeryError(f"{name} has mass {body.mass:g} kg: it must be above 0. Mend its <inertial>.")
+        if body.mass > 0.0 and not moments.any() and body.joints:
+            raise RookeryError(
+                f"{name} has {body.mass:g} kg and no moments of inertia, and a joint moves it: mend its <inertia>, such as by "
+                "a CAD program's figures."
+            )
         if moments.min() < 0.0:
             raise RookeryError(
                 f"{name} has a negative moment of inertia {moments.min():.3g} kg m^2: mend its <inertial>."

@@ -22,6 +22,8 @@ from rookery.robots.own.quadruped import GO2_MASS, load_quadruped
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.errors import RookeryError
 
+ZOO = Path(__file__).resolve().parents[3] / "policies" / "zoo"
+
 
 @pytest.fixture
 def dog(tmp_path) -> Path:
@@ -154,13 +156,13 @@ def test_an_mjcf_brings_its_servos_and_stance(tmp_path, dog):
     assert set(m.kp) == {31.0} and set(m.kd) == {0.9} and set(m.torque) == {19.0}
 
 
-def without(tag: str, link: str):
-    """Takes what a link has of a tag out of a URDF."""
+def without(tag: str, link: str, new: str = ""):
+    """Takes what a link has of a tag out of a URDF, or puts something in its place."""
 
     def change(text: str) -> str:
         at = text.index(f'<link name="{link}">')
         end = text.index("</link>", at)
-        return text[:at] + re.sub(rf"<{tag}>.*</{tag}>", "", text[at:end], flags=re.DOTALL) + text[end:]
+        return text[:at] + re.sub(rf"<{tag}>.*</{tag}>", new, text[at:end], flags=re.DOTALL) + text[end:]
 
     return change
 
@@ -169,12 +171,17 @@ def put(old: str, new: str):
     return lambda text: text.replace(old, new)
 
 
+MASSIVE = '<inertial><mass value="0.5"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
 KNEE = 'name="lf_knee" type="revolute"'
 BAD = {
     "no inertia": (without("inertial", "lf_thigh"), "gives link 'lf_thigh', moved by a joint, no mass: give each"),
     "impossible inertia": (
         put('izz="2e-05"', 'izz="2e-02"'),
         "'lf_shank' has the principal moments .* which no rigid body has",
+    ),
+    "moments of 0": (
+        without("inertial", "lf_thigh", MASSIVE),
+        "'lf_thigh' has 0.5 kg and no moments of inertia",
     ),
     "negative mass": (put('<mass value="0.35"/>', '<mass value="-0.35"/>'), "gives link 'lf_hip'.* and 1 more, moved"),
     "a limb too few": (put(KNEE, 'name="lf_knee" type="fixed"'), "it has 11 joints, and four legs"),
@@ -270,3 +277,21 @@ def test_a_run_needs_its_robot(dog, tmp_path, capsys, monkeypatch):
     assert main(words.split()) == 2
     assert "there is no file my_robot.urdf" in capsys.readouterr().err
     assert main([*words.split(), "--task-config", "robot=moved.urdf"]) == 0
+
+
+def test_a_policy_of_another_robot_is_refused_in_one_sentence(dog, tmp_path, capsys):
+    """By the names of its joints where its sizes are the same, and an actor without names by its sizes."""
+    robot = ["--task-config", f"robot={dog}"]
+    assert main(["eval", str(ZOO / "go2-velocity"), "--episodes", "1", "--num-envs", "1", *robot]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "the policy does not fit: at contract line groups.robot.action" in error and len(error.splitlines()) == 1
+    layers = (("0", torch.nn.Linear(48, 8)), ("2", torch.nn.Linear(8, 12)))
+    weights = {f"mlp.{i}.{k}": v for i, layer in layers for k, v in layer.state_dict().items()}
+    file = tmp_path / "model_8.pt"
+    torch.save({"actor_state_dict": weights}, file)
+    assert (
+        main(["import", str(file), "go2-velocity", "--out", str(tmp_path / "run"), "--activation", "elu", *robot]) == 2
+    )
+    error = capsys.readouterr().err.strip()
+    assert "takes 48 observations and gives 12 actions, and go2-velocity has 47 and 12" in error
+    assert len(error.splitlines()) == 1
