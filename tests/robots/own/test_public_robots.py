@@ -43,7 +43,7 @@ def test_public_quadrupeds_stand(file, mass):
     ("file", "message"),
     [
         ("mini_cheetah/mini_cheetah.urdf", "'thigh_fr' has the principal moments .* which no rigid body has"),
-        ("laikago/laikago_toes_limits.urdf", "'chassis' has 13.715 kg and no moments of inertia"),
+        ("laikago/laikago_toes_limits.urdf", "'base' has 13.715 kg and no moments of inertia"),
         ("quadruped/minitaur.urdf", "it has 16 joints, and four legs of three are needed"),
         ("kuka_iiwa/model.urdf", "it has 7 joints, and four legs of three are needed"),
         ("franka_panda/panda.urdf", "it has 9 joints"),
