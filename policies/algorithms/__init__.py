@@ -102,7 +102,7 @@ VARIANTS = {
     "fasttd3": Variant(
         "td3",
         {
-            "batch": 32_768, "updates_per_step": 2 / 1024, "rollout_steps": 16, "learning_starts": 10_240, "gamma": 0.97,
+            "batch": 32_768, "updates_per_step": 2.0, "rollout_steps": 16, "learning_starts": 10_240, "gamma": 0.97,
             "tau": 0.1, "atoms": 101, "weight_decay": 0.1, "policy_value": "min", "exploration_noise": 0.001,
             "exploration_noise_last": 0.4, "hidden": (512, 256, 128),
         },
@@ -112,7 +112,7 @@ VARIANTS = {
     "fastsac": Variant(
         "sac",
         {
-            "batch": 8192, "updates_per_step": 8 / 1024, "rollout_steps": 16, "learning_starts": 10_240, "gamma": 0.97,
+            "batch": 8192, "updates_per_step": 8.0, "rollout_steps": 16, "learning_starts": 10_240, "gamma": 0.97,
             "tau": 0.125, "atoms": 101, "value_low": -20.0, "value_high": 20.0, "weight_decay": 0.001, "policy_every": 4,
             "critic_layer_norm": True, "initial_temperature": 0.001, "target_entropy": 0.0, "hidden": (512, 256),
         },

@@ -17,7 +17,7 @@ class OffPolicyConfig(EncoderConfig):
     rollout_steps: int = 64
     """Control steps that every world makes between two updates."""
     updates_per_step: float = 1.0
-    """Gradient steps for each control step of all worlds together; may be below 1."""
+    """Gradient steps for each control step that all worlds make at once, however many they are; may be below 1."""
     learning_starts: int = 1000
     """Control steps over all worlds in which actions are uniformly random and nothing is learnt."""
     batch: int = 256

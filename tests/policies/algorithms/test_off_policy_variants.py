@@ -338,3 +338,9 @@ def test_it_learns(name):
 def test_misfits_are_refused(config, settings, words):
     with pytest.raises(RookeryError, match=words):
         config(**settings)
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("fasttd3", 2.0), ("fastsac", 8.0)])
+def test_updates_of_the_variants_of_many_worlds(name: str, wanted: float) -> None:
+    # num_updates of FastTD3 and of holosoma's fast_sac count from step to step of all worlds: 1,024 worlds do not divide them.
+    assert VARIANTS[name].config["updates_per_step"] == wanted

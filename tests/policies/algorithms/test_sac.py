@@ -136,11 +136,12 @@ def test_targets_follow_slowly_and_the_temperature_aims_at_the_entropy() -> None
 
 
 @pytest.mark.parametrize(("ratio", "wanted"), [(1.0, [4] * 4), (0.5, [2] * 4), (0.1, [0, 0, 1, 0]), (2.5, [10] * 4)])
-def test_updates_per_step(ratio: float, wanted: list[int]) -> None:
+@pytest.mark.parametrize("worlds", [1, 32])
+def test_updates_per_step(ratio: float, wanted: list[int], worlds: int) -> None:
     config = SACConfig(
-        rollout_steps=4, learning_starts=0, buffer_size=100, hidden=(4,), updates_per_step=ratio, batch=4
+        rollout_steps=4, learning_starts=0, buffer_size=1000, hidden=(4,), updates_per_step=ratio, batch=4
     )
-    sac = SAC(ToyEnv(1), config)
+    sac = SAC(ToyEnv(worlds), config)
     learner = sac.learners["point"]
     made = learner.optimizers["actor"].state[learner.actor.weights[0]]["step"]
     obs, _ = sac.env.reset()
