@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
+    from rookery.sim.engines.rotor.winds import Wind
     from rookery.sim.scene import Scene
 
 Ids = Tensor | None
@@ -190,6 +192,7 @@ class World(abc.ABC):
     Attributes:
         engine: registered name, such as "mujoco".
         scene: what is simulated.
+        wind: in which drones fly, which randomization may change; None where there are no drones.
         num_envs: N.
         dt: physics step in s.
         device: torch device of the tensors that views give.
@@ -198,6 +201,7 @@ class World(abc.ABC):
 
     engine: str
     scene: Scene
+    wind: Wind | None = None
     num_envs: int
     dt: float
     device: torch.device
@@ -234,6 +238,8 @@ class World(abc.ABC):
 
     def seed(self, seed: int, starts: int = 0) -> None:
         """Start the engine's own random streams anew, where it has any (gusts); `starts` as in Streams."""
+        if self.wind is not None:
+            self.wind.seed(seed, starts)
 
     @abc.abstractmethod
     def reset(self, ids: Ids = None) -> None:
@@ -272,6 +278,14 @@ class World(abc.ABC):
     @abc.abstractmethod
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
         """World i as MjData of `model`, forwarded, for rendering. Works on every engine."""
+
+    def _wind_snapshot(self) -> dict[str, Tensor]:
+        """The wind's part of a snapshot."""
+        return {} if self.wind is None else {f"wind.{k}": v for k, v in self.wind.snapshot().items()}
+
+    def _restore_wind(self, snapshot: dict[str, Tensor]) -> None:
+        if self.wind is not None:
+            self.wind.restore(under("wind", snapshot))
 
     def close(self) -> None:
         """Free what the engine holds."""

@@ -63,7 +63,7 @@ def drone_parameters(drones: Drones) -> dict[str, Parameter]:
     for axis, name in enumerate(("com_x", "com_y")):
         what = f"shift of the centre of mass, {('forward', 'left')[axis]}"
         out[name] = Parameter(what, "m", 0.0, -0.3 * arm, 0.3 * arm, write[name], (), (-0.02 * arm, 0.02 * arm))
-    return out | (_of_the_air(drones) if isinstance(drones.world, RotorWorld) else {})
+    return out | (_of_the_air(drones) if isinstance(drones.world, RotorWorld) else _of_the_wind(drones))
 
 
 def _writes(drones: Drones) -> dict[str, Write]:
@@ -90,22 +90,7 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
         out["drag"] = Parameter("drag of body and rotors", "1", 1.0, 0.0, 10.0, drag, (), (0.7, 1.3))
     if fx.ground_effect:
         out["ground_effect"] = Parameter("ground effect of the rotors", "1", 1.0, 0.0, 5.0, ground, (), (0.7, 1.3))
-    if fx.body_drag or fx.rotor_drag:
-        speed, direction = (BatchWrite(world.wind, name) for name in ("speed", "direction"))
-        out["wind_speed"] = Parameter(
-            "mean wind at 6 m, with turbulence of that strength",
-            "m/s",
-            fx.wind_speed,
-            0.0,
-            WINDIEST,
-            speed,
-            (),
-            (0.0, 2.0),
-        )
-        out["wind_direction"] = Parameter(
-            "where the wind blows to, from world x to y", "rad", fx.wind_direction, -math.tau, math.tau, direction, (),
-            (-math.pi, math.pi), () if fx.wind_speed > 0.0 else (("wind_speed",),),
-        )  # fmt: skip
+    out |= _of_the_wind(drones)
     if fx.battery and drones.drone.battery.reference > 0.0:
         out["battery_charge"] = Parameter(
             "what the battery holds at the start",
@@ -118,3 +103,21 @@ def _of_the_air(drones: Drones) -> dict[str, Parameter]:
             (0.3, 1.0),
         )
     return out
+
+
+def _of_the_wind(drones: Drones) -> dict[str, Parameter]:
+    """The mean wind, where there is drag by which it acts."""
+    world = drones.world
+    fx = world.scene.extension(Aeronautics).effects
+    if world.wind is None or not (fx.body_drag or fx.rotor_drag):
+        return {}
+    speed, direction = (BatchWrite(world.wind, name) for name in ("speed", "direction"))
+    return {
+        "wind_speed": Parameter(
+            "mean wind at 6 m, with turbulence of that strength", "m/s", fx.wind_speed, 0.0, WINDIEST, speed, (), (0.0, 2.0)
+        ),
+        "wind_direction": Parameter(
+            "where the wind blows to, from world x to y", "rad", fx.wind_direction, -math.tau, math.tau, direction, (),
+            (-math.pi, math.pi), () if fx.wind_speed > 0.0 else (("wind_speed",),),
+        ),
+    }  # fmt: skip

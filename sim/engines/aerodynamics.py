@@ -5,7 +5,8 @@ and from the thrusts, by the functions of the `rotor` engine. They are those of 
 predicted, and held for it: this is second order. From 2 ms to 1 ms the error of a flight of 2 s shrinks to a quarter, from some
 0.1 mm (tests/sim/engines/test_flight_references.py).
 
-Gusts and the battery's sag are inside the `rotor` engine only: the wind here is its mean, and rotors reach full speed always.
+The air of a control step is brought by rookery.sim.engines.rotor.winds, gusts included. The battery's sag is inside the `rotor`
+engine only: rotors reach full speed always.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -18,6 +18,7 @@ from rookery.assets.scenery import restitution
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES, POS, QUAT, VEL
+from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.scene import Scene
 
 # columns of `places`: where a body's coordinates and velocities begin, and of a drone the controls of its rotors
@@ -41,6 +42,7 @@ class FreeBodies:
         drones: A, how many of the bodies are drones.
         ids: [B] of the bodies in the model, drones first.
         places: [B, ROTORS + 5] columns in MuJoCo's arrays.
+        wind: in which the drones fly; None without any.
         state, varied, worlds, types: as the `rotor` engine has them, see rookery.sim.engines.rotor.layout.
     """
 
@@ -79,8 +81,13 @@ class FreeBodies:
             self._put(a, at.FULL_SPEED, d.max_rotor_speed)
             self._put(a, at.SPIN, d.rotor_inertia * d.max_rotor_speed * fx.gyroscopic)
             self._put(a, at.GROUND_GAIN, d.ground_effect_gain * fx.ground_effect)
-        wind = self.worlds.reshape(blocks, at.WORLD, LANES)[:, at.AIR : at.AIR + 3]
-        wind[:] = np.array(fx.mean_wind)[:, None]
+        lanes = self.worlds.reshape(blocks, at.WORLD, LANES)
+        for first in (at.MEAN_WIND, at.AIR):
+            lanes[:, first : first + 3] = np.array(fx.mean_wind)[:, None]
+        self.wind: Wind | None = None
+        if kinds:
+            self.wind = Wind(self.worlds, fx, float(model.qpos0[self.places[:, Q] + 2].mean()), scene.dt)
+            self.wind.follow()
         self.set_constants({})
 
     def set_constants(self, fields: Mapping[str, np.ndarray]) -> None:

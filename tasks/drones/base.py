@@ -19,7 +19,6 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
@@ -28,6 +27,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.drones import kernels
+from rookery.tasks.drones.air import AirConfig, air
 from rookery.tasks.drones.body_frame import BodyFrame
 from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 from rookery.tasks.outdated import OutdatedWorlds
@@ -42,12 +42,11 @@ _NOBODY = np.zeros((0, 0), bool)
 
 
 @dataclass(frozen=True)
-class DroneConfig(VisionConfig):
+class DroneConfig(VisionConfig, AirConfig):
     """Values that every drone task has."""
 
     drone: str = "crazyflie21"  # one of robots.drones.table.DRONES
     num_drones: int = 1  # in each world
-    effects: str = "realistic"  # of air, rotors and battery: none, volleybots, gym-pybullet-drones or realistic
     action: str = "ctbr"  # rotor_thrust, ctbr, attitude, velocity or position
     integrated_yaw: bool = False  # track the integral of yaw rate commands, as the Crazyflie firmware does
     dt: float = 0.002  # s, physics step
@@ -82,13 +81,13 @@ class DroneTask(Task):
         check_flies(self.drone)
         if not 1 <= self.cfg.num_drones <= MOST_DRONES:
             raise RookeryError(f"num_drones must be from 1 to {MOST_DRONES}, got {self.cfg.num_drones}.")
-        effects(self.cfg.effects)
+        air(self.cfg)
         image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
 
     def scene(self) -> Scene:
         cfg = self.cfg
         scene = Scene(ground, dt=cfg.dt, integrator="euler")
-        scene.extension(Aeronautics).effects = effects(cfg.effects)
+        scene.extension(Aeronautics).effects = air(cfg)
         for i, name in enumerate(self.names):
             add_drone(scene, name, self.drone, (i * cfg.spacing_m, 0.0, cfg.height_m))
         return scene
@@ -107,7 +106,7 @@ class DroneTask(Task):
     def actuation(self) -> dict[str, Actuation]:
         """The onboard loops, mixer and rotors below the action kind."""
         c = self.cfg
-        lag = effects(c.effects).rotor_lag
+        lag = air(c).rotor_lag
         return {"drone": drone_actuation(self.drone, c.action, c.dt, c.integrated_yaw, lag)}
 
     @property

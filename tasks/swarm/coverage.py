@@ -18,10 +18,10 @@ from rookery.assets.drones import look_along
 from rookery.assets.scenery import ground
 from rookery.robots.drones.actuation import drone_actuation
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.effects import effects
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import DroneConfig, DroneTask
 from rookery.tasks.swarm import radio
 
@@ -179,7 +179,7 @@ class Coverage(DroneTask):
     @property
     def actuation(self) -> dict[str, Actuation]:
         c = self.cfg
-        lag = effects(c.effects).rotor_lag
+        lag = air(c).rotor_lag
         command = (
             "command = low + (a + 1) / 2 (high - low), held for the control step; the first three are the velocity command, "
             "the yaw rate command is 0, the bias goes to the radio",

@@ -78,6 +78,7 @@ class MujocoWorld(World):
         mujoco.set_mju_user_warning(_quiet)
         _stop_profiling()
         self._flying = FreeBodies(scene, self.model, num_envs)
+        self.wind = self._flying.wind
         self._aerodynamics = external_aerodynamics(self._flying)
         self._impacts = ball_impacts(scene, self.model, self._flying)  # before the batch copies the model
         self._constants = 0  # version of the parameters that the free bodies have
@@ -165,6 +166,8 @@ class MujocoWorld(World):
         if self.peaks is not None:
             self.peaks[:] = 0.0
         rows = self._take_rows(k)
+        if self.wind is not None:
+            self.wind.blow(k)
         if self.inner_loops or self._flies:
             self._step_one_by_one(k, rows)
         elif rows is not None or self.peaks is not None or isinstance(self._touching, ContactRecorder):
@@ -311,6 +314,8 @@ class MujocoWorld(World):
         self.batch.state[rows] = self._initial
         if self._rows is not None and self._rows_pending:
             self._rows[rows] = self._initial_control
+        if self.wind is not None:
+            self.wind.begin(as_ids(ids, self.num_envs).astype(np.int64))
         if self.needs_derived:
             self.batch.forward(None if ids is None else as_ids(ids, self.num_envs), stage=_VEL)
         self.version += 1
@@ -337,7 +342,7 @@ class MujocoWorld(World):
         }
         out["failures"] = torch.tensor(self.failures)
         out.update({f"params.{k}": v for k, v in self._params.snapshot().items()})
-        return out
+        return out | self._wind_snapshot()
 
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         saved = snapshot.get("state", torch.empty(0, 0))
@@ -352,7 +357,7 @@ class MujocoWorld(World):
             "warnings": torch.from_numpy(self.batch.warning),
             "failures": torch.tensor(0),
         }
-        check_tensors(own, snapshot)
+        check_tensors(own | self._wind_snapshot(), snapshot)
         self._params.check(under("params", snapshot))
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
@@ -362,6 +367,7 @@ class MujocoWorld(World):
         self._seen = self.batch.warning[:, _DIVERGED, 1].copy()
         self.failures = int(snapshot["failures"])
         self._params.restore(under("params", snapshot))
+        self._restore_wind(snapshot)
         self.forward()
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:

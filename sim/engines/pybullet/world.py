@@ -87,6 +87,7 @@ class PyBulletWorld(World):
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
         self._flying = FreeBodies(scene, model, num_envs)
+        self.wind = self._flying.wind
         self.aerodynamics = external_aerodynamics(self._flying)
         ahead = 0.5 * self.dt / self.substeps  # s, see poses.body_to_base
         self._ahead = dict.fromkeys(self._flying.ids.tolist(), ahead)
@@ -107,12 +108,11 @@ class PyBulletWorld(World):
         self._release = weakref.finalize(self, pybullet_client.release, self._clients)
         self._release.atexit = False
         self.built = [self._build(i) for i in range(num_envs)]
-        if self.built[0].factor_error > 0.05:
+        if (error := self.built[0].factor_error) > 0.05:
             warnings.warn(
-                "Bullet multiplies one friction factor of each collider and cannot give all pairs of this scene "
-                f"MuJoCo's friction: the worst is off by {100 * self.built[0].factor_error:.0f} %.",
-                stacklevel=2,
-            )
+                "Bullet multiplies one friction factor of each collider and cannot give all pairs of this scene MuJoCo's "
+                f"friction: the worst is off by {100 * error:.0f} %.", stacklevel=2,
+            )  # fmt: skip
 
     def _tables(self) -> None:
         """Addresses in qpos and qvel of each tree's base and of its joints, in Bullet's order of links."""
@@ -164,6 +164,8 @@ class PyBulletWorld(World):
                 "each."
             )
         self._flush()
+        if self.wind is not None:
+            self.wind.blow(k)
         bad = np.zeros(self.num_envs, dtype=bool)
         if self._touching is not None:
             self._touching.clear()
@@ -304,16 +306,14 @@ class PyBulletWorld(World):
     def reset(self, ids: Ids = None) -> None:
         rows = np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
         self.read()
-        self.time[rows] = 0.0
         self.qpos[rows] = self.model.qpos0
-        self.qvel[rows] = 0.0
         self.mocap[rows] = self._mocap_0
-        self.control[rows] = 0.0
-        self.wrench[rows] = 0.0
-        self.actuation.act[rows] = 0.0
-        self.actuation.force[rows] = 0.0
+        for array in (self.time, self.qvel, self.control, self.wrench, self.actuation.act, self.actuation.force):
+            array[rows] = 0.0
         if self.rows is not None:
             self.rows[rows] = 0.0
+        if self.wind is not None:
+            self.wind.begin(rows)
         self.written(rows)
 
     def forward(self, ids: Ids = None) -> None:
@@ -347,10 +347,9 @@ class PyBulletWorld(World):
         """See World. Bullet's warm starts are not in it: after `restore` contacts differ in the last digits."""
         self.read()
         out = {name: torch.from_numpy(getattr(self, name).copy()) for name in _STATE_PARTS}
-        out["act"] = torch.from_numpy(self.actuation.act.copy())
-        out["failures"] = torch.tensor(self.failures)
+        out |= {"act": torch.from_numpy(self.actuation.act.copy()), "failures": torch.tensor(self.failures)}
         out.update({f"params.{k}": torch.from_numpy(v.copy()) for k, v in self._params.arrays.items()})
-        return out
+        return out | self._wind_snapshot()
 
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         if "qpos" not in snapshot or tuple(snapshot["qpos"].shape) != self.qpos.shape:
@@ -360,7 +359,7 @@ class PyBulletWorld(World):
         arrays = {name: getattr(self, name) for name in _STATE_PARTS} | {"act": self.actuation.act}
         arrays |= {f"params.{name}": array for name, array in self._params.arrays.items()}
         own = {"failures": torch.tensor(0)} | {name: torch.from_numpy(array) for name, array in arrays.items()}
-        check_tensors(own, snapshot)
+        check_tensors(own | self._wind_snapshot(), snapshot)
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.check_snapshot(snapshot)
@@ -369,6 +368,7 @@ class PyBulletWorld(World):
         self.actuation.act[:] = snapshot["act"].numpy()
         for name, values in self._params.arrays.items():
             values[:] = snapshot[f"params.{name}"].numpy()
+        self._restore_wind(snapshot)
         self.failures = int(snapshot["failures"])
         self.rows = None
         self._unread = False

@@ -34,8 +34,14 @@ class Effects:
     """m/s, mean wind, at 6 m above ground where gusts are concerned."""
     wind_direction: float = 0.0
     """rad, from world x towards y: where the wind blows to."""
+    wind_up: float = 0.0
+    """m/s, upward part of the mean wind; turbulence does not depend on it."""
     gusts: bool = True
-    """Dryden turbulence on the mean wind (rookery.sim.engines.rotor.wind); in calm air there is none."""
+    """Dryden turbulence on the mean wind (rookery.sim.engines.rotor.wind); in calm air there is none but that of gust_speed."""
+    gust_speed: float = 0.0
+    """m/s, standard deviation of each horizontal part of the turbulence; 0: MIL-F-8785C's for the wind and the height."""
+    gust_time: float = 0.0
+    """s, time constant of the horizontal turbulence, L / V; 0: what MIL-F-8785C has for the wind and the height."""
     battery: bool = True
     """Sag of the voltage with load and with used charge slows the rotors."""
     ball_drag: bool = True
@@ -53,13 +59,15 @@ class Effects:
     def __post_init__(self) -> None:
         if self.downwash not in DOWNWASH:
             raise unknown("downwash model", self.downwash, DOWNWASH)
-        for name in ("wind_speed", "ball_drag_coefficient", "ball_lift_slope"):
+        for name in ("wind_speed", "gust_speed", "gust_time", "ball_drag_coefficient", "ball_lift_slope"):
             if not (0.0 <= getattr(self, name) < math.inf):
                 raise RookeryError(f"{name} of effects is {getattr(self, name)}: give a finite number of 0 or more.")
         if not (0.0 < self.air_density < math.inf):
             raise RookeryError(f"air_density of effects is {self.air_density} kg/m^3: give a number above 0.")
         if not math.isfinite(self.wind_direction):
             raise RookeryError(f"wind_direction of effects is {self.wind_direction}: give an angle in rad.")
+        if not math.isfinite(self.wind_up):
+            raise RookeryError(f"wind_up of effects is {self.wind_up}: give a speed in m/s.")
 
     @property
     def mean_wind(self) -> tuple[float, float, float]:
@@ -67,7 +75,7 @@ class Effects:
         return (
             self.wind_speed * math.cos(self.wind_direction),
             self.wind_speed * math.sin(self.wind_direction),
-            0.0,
+            self.wind_up,
         )
 
     def ball_constants(self, mass: float, radius: float) -> tuple[float, float]:

@@ -14,8 +14,8 @@ class Aeronautics:
 
     Args:
         drones: constants of the parts that fly, by the part's name.
-        effects: which effects of the air, the rotors and the battery act. Gusts and the battery's sag exist on engine `rotor`
-            only; on the others the air acts by external wrenches (rookery.sim.engines.aerodynamics), the wind by its mean.
+        effects: which effects of the air, the rotors and the battery act. The battery's sag exists on engine `rotor` only; on
+            the others the air acts by external wrenches (rookery.sim.engines.aerodynamics).
     """
 
     drones: dict[str, DroneParameters] = field(default_factory=dict)

@@ -7,7 +7,9 @@ is carried past by the mean wind, so the wind's speed stands for the airspeed of
     across, vertical  sigma sqrt(T) (1 + sqrt(3) T s) / (1 + T s)^2                autocorrelation (1 - t/2T) exp(-t/T)
 
 discretised exactly for white noise: variance and autocorrelation are those of the standard at any step. A step is a call of
-`World.step`, in which the air keeps its velocity: T is 0.2 s or more, 20 control steps of 10 ms.
+`World.step`, in which the air keeps its velocity: T is 0.2 s or more, 20 control steps of 10 ms. Who wants another sigma or T
+(Effects.gust_speed, gust_time) gives those of the horizontal turbulence; the vertical ones keep the standard's ratios to them.
+In calm air "along" is the world's x axis.
 
 A block's state is a row [STATE * LANES] of unit variances: along, across (2 numbers), vertical (2).
 """
@@ -97,15 +99,17 @@ def _set_filters(c, w, i, scale, dt):
 
     Args:
         w: [WORLD * LANES] of the block, see layout.
-        scale: [4] `scales` in a wind of 1 m/s.
+        scale: [6] `scales` in a wind of 1 m/s; sigma (m/s) and T (s) of the horizontal turbulence, 0 where they follow from
+            the wind.
         dt: s, of a step.
     """
     speed = _speed(w, i)
-    carried = max(speed, SLOWEST)
+    carried = max(speed, SLOWEST) if scale[5] == 0.0 else scale[0] / scale[5]
     _set_filter(c, i, HORIZONTAL, dt * carried / scale[0])
     _set_filter(c, i, VERTICAL, dt * carried / scale[1])
-    c[_SIGMA_HORIZONTAL * LANES + i] = speed * scale[2]
-    c[_SIGMA_VERTICAL * LANES + i] = speed * scale[3]
+    strength = speed if scale[4] == 0.0 else scale[4] / scale[2]
+    c[_SIGMA_HORIZONTAL * LANES + i] = strength * scale[2]
+    c[_SIGMA_VERTICAL * LANES + i] = strength * scale[3]
 
 
 @kernel
@@ -132,10 +136,10 @@ def set_mean(worlds, ids, table, rows, mean, filters, scale, dt):
                 mean[ids[r], f] = table[rows[f], r]
         speed, direction = mean[ids[r], 0], mean[ids[r], 1]
         windy |= speed > 0.0
+        w[MEAN_WIND * LANES + i] = speed * math.cos(direction)
+        w[(MEAN_WIND + 1) * LANES + i] = speed * math.sin(direction)
         for f in range(3):
-            v = speed * (math.cos(direction) if f == 0 else math.sin(direction)) if f < 2 else 0.0
-            w[(MEAN_WIND + f) * LANES + i] = v
-            w[(AIR + f) * LANES + i] = v
+            w[(AIR + f) * LANES + i] = w[(MEAN_WIND + f) * LANES + i]
         _set_filters(filters[ids[r] // LANES], w, i, scale, dt)
     return windy
 
@@ -210,7 +214,18 @@ def blow(x, c, keys, counters, w, normals):
         across = sigma * _transverse(x, c, i, 1, HORIZONTAL, normals)
         up = c[_SIGMA_VERTICAL * LANES + i] * _transverse(x, c, i, 3, VERTICAL, normals)
         mx, my = w[MEAN_WIND * LANES + i], w[(MEAN_WIND + 1) * LANES + i]
-        speed = max(_speed(w, i), 1e-9)  # in calm air there are no gusts, whatever their direction
-        w[AIR * LANES + i] = mx + (along * mx - across * my) / speed
-        w[(AIR + 1) * LANES + i] = my + (along * my + across * mx) / speed
+        speed = _speed(w, i)
+        calm = speed == 0.0
+        length = 1.0 if calm else speed
+        ux = 1.0 if calm else mx
+        w[AIR * LANES + i] = mx + (along * ux - across * my) / length
+        w[(AIR + 1) * LANES + i] = my + (along * my + across * ux) / length
         w[(AIR + 2) * LANES + i] = w[(MEAN_WIND + 2) * LANES + i] + up
+
+
+@kernel
+def blow_everywhere(x, c, keys, counters, worlds):
+    """`blow` in all blocks, for engines whose own steps do not call it."""
+    normals = np.empty(NORMALS * LANES)
+    for block in range(len(worlds)):
+        blow(x[block], c[block], keys[block], counters[block], worlds[block], normals)

@@ -1,15 +1,17 @@
-"""The wind in every world of the `rotor` engine: its mean, and the state of its gusts."""
+"""The wind in every world: its mean, and the state of its gusts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rookery.sim.engines.rotor import wind
 from rookery.sim.engines.rotor.effects import Effects
-from rookery.sim.engines.rotor.layout import LANES
+from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND
 from rookery.sim.random import Streams
 from rookery.sim.random_kernels import begin_episode
 from rookery.sim.randomization.batch import Batch
@@ -38,7 +40,7 @@ class Wind:
         self._effects = effects
         self._dt = dt
         self._steps = 1  # physics steps for which the filters are
-        self._scale = np.array(wind.scales(height, 1.0))
+        self._scale = np.array((*wind.scales(height, 1.0), effects.gust_speed, effects.gust_time))
         self._mean = np.tile([effects.wind_speed, effects.wind_direction], (len(lanes) * LANES, 1))
         self.blows = np.zeros(1, np.bool_)
         self.gust = np.zeros((len(lanes), wind.STATE * LANES))
@@ -60,6 +62,11 @@ class Wind:
             self.blows[0] = True
             self._stir(ids)
 
+    def seed(self, seed: int, starts: int = 0) -> None:
+        """Start the random streams anew; `starts` as in Streams."""
+        self.streams.starts = starts
+        self.streams.seed(seed)
+
     def begin(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`, in turbulence that has blown for long."""
         if self._effects.gusts:
@@ -72,8 +79,17 @@ class Wind:
 
     def arguments(self) -> tuple[Any, ...]:
         """What the compiled steps take of it, see `step.advance`."""
-        numbers = (a.reshape(-1, LANES) for a in (self.streams.keys, self.streams.counters))
-        return self.blows, self.gust, self.filters, *numbers
+        return self.blows, self.gust, self.filters, *self._numbers()
+
+    def _numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.streams.keys.reshape(-1, LANES), self.streams.counters.reshape(-1, LANES)
+
+    def blow(self, k: int) -> None:
+        """The air of the coming k physics steps, on engines whose own steps do not bring it."""
+        if self.gusty:
+            self.set_step(k)
+            keys, counters = self._numbers()
+            wind.blow_everywhere(self.gust, self.filters, keys, counters, self._lanes)
 
     def set_step(self, k: int) -> None:
         """From now on a step of the gusts is k physics steps."""
@@ -86,5 +102,23 @@ class Wind:
 
     def follow(self) -> None:
         """Filters of the mean winds and gusts as they stand: the scene's, or those of a snapshot."""
-        self.blows[0] = self._effects.gusts and (self._effects.wind_speed > 0.0 or bool(self.gust.any()))
+        fx = self._effects
+        self.blows[0] = fx.gusts and (fx.wind_speed > 0.0 or fx.gust_speed > 0.0 or bool(self.gust.any()))
         self._find()
+
+    @property
+    def _air(self) -> NDArray[np.float64]:
+        """[blocks, 6 * LANES] m/s, of the mean wind and of the air now."""
+        return self._lanes[:, MEAN_WIND * LANES : (AIR + 3) * LANES]
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """The winds and gusts of all worlds, and what will become of them."""
+        out = {"air": torch.from_numpy(self._air.copy()), "gust": torch.from_numpy(self.gust.copy())}
+        return out | {f"streams.{k}": v.clone() for k, v in self.streams.state_dict().items()}
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        """Put a snapshot back."""
+        self._air[:] = snapshot["air"].numpy()
+        self.gust[:] = snapshot["gust"].numpy()
+        self.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        self.follow()

@@ -60,6 +60,7 @@ class RotorWorld(World):
     """
 
     engine = "rotor"
+    wind: Wind
     _bound: tuple[Any, ...] | None = None
 
     def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
@@ -308,11 +309,6 @@ class RotorWorld(World):
     @property
     def failed(self) -> Tensor:
         return self._failed
-
-    def seed(self, seed: int, starts: int = 0) -> None:
-        """Start the gusts' random streams anew."""
-        self.wind.streams.starts = starts
-        self.wind.streams.seed(seed)
 
     def reset(self, ids: Ids = None) -> None:
         # with None the filling lanes too
