@@ -14,6 +14,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
+from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.sim.buffers import under
@@ -41,8 +42,8 @@ class OffPolicy(Algorithm):
         steps: control steps that every world has made.
 
     Raises:
-        RookeryError: a vector reward, a replay memory shorter than a rollout or a sequence, an encoder without a picture, or
-            demonstrations without rewards or of other groups or sizes.
+        RookeryError: a vector reward, a replay memory shorter than a rollout or a sequence, or larger than the device's memory,
+            an encoder without a picture, or demonstrations without rewards or of other groups or sizes.
     """
 
     Learner: ClassVar[Any]
@@ -75,19 +76,30 @@ class OffPolicy(Algorithm):
             )
         check_pictures(self.config, env.groups.values())
         state_size = env.state_size if self.config.critic == "central" else 0
+        data = (inputs or {}).get("dataset")
+        check_memory(env, self.config, kept, state_size, data)
         if self.config.critic == "central" and not state_size:
             raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
         self.steps = 0
         self._generator = torch.Generator(env.device).manual_seed(seed)
         initial = torch.Generator().manual_seed(seed)
         self.learners: dict[str, OffPolicyLearner] = {
-            name: self.Learner(group, env.num_envs, kept, self.config, initial, env.device, state_size)
+            name: self.Learner(
+                group,
+                env.num_envs,
+                kept,
+                self.config,
+                initial,
+                env.device,
+                state_size,
+                codec_of(env, self.config, group),
+            )
             for name, group in env.groups.items()
         }
         self._active: dict[str, Tensor] = {}
         self._state: Tensor | None = None
-        if (inputs or {}).get("dataset") is not None:
-            self._learn_from(inputs["dataset"])  # type: ignore[index]
+        if data is not None:
+            self._learn_from(data)
 
     def _learn_from(self, data: Dataset) -> None:
         from rookery.policies.storage.demonstrations import replay_of

@@ -14,9 +14,11 @@ from rookery.policies.algorithms.off_policy_networks import OffPolicyNetworks, d
 from rookery.policies.algorithms.picture_shift import PictureShift
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.storage.normalizers import ReturnScale
+from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.prefix import check_state, prefixed
-from rookery.policies.storage.replay import Replay, Transitions
+from rookery.policies.storage.replay import Replay
 from rookery.policies.storage.sequences import take_sequences
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -36,6 +38,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         device: where everything lives.
         state_size: S, of the environment's state where the critics see it, else 0.
         outputs: numbers that the policy's network gives.
+        codec: what of the observations the replay memory has in bytes; None for nothing.
 
     Attributes:
         FIGURES: names of what `descend` returns; those from `POLICY_FIGURES` on are of the policy.
@@ -53,13 +56,13 @@ class OffPolicyLearner(OffPolicyNetworks):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: OffPolicyConfig, initial: torch.Generator,
-        device: torch.device, state_size: int, outputs: int,
+        device: torch.device, state_size: int, outputs: int, codec: Pixels | None = None,
     ) -> None:  # fmt: skip
         super().__init__(group, worlds, config, initial, device, state_size, outputs)
         remembered = 0 if self.live is None else self.live.now.shape[2]
         self.replay = Replay(
             steps, worlds, group.count, group.observation_size, self.action_size, device, state_size, config.priority_alpha,
-            remembered,
+            remembered, codec,
         )  # fmt: skip
         limit = config.return_limit
         self.returns = None if limit is None else ReturnScale(worlds, group.count, config.gamma, limit, device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rookery.policies.storage.replay import Transitions
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, joined
 

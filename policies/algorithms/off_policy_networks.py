@@ -26,7 +26,7 @@ from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.nn.features import Features
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
-from rookery.policies.storage.replay import Sequences, Transitions
+from rookery.policies.storage.transitions import Sequences, Transitions
 from rookery.sim.specs import Group
 
 __all__ = ["OffPolicyNetworks", "descend_with"]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.nn.pictures import EncoderSpec
-from rookery.policies.storage.replay import Transitions
+from rookery.policies.storage.transitions import Transitions
 
 __all__ = ["PictureShift"]
 

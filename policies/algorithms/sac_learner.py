@@ -13,6 +13,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import MAX_WIDTH_SAC, fits
+from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
 from rookery.sim.specs import Group
 
@@ -43,10 +44,10 @@ class SACLearner(OffPolicyLearner):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: SACConfig, initial: torch.Generator, device: torch.device,
-        state_size: int = 0,
+        state_size: int = 0, codec: Pixels | None = None,
     ) -> None:  # fmt: skip
         act = group.action.size
-        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=2 * act)
+        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=2 * act, codec=codec)
         self.target_entropy = -float(act) if config.target_entropy is None else config.target_entropy
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)

@@ -11,6 +11,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.nn.ensemble import Ensemble
+from rookery.policies.storage.pixels import Pixels
 from rookery.sim.specs import Group
 
 __all__ = ["TD3Learner"]
@@ -32,9 +33,11 @@ class TD3Learner(OffPolicyLearner):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: TD3Config, initial: torch.Generator, device: torch.device,
-        state_size: int = 0,
+        state_size: int = 0, codec: Pixels | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=group.action.size)
+        super().__init__(
+            group, worlds, steps, config, initial, device, state_size, outputs=group.action.size, codec=codec
+        )
         self.actor_target = Ensemble(1, self.actor.sizes, config.activation, initial).to(device).requires_grad_(False)
         self.actor_target.load_state_dict(self.actor.state_dict())
         self.actor_target_features = self.policy_features(initial, device).requires_grad_(False)

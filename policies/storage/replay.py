@@ -12,69 +12,46 @@ of a truncated episode the last observation is kept apart and stands in for it, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.priorities import Priorities
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.errors import RookeryError
 
-__all__ = ["Replay", "Sequences", "Transitions"]
+__all__ = ["FINALS", "Replay", "layout"]
+
+FINALS = ("finals", "final_pixels", "final_states")
+"""Tensors of last observations, which grow."""
 
 
-@dataclass(frozen=True)
-class Sequences:
-    """What networks with memory take beside the transitions [T S] of S sequences, which stand step by step.
-
-    Args:
-        first: [T S] bool, the observation is the first of an episode.
-        state: [S, M] of the memories, before the first step of the burn-in.
-        before: [K S, O], observations of the burn-in; K may be 0.
-        before_first: [K S] bool, likewise the first of an episode.
-    """
-
-    first: Tensor
-    state: Tensor
-    before: Tensor
-    before_first: Tensor
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """B transitions of single agents, of one control step or of several in a row.
-
-    Args:
-        observation, next_observation: [B, O], before the first and after the last step; the latter means nothing where
-            `terminated`.
-        action: [B, D], of the first step.
-        reward: [B], discounted sum over the steps.
-        discount: [B], by which what follows counts: gamma to the number of steps.
-        terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
-        active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
-        state, next_state: [B, S] of the environment, with the observations; S is 0 where it is not kept.
-        importance: [B], by which the critics' faults count, see `Priorities.weights`; None for 1 everywhere.
-        sequences: how the transitions follow each other, for networks with memory; None where they do not.
-    """
-
-    observation: Tensor
-    action: Tensor
-    reward: Tensor
-    next_observation: Tensor
-    discount: Tensor
-    terminated: Tensor
-    active: Tensor
-    state: Tensor
-    next_state: Tensor
-    importance: Tensor | None = None
-    sequences: Sequences | None = None
-
-    def joined(self, other: Transitions) -> Transitions:
-        """These and others in one batch, without importance and sequences."""
-        names = [f.name for f in fields(self) if f.name not in ("importance", "sequences")]
-        whole: dict[str, Any] = {name: torch.cat((getattr(self, name), getattr(other, name))) for name in names}
-        return Transitions(**whole)
+def layout(
+    steps: int, worlds: int, agents: int, observation_size: int, action_size: int, state_size: int = 0, memory_size: int = 0,
+    pixels: Pixels | None = None,
+) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:  # fmt: skip
+    """Shape and type of each tensor of a `Replay` before the first last observation, by name; see there."""
+    each = (steps + 1, worlds, agents)
+    taken = 0 if pixels is None else pixels.count
+    numbers = observation_size - taken
+    return {
+        "observation": ((*each, numbers), torch.float32),
+        "pixels": ((*each, taken), torch.uint8),
+        "action": ((*each, action_size), torch.float32),
+        "reward": (each, torch.float32),
+        "active": (each, torch.bool),
+        "terminated": (each[:2], torch.bool),
+        "truncated": (each[:2], torch.bool),
+        "final_index": (each[:2], torch.int64),
+        "state": ((*each[:2], state_size), torch.float32),
+        "memory": ((*each, memory_size), torch.float32),
+        "finals": ((*each[1:], numbers), torch.float32),
+        "final_pixels": ((*each[1:], taken), torch.uint8),
+        "final_states": ((worlds, state_size), torch.float32),
+    }
 
 
 class Replay:
@@ -87,43 +64,54 @@ class Replay:
         state_size: S, of the environment's state, which is kept where it is above 0.
         alpha: power of the priorities by which transitions are drawn, see `Priorities`; 0 draws uniformly.
         memory_size: M, numbers in the states of the memories of policy and critics, which are kept where it is above 0.
+        codec: which P components of the observations are kept as bytes; None for none.
 
     Attributes:
         size: control steps stored, at most T.
         head: slot of the next transition; the newest one is before it.
-        observation: [T + 1, N, A, O].
+        observation: [T + 1, N, A, O - P], without what is in `pixels`; see `observed`.
+        pixels: [T + 1, N, A, P] uint8.
         action: [T + 1, N, A, D].
         reward: [T + 1, N, A].
         active: [T + 1, N, A] bool.
         terminated, truncated: [T + 1, N] bool.
         state: [T + 1, N, S].
         memory: [T + 1, N, A, M], before the observation.
-        finals: [F, A, O] last observations of truncated episodes, a ring that grows as needed.
-        final_states: [F, S] last states likewise.
+        finals: [F, A, O - P] last observations of truncated episodes, a ring that grows as needed.
+        final_pixels, final_states: [F, A, P] and [F, S] likewise.
         final_index: [T + 1, N] int64, the running number of an episode's last observation, at ``number % F`` in
             `finals`; -1 where there is none.
         priorities: of all transitions, by the numbers of `take`; None where they are drawn uniformly.
         priority: [T + 1, N, A] view of them; 0 at slots without a transition and where the agent was not active.
     """
 
+    observation: Tensor
+    pixels: Tensor
+    action: Tensor
+    reward: Tensor
+    active: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    state: Tensor
+    memory: Tensor
+    finals: Tensor
+    final_pixels: Tensor
+    final_states: Tensor
+    final_index: Tensor
+
     def __init__(
         self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str,
-        state_size: int = 0, alpha: float = 0.0, memory_size: int = 0,
+        state_size: int = 0, alpha: float = 0.0, memory_size: int = 0, codec: Pixels | None = None,
     ) -> None:  # fmt: skip
         slots = steps + 1
         self.steps = steps
         self.size = 0
-        self.observation = torch.zeros(slots, worlds, agents, observation_size, device=device)
-        self.action = torch.zeros(slots, worlds, agents, action_size, device=device)
-        self.reward = torch.zeros(slots, worlds, agents, device=device)
-        self.active = torch.ones(slots, worlds, agents, dtype=torch.bool, device=device)
-        self.terminated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
-        self.truncated = torch.zeros(slots, worlds, dtype=torch.bool, device=device)
-        self.state = torch.zeros(slots, worlds, state_size, device=device)
-        self.memory = torch.zeros(slots, worlds, agents, memory_size, device=device)
-        self.finals = torch.zeros(worlds, agents, observation_size, device=device)
-        self.final_states = torch.zeros(worlds, state_size, device=device)
-        self.final_index = torch.full((slots, worlds), -1, dtype=torch.int64, device=device)
+        self.codec = codec
+        parts = layout(steps, worlds, agents, observation_size, action_size, state_size, memory_size, codec)
+        for name, (shape, dtype) in parts.items():
+            setattr(self, name, torch.zeros(shape, dtype=dtype, device=device))
+        self.active.fill_(True)
+        self.final_index.fill_(-1)
         self.priorities = Priorities(slots * worlds * agents, alpha, device) if alpha > 0.0 else None
         if self.priorities is not None:
             self.priority = self.priorities.leaves.view(slots, worlds, agents)
@@ -134,12 +122,11 @@ class Replay:
         self._finals_of_slot = [0] * slots
         # An assignment to a part of an array costs a tenth of one to a part of a tensor.
         self._on_cpu = self.reward.device.type == "cpu"
-        self._ring_names = (*_RINGS, "state") if state_size else _RINGS
-        if memory_size:
-            self._ring_names = (*self._ring_names, "memory")
+        used = [name for name, (shape, _) in parts.items() if math.prod(shape)]
+        self._final_names = [name for name in used if name in FINALS]
+        self._ring_names = [name for name in used if name not in FINALS]
         if self.priorities is not None:
-            self._ring_names = (*self._ring_names, "priority")
-        self._final_names = ("finals", "final_states") if state_size else ("finals",)
+            self._ring_names.append("priority")
         self._rings = {name: self._writable(getattr(self, name)) for name in self._ring_names}
 
     def _writable(self, tensor: Tensor) -> Any:
@@ -183,13 +170,13 @@ class Replay:
             self.size += 1
         rings = self._rings
         cut = truncated & ~terminated
-        rings["observation"][head] = self._writable(observation)
+        self._put(head, observation)
         rings["action"][head] = self._writable(action)
         rings["reward"][head] = self._writable(reward)
         rings["active"][head] = True if active is None else self._writable(active)
         rings["terminated"][head] = self._writable(terminated)
         rings["truncated"][head] = self._writable(cut)
-        rings["observation"][following] = self._writable(next_observation)
+        self._put(following, next_observation)
         rings["active"][following] = True if next_active is None else self._writable(next_active)
         if state is not None and next_state is not None:
             rings["state"][head] = self._writable(state)
@@ -206,11 +193,23 @@ class Replay:
             self.priorities.clear(following * len(taking_part), len(taking_part))
         self.head = following
 
+    def _put(self, slot: int, observation: Tensor) -> None:
+        if self.codec is not None:
+            observation, pixels = self.codec.split(observation)
+            self._rings["pixels"][slot] = self._writable(pixels)
+        if observation.shape[-1]:
+            self._rings["observation"][slot] = self._writable(observation)
+
+    def observed(self, *places: Tensor) -> Tensor:
+        """The observations [..., O] at some slots, or slots, worlds and agents."""
+        numbers = self.observation[places]
+        return numbers if self.codec is None else self.codec.join(numbers, self.pixels[places])
+
     def latest(self, steps: int) -> tuple[Tensor, Tensor]:
         """Observations [K, N, A, O] and `active` [K, N, A] of the latest `steps` control steps, or of all where there are
         fewer."""
         slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
-        return self.observation[slots], self.active[slots]
+        return self.observed(slots), self.active[slots]
 
     def latest_states(self, steps: int) -> Tensor:
         """States [K N, S] of the latest `steps` control steps, or of all where there are fewer."""
@@ -271,13 +270,16 @@ class Replay:
             goes_on = goes_on & ~over & (following != self.head)
         following = (last + 1) % self._slots
         number = self.final_index[last, world]
-        final = self.finals[number.clamp(min=0) % len(self.finals), agent]
+        place = number.clamp(min=0) % len(self.finals)
+        final = self.finals[place, agent]
+        if self.codec is not None:
+            final = self.codec.join(final, self.final_pixels[place, agent])
         cut = (number >= 0)[:, None]
-        next_observation = torch.where(cut, final, self.observation[following, world, agent])
-        final_state = self.final_states[number.clamp(min=0) % len(self.finals)]
+        next_observation = torch.where(cut, final, self.observed(following, world, agent))
+        final_state = self.final_states[place]
         dropped_out = ~self.active[following, world, agent] & ~self.truncated[last, world]
         return Transitions(
-            self.observation[slot, world, agent],
+            self.observed(slot, world, agent),
             self.action[slot, world, agent],
             reward,
             next_observation,
@@ -293,7 +295,10 @@ class Replay:
         count = len(ids)
         self._reserve_finals(self._next_final + count - self._first_final)
         number = torch.arange(self._next_final, self._next_final + count, device=ids.device)
-        self.finals[number % len(self.finals)] = final_observation[ids]
+        last = final_observation[ids]
+        if self.codec is not None:
+            last, self.final_pixels[number % len(self.finals)] = self.codec.split(last)
+        self.finals[number % len(self.finals)] = last
         if final_state is not None:
             self.final_states[number % len(self.finals)] = final_state[ids]
         self.final_index[slot, ids] = number
@@ -306,7 +311,7 @@ class Replay:
             return
         kept = torch.arange(self._first_final, self._next_final, device=self.finals.device)
         size = len(self.finals)
-        for name in ("finals", "final_states"):
+        for name in FINALS:
             old = getattr(self, name)
             larger = old.new_zeros(max(needed, 2 * size), *old.shape[1:])
             larger[kept % len(larger)] = old[kept % size]
@@ -385,6 +390,3 @@ class Replay:
         for name in self._final_names:
             getattr(self, name)[numbers % len(self.finals)] = state[name].to(self.finals.device)
         self._finals_of_slot = (self.final_index >= 0).sum(1).tolist()
-
-
-_RINGS = ("observation", "action", "reward", "active", "terminated", "truncated", "final_index")

@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rookery.policies.storage.replay import Replay, Sequences, Transitions
+from rookery.policies.storage.replay import Replay
+from rookery.policies.storage.transitions import Sequences, Transitions
 
 __all__ = ["take_sequences"]
 
@@ -36,7 +37,7 @@ def take_sequences(replay: Replay, number: Tensor, gamma: float, steps: int, bur
         sequences=Sequences(
             first[burn_in:].flatten(),
             replay.memory[slot[0], world[0], agent[0]],
-            replay.observation[slot, world, agent][:burn_in].flatten(0, 1),
+            replay.observed(slot[:burn_in], world[:burn_in], agent[:burn_in]).flatten(0, 1),
             first[:burn_in].flatten(),
         ),
     )

@@ -13,8 +13,16 @@ that distance."""
 COLOUR_NOISE = 2.5
 """1/255: a hundredth of full brightness, our choice."""
 
+WHOLE_UNITS = ("1/255", "class")
+"""Units of pictures whose raw values are whole numbers from 0 to 255."""
+
 Views = tuple[int, int, int]
 """How many cameras, and the rows and columns of their pictures."""
+
+
+def is_whole(term: Term) -> bool:
+    """Whether a term is a picture of whole numbers from 0 to 255, times its scale."""
+    return bool(term.shape) and term.unit in WHOLE_UNITS
 
 
 def depth_term(views: Views, frame: str, range_m: float) -> Term:

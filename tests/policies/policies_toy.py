@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.policies.storage.replay import Transitions
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.env import Env, StepResult
 from rookery.sim.specs import ActionSpec, Group, Term
 

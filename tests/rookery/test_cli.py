@@ -111,6 +111,10 @@ def test_process_exit_codes():
         ),
         ("train drone-hover --algorithm sac --encoder cnn", "encoder=cnn needs pictures"),
         (
+            "train drone-hover --algorithm td3 --buffer-size 1000000000000",
+            "the replay memory of 1,000,000,000,000 control steps would take",
+        ),
+        (
             "train drone-hover --algorithm dagger --init drone-hover",
             "--init RUN is for --algorithm ppo, and dagger starts afresh",
         ),

@@ -9,7 +9,7 @@ import torch
 from policies_toy import ToyEnv, assert_resumes, distance, train
 
 from rookery.policies.algorithms.td3 import TD3, TD3Config
-from rookery.policies.storage.replay import Transitions
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.errors import RookeryError
 
 SMALL = TD3Config(

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies_memory import ACT, OBS, fill
 
-from rookery.policies.storage.replay import Replay, Transitions
+from rookery.policies.storage.replay import Replay
+from rookery.policies.storage.transitions import Transitions
 from rookery.sim.errors import RookeryError
 
 
