@@ -26,6 +26,7 @@ import numpy as np
 from machine import commit, machine
 
 import rookery
+from rookery.cli.main import guarded
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.robots.drones.crazyflie import FIRMWARE_GAINS
 from rookery.robots.drones.table import DRONES, register_drone
@@ -163,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from ranking import ROOT, ZOO, Entry, Hidden, cached, faulty, result, right_rankings, score, write
 
+from rookery.cli.main import guarded
 from rookery.gating import checkpoint_policies
 from rookery.policies.low_pass import low_pass
 from rookery.robots.drones.cf2x import CF2X
@@ -121,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

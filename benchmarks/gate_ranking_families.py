@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from ranking import ROOT, ZOO, Entry, Hidden, cached, faulty, result, score, write
 
+from rookery.cli.main import guarded
 from rookery.gating import checkpoint_policies
 from rookery.runs import open_run
 from rookery.sim2real.gate.gate import Settings
@@ -140,4 +141,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

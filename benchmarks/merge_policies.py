@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 import rookery
+from rookery.cli.main import guarded
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
@@ -34,4 +35,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

@@ -15,6 +15,7 @@ import torch
 from result_file import RESULTS, write_result
 
 import rookery
+from rookery.cli.main import guarded
 from rookery.runs import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

@@ -18,6 +18,7 @@ from typing import Any
 
 from machine import commit, machine
 
+from rookery.cli.main import guarded
 from rookery.policies.training.evaluate import evaluate
 from rookery.run_env import open_env
 
@@ -113,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

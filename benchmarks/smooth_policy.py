@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rookery.cli.main import guarded
 from rookery.policies.low_pass import low_pass
 from rookery.policies.training.store import save_policy
 from rookery.runs import open_run
@@ -30,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(guarded(main))

@@ -62,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: _run(words))
 
 
-def guarded(work: Callable[[], int]) -> int:
+def guarded(work: Callable[[], int | None]) -> int:
     """Run `work` and print its errors as one sentence; returns the exit code."""
     try:
         code = work()
         sys.stdout.flush()
-        return code
+        return code or 0
     except RookeryError as error:
         option = "--set " if isinstance(error, FixedError) else ""
         print(f"rookery: {option}{error}", file=sys.stderr)
