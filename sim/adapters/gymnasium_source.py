@@ -30,7 +30,7 @@ class GymnasiumSource(Env):
         seed: of the episodes.
 
     Raises:
-        RookeryError: its spaces are not boxes of vectors, or it resets otherwise.
+        RookeryError: its spaces are not boxes of vectors, actions have no limits, or it resets otherwise.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv, task_id: str = "gym", seed: int = 0) -> None:
@@ -41,6 +41,11 @@ class GymnasiumSource(Env):
         if not (isinstance(obs, box) and isinstance(act, box) and len(obs.shape) == len(act.shape) == 1):
             raise RookeryError(
                 f"{task_id} has {obs} and {act}: choose an environment with vectors of numbers for both."
+            )
+        if not act.is_bounded():
+            raise RookeryError(
+                f"{task_id} has actions without limits, {act}: give it some by gymnasium.wrappers.TransformAction, since "
+                "policies act from -1 to 1."
             )
         if env.metadata.get("autoreset_mode") is not AutoresetMode.SAME_STEP:
             raise RookeryError(

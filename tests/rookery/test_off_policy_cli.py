@@ -1,0 +1,128 @@
+"""What a user of SAC and TD3 can get wrong on the command line: each is one sentence, and exit code 2."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rookery.cli.main import main
+from rookery.sim.adapters.gymnasium_source import make_gymnasium
+from rookery.sim.errors import RookeryError
+
+TINY = ["--task-config", "episode_s=0.2", "--task-config", "settled_s=0.1"]
+SMALL = [
+    *("--num-envs", "4", "--rollout-steps", "8", "--hidden", "8", "--batch", "8", "--learning-starts", "16"),
+    *("--buffer-size", "200", "--checkpoint-every", "1"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with several checkpoints, and demonstrations."""
+    out = tmp_path_factory.mktemp("off-policy")
+    train = ["train", "drone-hover", "--algorithm", "sac", "--steps", "128", *SMALL, *TINY, "--out", str(out / "run")]
+    assert main(train) == 0
+    record = [
+        "demos",
+        "record",
+        "drone-hover",
+        "--episodes",
+        "2",
+        "--num-envs",
+        "2",
+        "--out",
+        str(out / "demos"),
+        *TINY,
+    ]
+    assert main(record) == 0
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    capsys.readouterr()
+    assert main([str(w) for w in words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("rookery: ") and captured.err.count("\n") == 1
+    return captured.err
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut short", "gone"])
+def test_a_damaged_replay_memory_is_named_with_an_older_checkpoint(damage, folder, tmp_path, capsys):
+    run = Path(shutil.copytree(folder / "run", tmp_path / "run"))
+    *_, older, newest = sorted(run.glob("checkpoints/[0-9]*"))
+    file = newest / "algorithm.safetensors"
+    data = bytearray(file.read_bytes())
+    if damage == "gone":
+        file.unlink()
+    else:
+        data[-200] ^= 1
+        file.write_bytes(data if damage == "a bit" else data[:-200])
+    said = refused(capsys, "train", "--resume", run, "--steps", 256)
+    assert f"checkpoint {newest} is damaged: algorithm.safetensors" in said and f"use {older} instead" in said
+    assert main(["train", "--resume", str(older), "--steps", "160"]) == 0
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["drone-track"], "the task is"),
+        (["drone-hover", "--action", "rotor_thrust"], "the action of drone"),
+        (["drone-hover", "--task-config", "control_dt=0.02"], "the control period is 0.01 in them and 0.02 there"),
+        (["drone-hover", "--critic", "central"], 'use critic="own" with them'),
+        (["drone-hover", "--memory", "gru", "--n-step", "1"], "memor"),
+    ],
+)
+def test_demonstrations_of_something_else_are_refused(algorithm, words, said, folder, tmp_path, capsys):
+    out = tmp_path / "run"
+    own = ["--algorithm", algorithm, "--data", folder / "demos", *SMALL, *TINY, "--out", out]
+    assert said in refused(capsys, "train", *words, *own)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--updates-per-step 0", "updates_per_step must be above 0"),
+        ("--updates-per-step -1", "updates_per_step must be above 0"),
+        ("--num-envs 64 --buffer-size 200 --rollout-steps 8", "fewer than rollout_steps 8: give at least 512"),
+        ("--buffer-size 1000000000000", "the replay memory of 1,000,000,000,000 control steps would take"),
+        ("--demonstration-share 2", "demonstration_share must be"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(words, said, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert said in refused(capsys, "train", "drone-hover", "--algorithm", "sac", *words.split(), "--out", out)
+    assert not out.exists()
+
+
+class Odd(gymnasium.Env):
+    """With actions that no policy can give."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, action_space: gymnasium.Space) -> None:
+        self.action_space = action_space
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        (gymnasium.spaces.Discrete(3), "choose an environment with vectors of numbers for both"),
+        (gymnasium.spaces.Box(-1.0, 1.0, (2, 2), np.float32), "choose an environment with vectors of numbers for both"),
+        (gymnasium.spaces.Box(-np.inf, 1.0, (2,), np.float32), "has actions without limits"),
+    ],
+    ids=["discrete", "matrix", "unlimited"],
+)
+def test_action_spaces_that_no_algorithm_can_take_are_refused(space, said):
+    name = "rookery-test/Odd-v0"
+    gymnasium.register(name, entry_point=lambda: Odd(space), max_episode_steps=5)
+    try:
+        with pytest.raises(RookeryError, match=said):
+            make_gymnasium(name, 1, 0)
+    finally:
+        gymnasium.registry.pop(name)
