@@ -4,7 +4,8 @@
     python benchmarks/tables.py --check    # exit code 1 where a page is not what this script writes
 
 A page marks the place of a table with two comments, `<!-- results: begin NAME -->` and `<!-- results: end NAME -->`.
-NAME is a file of benchmarks/results without its suffix, or `readme` for the selection in `README_ROWS`. The files hold:
+NAME is a file of benchmarks/results without its suffix, `readme` for the selection in `README_ROWS`, or `variants` for the
+algorithms with names of their own. The files hold:
 
     name, command, commit, machine, date (ISO 8601), wall_s     where the figures come from
     metrics     {column key: definition}
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("results", "other_libraries", "volleyball", "own_robot")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot")),
 )
 BLOCK = re.compile(
     r"(<!-- results: begin (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- results: end (?P=name) -->)", re.DOTALL
@@ -81,6 +82,8 @@ def table(name: str) -> str:
     """The table of a results file, with definitions, source and notes below it."""
     if name == "readme":
         return readme()
+    if name == "variants":
+        return variants()
     data = load(name)
     columns = data["columns"]
     lines = [
@@ -116,6 +119,25 @@ def readme() -> str:
         spec = next(c.get("format", "") for c in data["columns"] if c["key"] == key)
         lines.append(f"| {text} | {cell(rows[0][key], spec)}{' ' + unit if unit else ''} |")
     return "\n".join(lines) + "\n"
+
+
+def variants() -> str:
+    """The settings of every variant of an algorithm, as options of `rookery train`."""
+    from rookery.policies.algorithms import VARIANTS
+
+    lines = ["| `--algorithm` | is | with | from |", "|---|---|---|---|"]
+    for name, variant in VARIANTS.items():
+        options = " ".join(option(*pair) for pair in (variant.run | variant.config).items())
+        lines.append(f"| `{name}` | `{variant.algorithm}` | `{options}` | {variant.source} |")
+    return "\n".join(lines) + "\n"
+
+
+def option(name: str, value: Any) -> str:
+    """A setting as it is typed."""
+    word = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return word if value else f"--no-{word[2:]}"
+    return f"{word} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
 
 
 def rewritten(page: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 import subprocess
 from types import ModuleType
 
@@ -141,3 +142,18 @@ def test_commits_of_pages_are_none_of_the_package(tmp_path, monkeypatch) -> None
     assert machine.commit() == git("log", "-1", "--format=%h", "HEAD~1")
     (tmp_path / "sim" / "a.py").write_text("2")
     assert machine.commit() == git("log", "-1", "--format=%h", "HEAD~1") + "-dirty"
+
+
+def test_the_variants_table_is_what_the_names_mean(tables: ModuleType) -> None:
+    """The options of each row, typed behind the algorithm, are the settings that the variant's name gives."""
+    from rookery.cli.train_options import read
+
+    rows = [line.split("|")[1:4] for line in tables.variants().splitlines()[2:]]
+    assert len(rows) >= 8
+    for name, base, options in ([cell.strip(" `") for cell in row] for row in rows):
+        named, typed = (
+            read(["go2-velocity", "--algorithm", *words], "") for words in ([name], [base, *shlex.split(options)])
+        )
+        assert named is not None
+        assert typed is not None
+        assert named.settings == typed.settings, name
