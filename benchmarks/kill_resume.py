@@ -1,17 +1,20 @@
 """Trainings killed (SIGKILL) at random moments and resumed, against an undisturbed one: all bits must be equal.
 
-    python benchmarks/kill_resume.py [--moments 20] [--algorithms ppo ppo-gru sac sac-gru] [--seed 0] [--out FILE]
+    python benchmarks/kill_resume.py [--moments 20] [--algorithms sac sac-gru droq] [--seed 0] [--out FILE]
 
 For each algorithm one small training of drone-hover is made without disturbance. Then the same training is started, killed at
 a moment that is drawn uniformly over its steps (and, within an update, over time), resumed by `rookery train --resume` (started
-again where it had no checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared. Trainings
-run in forks of this process, which has imported everything: a start takes a fraction of a second.
+again where it had no checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared.
+
+Trainings run in forks of this process, which has made one itself and so has loaded all kernels: a start takes a fraction of a
+second. The file is written
+after each algorithm; rows of algorithms that are not named stay in it. `dagger-gru` has a teacher with memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import io
 import json
 import os
 import random
@@ -20,11 +23,13 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import torch
-from machine import commit, machine
+from machine import commit
+from result_file import told, write_result
 from safetensors.torch import load_file
 
 import rookery.training  # noqa: F401 (imported before the forks)
@@ -35,18 +40,57 @@ TASK = "drone-hover"
 EPISODE = {"episode_s": 0.6, "settled_s": 0.1}
 SMALL = ["--hidden", "16"]
 PPO = ["--steps", "6144", "--rollout-steps", "16", "--epochs", "2", "--minibatches", "2"]
-SAC = ["--steps", "4096", "--rollout-steps", "8", "--learning-starts", "512", "--buffer-size", "3000", "--batch", "64"]
+SAC = ["--steps", "2048", "--rollout-steps", "8", "--learning-starts", "512", "--buffer-size", "1500", "--batch", "64"]
 SEQUENCES = ["--memory", "gru", "--memory-size", "8", "--memory-burn-in", "4", "--n-step", "1"]
+EYES = [
+    "--obs",
+    "depth",
+    "--encoder",
+    "cnn",
+    "--encoder-channels",
+    "4",
+    "--encoder-kernels",
+    "8",
+    "--encoder-strides",
+    "8",
+]
+FEW = ["--steps", "1024", "--rollout-steps", "4", "--learning-starts", "256", "--buffer-size", "700", "--batch", "32"]
 WORDS = {
-    "ppo": PPO,
-    "ppo-gru": [*PPO, "--memory", "gru", "--memory-size", "8"],
-    "sac": SAC,
-    "sac-gru": [*SAC, *SEQUENCES],
-    "td3-gru": [*SAC, *SEQUENCES],
-    "dagger": ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
-    "bc": ["--steps", "6000", "--batch", "64"],
+    "ppo": ["ppo", *PPO],
+    "ppo-gru": ["ppo", *PPO, "--memory", "gru", "--memory-size", "8"],
+    "sac": ["sac", *SAC],
+    "sac-prioritised": ["sac", *SAC, "--priority-alpha", "0.6"],
+    "sac-gru": ["sac", *SAC, *SEQUENCES],
+    "sac-cnn": ["sac", *FEW, *EYES, "--picture-shift", "2"],
+    "td3": ["td3", *SAC],
+    "td3-gru": ["td3", *SAC, *SEQUENCES],
+    "droq": ["droq", *FEW],
+    "simbav2": ["simbav2", *SAC],
+    "xqc": ["xqc", *SAC],
+    "dagger": ["dagger", "--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
+    "dagger-gru": [
+        "dagger",
+        "--steps",
+        "6144",
+        "--rollout-steps",
+        "16",
+        "--batch",
+        "128",
+        "--teacher",
+        "drone-hover-gru",
+    ],
+    "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
-"""Options of each training by name, which begins with its algorithm: 32 worlds, a checkpoint after each update."""
+"""Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""
+COLUMNS = [
+    {"key": "algorithm", "title": "algorithm"},
+    {"key": "kills", "title": "killed", "format": "d"},
+    {"key": "without", "title": "of these before the first checkpoint", "format": "d"},
+    {"key": "equal", "title": "same bits at the end", "format": "d"},
+    {"key": "tensors", "title": "tensors compared", "format": "d"},
+    {"key": "commit", "title": "commit"},
+]
+METRICS = {"equal": "all tensors of the last checkpoint and of the policy as in an undisturbed training"}
 LIMIT_S = 900.0
 """Bound of a training's duration, on a busy machine."""
 
@@ -112,6 +156,9 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
         duration_s of the undisturbed training, and of each moment: the steps in the newest checkpoint when it was killed (0
         for none), seconds after the start, and the names of tensors that differ at the end.
     """
+    torch.set_num_threads(1)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        command_line(["train", *words, "--out", str(folder / f"{algorithm}-loaded")])
     whole = folder / algorithm
     duration = finish([*words, "--out", str(whole)])
     wanted = tensors(whole)
@@ -155,37 +202,27 @@ def newest_steps(run: Path) -> int:
     return max((int(path.name) for path in run.glob("checkpoints/[0-9]*")), default=0)
 
 
-def result(measured: dict[str, dict[str, Any]], moments: int, seed: int, wall_s: float) -> dict[str, Any]:
-    """The results file, see benchmarks/tables.py.
-
-    Args:
-        measured: by algorithm, as `measure` gives it.
-        moments, seed: as on the command line.
-        wall_s: seconds of everything together.
-    """
-    rows = []
-    for algorithm, figures in measured.items():
-        kills = figures["kills"]
-        row = {"algorithm": algorithm, "kills": len(kills), "equal": sum(not kill["differences"] for kill in kills)}
-        row["without"] = sum(kill["steps"] == 0 for kill in kills)
-        rows.append(row | {"tensors": figures["tensors"], "moments": kills})
+def row(algorithm: str, figures: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Of the table, from what `measure` gives."""
+    kills = figures["kills"]
     return {
-        "name": "kill-resume",
-        "command": f"python benchmarks/kill_resume.py --moments {moments} --seed {seed}",
+        "algorithm": algorithm,
+        "kills": len(kills),
+        "equal": sum(not kill["differences"] for kill in kills),
+        "without": sum(kill["steps"] == 0 for kill in kills),
+        "tensors": figures["tensors"],
+        "moments": kills,
+        "command": f"python benchmarks/kill_resume.py --moments {len(kills)} --algorithms {algorithm} --seed {seed}",
         "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(wall_s, 1),
-        "metrics": {"equal": "all tensors of the last checkpoint and of the policy as in an undisturbed training"},
-        "columns": [
-            {"key": "algorithm", "title": "algorithm"},
-            {"key": "kills", "title": "killed", "format": "d"},
-            {"key": "without", "title": "of these before the first checkpoint", "format": "d"},
-            {"key": "equal", "title": "same bits at the end", "format": "d"},
-            {"key": "tensors", "title": "tensors compared", "format": "d"},
-        ],
-        "rows": rows,
     }
+
+
+def write(out: Path, rows: list[dict[str, Any]], start: float) -> None:
+    """The results file, see benchmarks/tables.py."""
+    chosen = [r["algorithm"] for r in rows]
+    moments = " or ".join(str(n) for n in sorted({r["kills"] for r in rows}))
+    command = f"python benchmarks/kill_resume.py --moments {moments} --algorithms {' '.join(chosen)}"
+    write_result(out, command, start, COLUMNS, rows, METRICS, **told(rows))
 
 
 def main() -> int:
@@ -195,15 +232,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
-    chance = random.Random(args.seed)
-    start = time.monotonic()
     common = ["--num-envs", "32", "--randomize", "default", "--checkpoint-every", "1", *SMALL]
     common += [word for name, value in EPISODE.items() for word in ("--task-config", f"{name}={value}")]
-    results: dict[str, dict[str, Any]] = {}
+    known = json.loads(args.out.read_text())["rows"] if args.out is not None and args.out.exists() else []
+    rows = {r["algorithm"]: r for r in known}
+    done = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for algorithm in args.algorithms:
-            words = [TASK, "--algorithm", algorithm.partition("-")[0], *common, *WORDS[algorithm]]
+            began = time.perf_counter()
+            chance = random.Random(f"{args.seed} {algorithm}")
+            words = [TASK, "--algorithm", WORDS[algorithm][0], *common, *WORDS[algorithm][1:]]
             if algorithm == "bc":
                 recording = os.fork()  # so that this process starts no threads
                 if not recording:
@@ -211,13 +250,14 @@ def main() -> int:
                     os._exit(0)
                 os.waitpid(recording, 0)
                 words += ["--data", str(folder / "demos")]
-            results[algorithm] = measure(algorithm, words, args.moments, chance, folder)
-    made = result(results, args.moments, args.seed, time.monotonic() - start)
-    if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(made, indent=1) + "\n")
-    kills = sum(row["kills"] for row in made["rows"])
-    equal = sum(row["equal"] for row in made["rows"])
+            made = row(algorithm, measure(algorithm, words, args.moments, chance, folder), args.seed)
+            rows[algorithm] = made | {"wall_s": round(time.perf_counter() - began, 1)}
+            done.append(rows[algorithm])
+            if args.out is not None:
+                args.out.parent.mkdir(parents=True, exist_ok=True)
+                write(args.out, [rows[name] for name in WORDS if name in rows], began)
+    kills = sum(r["kills"] for r in done)
+    equal = sum(r["equal"] for r in done)
     print(f"{equal} of {kills} killed and resumed trainings ended with the same bits")
     return 0 if equal == kills else 1
 
