@@ -7,8 +7,8 @@ a moment that is drawn uniformly over its steps (and, within an update, over tim
 again where it had no checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared.
 
 Trainings run in forks of this process, which has made one itself and so has loaded all kernels: a start takes a fraction of a
-second. The file is written
-after each algorithm; rows of algorithms that are not named stay in it. `dagger-gru` has a teacher with memory.
+second. The file is written after each algorithm; rows of algorithms that are not named stay in it. `dagger-gru` has a teacher
+with memory.
 """
 
 from __future__ import annotations
