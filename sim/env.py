@@ -96,9 +96,13 @@ class Env(abc.ABC):
 
         Returns:
             observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
-            truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]} and
-            "final_state" [N, S], valid in the rows that ended, and "episode" (see sim/envs/episodes.py). Of a task with
-            `event_names`, info has "events" {name: [N] bool, or [N, A] by agent, all groups counted through}.
+            truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]}, which is the
+            observation itself in the worlds whose episode goes on; "final_state" [N, S], valid in the worlds that ended; and
+            "episode" (see sim/envs/episodes.py). Of a task with `event_names`, info has "events" {name: [N] bool, or [N, A]
+            by agent, all groups counted through}.
+
+            Observations, rewards, `terminated`, `truncated` and "final_observation" are new tensors, never written to again:
+            callers may keep them, and adapters hand them on without a copy. `actions` are read during the call only.
 
         Raises:
             RookeryError: `reset` was not called, or actions of wrong groups, shape or type, or with NaN.

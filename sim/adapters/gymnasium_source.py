@@ -98,7 +98,8 @@ class GymnasiumSource(Env):
             info["final_state"] = torch.from_numpy(final)
             info["episode"] = self._episode(ids, terminated)
         rewards = {GROUP: torch.from_numpy(reward.astype(np.float32)).unsqueeze(1)}
-        return self._observation(obs), rewards, torch.from_numpy(terminated), torch.from_numpy(truncated), info
+        ends = torch.tensor(terminated), torch.tensor(truncated)  # copies: a vector environment may reuse its arrays
+        return self._observation(obs), rewards, *ends, info
 
     def _episode(self, ids: np.ndarray, terminated: np.ndarray) -> dict[str, Any]:
         out = {

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
+from rookery.sim.adapters.lazy import LazyDict
+from rookery.sim.adapters.rows import reshaped
 from rookery.sim.adapters.spaces import (
     Array,
     action_space,
@@ -96,40 +98,48 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """
         n, a, d = self.num_envs, self.group.count, self.group.action.size
         action = action_tensor(actions, (n, a * d), (n, a, d))
-        obs, reward, terminated, truncated, info = self.env.step({self._name: action})
+        obs, rewards, terminated, truncated, info = self.env.step({self._name: action})
+        reward = rewards[self._name]
         out = self._ended(info) if "episode" in info else {}
         self._frames.show()
         return (
             self._flat(obs),
-            self._given(reward[self._name].mean(1) if a > 1 else reward[self._name][:, 0]),
-            self._given(terminated),
-            self._given(truncated),
+            self._given(reward.mean(1) if a > 1 else reward, n),
+            self._given(terminated, n),
+            self._given(truncated, n),
             out,
         )
 
-    def _flat(self, obs: dict[str, Any]) -> Any:
-        return self._given(obs[self._name].flatten(1))
+    def _flat(self, obs: dict[str, Tensor]) -> Any:
+        return self._given(obs[self._name], self.num_envs, -1)
 
-    def _given(self, tensor: Tensor) -> Any:
-        """A copy, since Env may reuse its tensors."""
-        return tensor.clone() if self.tensors else tensor.numpy().copy()
+    def _given(self, tensor: Tensor, *shape: int) -> Any:
+        """In another shape and without a copy: what an Env returns is never written to again."""
+        return reshaped(tensor, shape) if self.tensors else tensor.numpy().reshape(shape)
 
     def _ended(self, info: dict[str, Any]) -> dict[str, Any]:
-        ids = info["episode"]["ids"].numpy()
+        episode = info["episode"]
+        ids = episode["ids"].numpy()
         ended = np.zeros(self.num_envs, np.bool_)
         ended[ids] = True
-        final = np.full(self.num_envs, None, dtype=object)
-        last = info["final_observation"][self._name].flatten(1)
-        rows = last[torch.from_numpy(ids)] if self.tensors else last.numpy()[ids]
+        final = np.empty(self.num_envs, dtype=object)  # of None
+        rows: Any = info["final_observation"][self._name].numpy().reshape(self.num_envs, -1)[ids]
+        if self.tensors:
+            rows = torch.from_numpy(rows)
         for i, row in zip(ids.tolist(), rows, strict=True):
             final[i] = row
             self._frames.cut(i)
+        told = LazyDict(lambda: self._told(episode, ids, ended))
+        return {"final_obs": final, "_final_obs": ended, "final_info": told, "_final_info": ended}
+
+    def _told(self, episode: dict[str, Any], ids: NDArray[np.int64], ended: Flags) -> dict[str, Any]:
+        """The columns of `episode_columns` with zeros where no episode ended, and `ended` as the mask of each."""
         infos: dict[str, Any] = {}
-        for name, column in episode_columns(self.env, info).items():
+        for name, column in episode_columns(self.env, episode).items():
             infos[name] = np.zeros((self.num_envs, *column.shape[1:]), column.dtype)
             infos[name][ids] = column
             infos[f"_{name}"] = ended
-        return {"final_obs": final, "_final_obs": ended, "final_info": infos, "_final_info": ended}
+        return infos
 
     def render(self) -> tuple[Any, ...] | None:
         """A picture of every world, uint8 [H, W, 3] each; None without the mode "rgb_array"."""

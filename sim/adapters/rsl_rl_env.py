@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import rsl_rl.env
@@ -10,7 +11,9 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rookery.sim.adapters.rows import Rows, RowStep, episode_means
+from rookery.sim.adapters.lazy import LazyDict
+from rookery.sim.adapters.rows import Rows, RowStep, either, episode_means
+from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -50,6 +53,8 @@ class RslRlEnv(rsl_rl.env.VecEnv):
         self.device = env.device
         self.cfg = cfg or {"task": env.task_id}
         self._length = torch.zeros(self.num_envs, dtype=torch.long, device=env.device)
+        self._clock = self._length.numpy()
+        self._size = torch.Size([self.num_envs])
         self._last = self._observed(self._rows.reset())
 
     @property
@@ -80,25 +85,33 @@ class RslRlEnv(rsl_rl.env.VecEnv):
             RookeryError: actions of another shape or with NaN.
         """
         with torch.inference_mode(False):  # the runner's mode would make tensors that nothing else may write to
-            done = self._rows.step(actions.clone())
-            ended = done.terminated | done.truncated
-            self._length.add_(1).mul_(~ended)
+            done = self._rows.step(actions.clone() if actions.is_inference() else actions)
+            ended = either(done.terminated, done.truncated)
+            self._clock += 1
+            self._clock *= ~ended.numpy()
+            if self.reward_scale != 1.0:
+                done.reward.mul_(self.reward_scale)
             self._last = self._observed(done.observation)
-            return self._last, self.reward_scale * done.reward, ended, self._extras(done)
+            return self._last, done.reward, ended, self._extras(done)
 
     def _observed(self, observation: Tensor) -> TensorDict:
         groups = {"policy": observation}
         if self._rows.privileged:
             groups["critic"] = self._rows.critic()
-        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+        return tensor_dict(groups, self._size)
 
     def _extras(self, done: RowStep) -> dict[str, Any]:
         extras: dict[str, Any] = {"time_outs": done.truncated}
         if done.final is not None:
             extras["final_observation"] = done.final
-            extras["log"] = {f"/{name}": value for name, value in episode_means(self.env, done.info).items()}
+            extras["log"] = LazyDict(partial(_as_log, episode_means(done.info)))
         return extras
 
     def close(self) -> None:
         """Free the engine."""
         self.env.close()
+
+
+def _as_log(means: dict[str, float]) -> dict[str, float]:
+    """By the names under which rsl_rl's logger writes them as they are."""
+    return {f"/{name}": value for name, value in means.items()}

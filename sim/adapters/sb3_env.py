@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
 from rookery.sim.adapters.rows import Rows
-from rookery.sim.adapters.spaces import Array, action_space, array, episode_columns, observation_space
+from rookery.sim.adapters.spaces import Array, action_space, episode_columns, observation_space
 from rookery.sim.env import Env
 
 Indices = None | int | Sequence[int]
@@ -52,7 +51,7 @@ class Sb3VecEnv(VecEnv):
         obs = self._rows.reset(self._seed)
         self._seed = None
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        return array(obs)
+        return obs.numpy()
 
     def step_async(self, actions: NDArray[np.float32]) -> None:
         """Keep actions [R, D] for `step_wait`."""
@@ -68,23 +67,26 @@ class Sb3VecEnv(VecEnv):
             RookeryError: actions of another shape or with NaN.
         """
         done = self._rows.step(self._actions)
-        ended = (done.terminated | done.truncated).numpy()
+        late = done.truncated.numpy()
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.final is not None:
-            self._note_ends(infos, array(done.final), done.truncated, done.info)
-        return array(done.observation), array(done.reward), ended, infos
+            self._note_ends(infos, done.final.numpy(), late, done.info)
+        return done.observation.numpy(), done.reward.numpy(), done.terminated.numpy() | late, infos
 
     def _note_ends(
-        self, infos: list[dict[str, Any]], final: Array, truncated: torch.Tensor, info: dict[str, Any]
+        self, infos: list[dict[str, Any]], final: Array, late: NDArray[np.bool_], info: dict[str, Any]
     ) -> None:
-        columns = {name: column.tolist() for name, column in episode_columns(self.env, info).items()}
+        columns = {name: column.tolist() for name, column in episode_columns(self.env, info["episode"]).items()}
         columns = {"r": columns.pop("return"), "l": columns.pop("length")} | columns
         count = self._rows.count
-        late = truncated.tolist()
         for world, values in zip(info["episode"]["ids"].tolist(), zip(*columns.values(), strict=True), strict=True):
             episode = dict(zip(columns, values, strict=True)) | {"t": 0.0}
             for i in range(world * count, (world + 1) * count):
-                infos[i] = {"terminal_observation": final[i], "TimeLimit.truncated": late[i], "episode": dict(episode)}
+                infos[i] = {
+                    "terminal_observation": final[i],
+                    "TimeLimit.truncated": bool(late[i]),
+                    "episode": dict(episode),
+                }
             self._frames.cut(world)
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from skrl.envs.wrappers.torch import Wrapper
 from torch import Tensor
 
 from rookery.sim.adapters.frames import Frames
-from rookery.sim.adapters.rows import Rows, episode_means
+from rookery.sim.adapters.lazy import LazyDict
+from rookery.sim.adapters.rows import Rows, episode_means, reshaped
 from rookery.sim.adapters.spaces import action_space, observation_space
 from rookery.sim.env import Env
 
@@ -66,14 +68,15 @@ class SkrlEnv(Wrapper):
         self._last = done.observation
         infos: dict[str, Any] = {}
         if done.final is not None:
-            infos["final_observation"] = done.last()
-            means = episode_means(self._rows.env, done.info)
-            infos["episode"] = {name: torch.tensor(value) for name, value in means.items()}  # skrl logs tensors
-        return done.observation, done.reward[:, None], done.terminated[:, None], done.truncated[:, None], infos
+            infos["final_observation"] = done.final
+            infos["episode"] = LazyDict(partial(as_tensors, episode_means(done.info)))
+        column = self._rows.num, 1
+        ends = reshaped(done.terminated, column), reshaped(done.truncated, column)
+        return done.observation, reshaped(done.reward, column), *ends, infos
 
     def state(self) -> Tensor | None:
         """[R, S] the state of the world now; None without `states`."""
-        return self._rows.spread(self._rows.env.state) if self._states else None
+        return self._rows.state() if self._states else None
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
         """World 0 as uint8 [H, W, 3]; None without the mode "rgb_array"."""
@@ -108,6 +111,11 @@ class SkrlEnv(Wrapper):
     def state_space(self) -> Box | None:
         """Box of [S]; None without `states`."""
         return self._state_space
+
+
+def as_tensors(values: dict[str, float]) -> dict[str, Tensor]:
+    """Numbers as skrl's trainers log them."""
+    return {name: torch.tensor(value) for name, value in values.items()}
 
 
 def use_final_observations(agent: Any) -> Any:

@@ -76,14 +76,16 @@ def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, i
         RookeryError: another shape, or not numbers.
     """
     try:
-        array = np.asarray(action.detach().cpu() if isinstance(action, Tensor) else action, dtype=np.float32)
+        array = np.asarray(action.detach().cpu().numpy() if isinstance(action, Tensor) else action, dtype=np.float32)
     except (TypeError, ValueError) as e:
         raise RookeryError(
             f"an action must be an array of numbers of shape {shape}, got {type(action).__name__}."
         ) from e
     if array.shape != shape:
         raise RookeryError(f"an action must have shape {shape}, got {array.shape}.")
-    return torch.from_numpy(np.array(array)).view(agents)
+    if not array.flags.writeable:
+        array = array.copy()  # torch warns of others
+    return torch.from_numpy(array.reshape(agents))
 
 
 def array(tensor: Tensor) -> Array:
@@ -98,17 +100,16 @@ def table(columns: Mapping[str, Tensor]) -> NDArray[np.float32]:
     return np.stack([c.numpy() for c in columns.values()]) if columns else np.zeros((0, 0), np.float32)
 
 
-def episode_columns(env: Env, info: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """What is known of the m episodes in ``info["episode"]``, by name: return (mean over agents and groups) [m], or [m, M] of
+def episode_columns(env: Env, episode: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """What is known of the m episodes of ``info["episode"]``, by name: return (mean over agents and groups) [m], or [m, M] of
     a vector reward; length in control steps [m]; cause ("time limit", one of the task's causes, or "diverged") [m]; the
     task's metrics [m]. Numbers are float64 and int64."""
-    episode = info["episode"]
     causes = np.array(("time limit", *env.causes, "diverged"), dtype=object)
     returns = table(episode["return"])
     if env.objectives:  # by group, then by objective
         returns = returns.reshape(len(env.groups), -1, returns.shape[-1]).transpose(0, 2, 1)
     out = {
-        "return": returns.mean(0, dtype=np.float64),
+        "return": np.add.reduce(returns, 0, dtype=np.float64) / len(returns),  # half the time of ndarray.mean
         "length": episode["length"].numpy(),
         "cause": causes[episode["cause"].numpy()],
     }
@@ -117,5 +118,5 @@ def episode_columns(env: Env, info: dict[str, Any]) -> dict[str, NDArray[Any]]:
 
 def episode_summary(env: Env, info: dict[str, Any], row: int) -> dict[str, Any]:
     """The episode in row `row` of `episode_columns`: numbers, the return an array [M] of a vector reward."""
-    out = {name: column[row] for name, column in episode_columns(env, info).items()}
+    out = {name: column[row] for name, column in episode_columns(env, info["episode"]).items()}
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in out.items()}

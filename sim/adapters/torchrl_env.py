@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from rookery.sim.adapters.rows import Rows
+from rookery.sim.adapters.rows import Rows, RowStep, either, reshaped
+from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+
+REPLACED = frozenset({"observation", "action", "done", "terminated", "truncated"})
+"""What the next step's TensorDict has of its own; everything else in it, such as an actor's "loc", is carried on."""
+UNUSUAL = frozenset({"next", "_step", "_reset", "reward"})
+"""Entries with which a step is TorchRL's affair, such as an actor's memory under "next"."""
 
 
 class TorchRLEnv(EnvBase):
@@ -45,6 +52,7 @@ class TorchRLEnv(EnvBase):
         self.reward_spec = Unbounded((n, 1), **limits)
         flags = {name: Binary(shape=(n, 1), dtype=torch.bool) for name in ("done", "terminated", "truncated")}
         self.done_spec = Composite(flags, shape=(n,), device=env.device)
+        self._column = n, 1
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         """Begin episodes: in all worlds, or, where "_reset" says so, in those whose episode has just ended.
@@ -61,22 +69,40 @@ class TorchRLEnv(EnvBase):
                 f"{self._rows.env.task_id} begins episodes when others end: reset all worlds, or those that are done."
             )
         self._ended = torch.zeros_like(self._ended)  # the old one is what `step` returned
-        no = torch.zeros(self._rows.num, 1, dtype=torch.bool, device=self.device)
-        values = {"observation": self._first, "done": no, "terminated": no.clone(), "truncated": no.clone()}
-        return TensorDict(values, batch_size=self.batch_size, device=self.device)
+        return tensor_dict(self._begun(self._first), self.batch_size)
+
+    def _begun(self, observation: Tensor) -> dict[str, Tensor]:
+        no = (torch.from_numpy(np.zeros(self._column, np.bool_)) for _ in range(3))
+        return {"observation": observation} | dict(zip(("done", "terminated", "truncated"), no, strict=True))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        done = self._rows.step(tensordict["action"])
+        return self._stepped(self._rows.step(tensordict.get("action")))
+
+    def _stepped(self, done: RowStep) -> TensorDictBase:
         self._first = done.observation
-        self._ended = done.terminated | done.truncated
+        self._ended = either(done.terminated, done.truncated)
         values = {
-            "observation": done.last(),
-            "reward": done.reward[:, None],
-            "done": self._ended[:, None],
-            "terminated": done.terminated[:, None],
-            "truncated": done.truncated[:, None],
+            "observation": done.observation if done.final is None else done.final,
+            "reward": reshaped(done.reward, self._column),
+            "done": reshaped(self._ended, self._column),
+            "terminated": reshaped(done.terminated, self._column),
+            "truncated": reshaped(done.truncated, self._column),
         }
-        return TensorDict(values, batch_size=self.batch_size, device=self.device)
+        return tensor_dict(values, self.batch_size)
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """As `EnvBase.step_and_maybe_reset`, which collectors and rollouts call.
+
+        TorchRL's own looks for partial steps, nested keys and resets, for as long as half a step of 1,024 worlds of
+        drone-hover: it is called only where the TensorDict has something of that kind.
+        """
+        entries = dict(tensordict.items())
+        if not UNUSUAL.isdisjoint(entries) or tensordict.shape != self.batch_size or tensordict.is_locked:
+            return super().step_and_maybe_reset(tensordict)
+        following = self._step(tensordict)
+        tensordict.set("next", following)
+        carried = {name: value for name, value in entries.items() if name not in REPLACED}
+        return tensordict, tensor_dict(carried | self._begun(self._first), self.batch_size)
 
     def _set_seed(self, seed: int | None) -> None:
         """Start all random streams anew at the next reset of all worlds."""

@@ -183,6 +183,22 @@ class VecTaskBase(abc.ABC):
         """Keep how many frames a training has taken, in `total_train_env_frames`."""
         self.total_train_env_frames = env_frames
 
+    # What rl_games asks a vectorised environment for (IVecEnv of rl_games/common/ivecenv.py)
+
+    def get_env_info(self) -> dict[str, Any]:
+        """The spaces, as rl_games' agents read them: "observation_space", "action_space", and "state_space" where there are
+        states; one agent and one value a row."""
+        info = {"observation_space": self.obs_space, "action_space": self.act_space, "agents": 1, "value_size": 1}
+        return info | ({"state_space": self.state_space} if self.num_states else {})
+
+    def get_number_of_agents(self) -> int:
+        """1: every row is an agent of its own."""
+        return 1
+
+    def has_action_masks(self) -> bool:
+        """False."""
+        return False
+
     def get_env_state(self) -> Any:
         """What a trainer's checkpoint shall keep of the environment; None for nothing."""
         return None
@@ -211,10 +227,18 @@ class VecTaskBase(abc.ABC):
         """Free the engine."""
 
     def _observations(self) -> Observations:
-        self.obs_dict["obs"] = self.obs_buf.clamp(-self.clip_obs, self.clip_obs).to(self.rl_device)
+        return self._given(self.obs_buf.clone())
+
+    def _given(self, obs: Tensor) -> Observations:
+        """`obs_dict` anew, of observations [N, O] that nobody writes to again."""
+        self.obs_dict = {"obs": self._out(clamped(obs, self.clip_obs))}
         if self.num_states > 0:
             self.obs_dict["states"] = self.get_state()
         return self.obs_dict
+
+    def _out(self, tensor: Tensor) -> Tensor:
+        """On `rl_device`."""
+        return tensor if self.rl_device == "cpu" else tensor.to(self.rl_device)
 
     @property
     def observation_space(self) -> Box:
@@ -240,6 +264,11 @@ class VecTaskBase(abc.ABC):
     def num_obs(self) -> int:
         """O."""
         return self.num_observations
+
+
+def clamped(values: Tensor, limit: float) -> Tensor:
+    """`values` within a symmetric limit, themselves where it is infinite."""
+    return values if limit == np.inf else values.clamp(-limit, limit)
 
 
 def _limit(env: dict[str, Any], name: str) -> float:

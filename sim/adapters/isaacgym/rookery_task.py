@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.isaacgym.checks import chosen_indices
-from rookery.sim.adapters.isaacgym.env import VecTaskBase, VecTaskStep
+from rookery.sim.adapters.isaacgym.env import VecTaskBase, VecTaskStep, clamped
 from rookery.sim.adapters.rows import Rows, RowStep, episode_means, row_actions
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -17,9 +19,11 @@ from rookery.sim.errors import RookeryError
 class RookeryVecTask(VecTaskBase):
     """N rows of an Env with one agent group: agent a of world w is row w * A + a.
 
+    `obs_buf`, `rew_buf`, `reset_buf` and `timeout_buf` are new tensors after every step, the same as `step` returns: they may
+    be kept.
+
     An episode that ends begins anew in the same step: where ``reset_buf`` is 1 the observation is the first one of the
-        new episode,
-    ``progress_buf`` is 0, and ``extras["final_observation"]`` [N, O] has the last one of the old episode.
+    new episode, ``progress_buf`` is 0, and ``extras["final_observation"]`` [N, O] has the last one of the old episode.
     ``extras["episode"]`` holds means over the episodes that ended. States are the group's observation set "critic"; of
     a task without one they are the state of the world where ``cfg["env"]["asymmetric_observations"]`` is true, and none
     otherwise.
@@ -65,14 +69,14 @@ class RookeryVecTask(VecTaskBase):
         return self.env.state_size if asymmetric else 0
 
     def _begin(self, seed: int | None) -> None:
-        self.obs_buf.copy_(self._rows.reset(seed))
+        self.obs_buf = self._rows.reset(seed)
+        self.reset_buf = torch.zeros_like(self.reset_buf)
         self.progress_buf.zero_()
-        self.reset_buf.zero_()
         self._read_states()
 
     def _read_states(self) -> None:
         if self.num_states > 0:
-            self.states_buf.copy_(self._rows.critic() if self._rows.privileged else self._rows.spread(self.env.state))
+            self.states_buf.copy_(self._rows.critic() if self._rows.privileged else self._rows.state())
 
     def step(self, actions: Tensor) -> VecTaskStep:
         """One control step.
@@ -83,25 +87,31 @@ class RookeryVecTask(VecTaskBase):
         Raises:
             RookeryError: actions of another shape or with NaN.
         """
-        tensor = row_actions(actions, (self.num_environments, self.num_actions), self.device)
-        done = self._rows.step(tensor.clamp(-self.clip_actions, self.clip_actions))
-        self.obs_buf.copy_(done.observation)
-        self.rew_buf.copy_(done.reward)
-        self.timeout_buf.copy_(done.truncated)
-        self.reset_buf.copy_(done.terminated | done.truncated)
-        self.progress_buf.add_(1).mul_(1 - self.reset_buf)
+        if self.clip_actions < 1.0:  # the Env itself clips to 1
+            actions = row_actions(actions, (self.num_environments, self.num_actions), self.device).clamp(
+                -self.clip_actions, self.clip_actions
+            )
+        done = self._rows.step(actions)
+        ended = done.terminated.numpy() | done.truncated.numpy()
+        self.obs_buf = done.observation
+        self.rew_buf = done.reward
+        self.timeout_buf = torch.from_numpy(done.truncated.numpy().astype(np.int64))
+        self.reset_buf = torch.from_numpy(ended.astype(np.int64))
+        clock = self.progress_buf.numpy()
+        clock += 1
+        clock *= ~ended
         self._read_states()
         self.control_steps += 1
         self.extras = self._extras(done)
-        return self._observations(), self.rew_buf.to(self.rl_device), self.reset_buf.to(self.rl_device), self.extras
+        return self._given(done.observation), self._out(done.reward), self._out(self.reset_buf), self.extras
 
     def _extras(self, done: RowStep) -> dict[str, Any]:
-        extras: dict[str, Any] = {"time_outs": done.truncated.to(self.rl_device)}
+        extras: dict[str, Any] = {"time_outs": self._out(done.truncated)}
         if done.final is not None:
-            extras["final_observation"] = done.final.clamp(-self.clip_obs, self.clip_obs).to(self.rl_device)
-            extras["episode"] = episode_means(self.env, done.info)
+            extras["final_observation"] = self._out(clamped(done.final, self.clip_obs))
+            extras["episode"] = episode_means(done.info)
         if (active := self.env.active) is not None:
-            extras["active"] = active[self._rows.name].flatten().to(self.rl_device)
+            extras["active"] = self._out(active[self._rows.name].flatten().clone())
         return extras
 
     def reset_done(self) -> tuple[dict[str, Tensor], Tensor]:
@@ -143,7 +153,7 @@ class RookeryVecTask(VecTaskBase):
             return
         own = {k: v for k, v in env_state.items() if k.startswith("vec_task.")}
         self.env.load_state_dict({k: v for k, v in env_state.items() if k not in own})
-        self.obs_buf.copy_(own["vec_task.obs_buf"])
+        self.obs_buf = own["vec_task.obs_buf"].clone()
         self.progress_buf.copy_(own["vec_task.progress_buf"])
         self._read_states()
 

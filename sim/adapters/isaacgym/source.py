@@ -74,7 +74,7 @@ class VecTaskSource(Env):
         info: dict[str, Any] = {}
         ids = ended.nonzero().flatten()
         if len(ids):
-            info["final_observation"] = self._observation()
+            final = self._observation()[GROUP]
             info["final_state"] = self.state
             info["episode"] = {
                 "ids": ids,
@@ -85,7 +85,10 @@ class VecTaskSource(Env):
                 "reward_terms": {},
             }
             self._begin(ids)
-        return self._observation(), {GROUP: reward[:, None]}, ended & ~late, late, info
+        obs = self._observation()
+        if len(ids):  # the task observed anew: elsewhere it is what is returned
+            info["final_observation"] = {GROUP: torch.where(ended[:, None, None], final, obs[GROUP])}
+        return obs, {GROUP: reward[:, None]}, ended & ~late, late, info
 
     def _observation(self) -> dict[str, Tensor]:
         limit = self.task.clip_obs

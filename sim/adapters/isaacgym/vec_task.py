@@ -152,7 +152,12 @@ class VecTask(VecTaskBase):
         late = (self.progress_buf >= self.max_episode_length - 1) & (self.reset_buf != 0) & ~failed
         self.timeout_buf = late.long()
         self.extras["time_outs"] = late.to(self.rl_device)
-        return self._observations(), self.rew_buf.to(self.rl_device), self.reset_buf.to(self.rl_device), self.extras
+        return (
+            self._observations(),
+            self._out(self.rew_buf.clone()),
+            self._out(self.reset_buf.clone()),
+            dict(self.extras),
+        )
 
     def set_sim_params_up_axis(self, sim_params: SimParams, axis: str) -> int:
         """The index of the axis that points up, 2.

@@ -30,7 +30,9 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 from stable_baselines3 import PPO
+from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
+from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 from torchrl.objectives.value import GAE
 
@@ -360,6 +362,25 @@ def test_torchrl_accepts_the_env():
     with pytest.raises(RookeryError, match="reset all worlds"):
         env.reset(env.rand_step(env.reset()).set("_reset", mask))
     env.close()
+
+
+def test_torchrl_steps_are_those_of_its_own_method():
+    """`step_and_maybe_reset` is written anew for speed; entries that others put into the TensorDict are carried on alike."""
+    envs = [TorchRLEnv(hover()) for _ in range(2)]
+    rows = [env.reset().set("loc", torch.arange(3.0)) for env in envs]
+    ended = 0
+    for action, _ in pairs():
+        ours, next_ours = envs[0].step_and_maybe_reset(rows[0].set("action", action))
+        theirs, next_theirs = EnvBase.step_and_maybe_reset(envs[1], rows[1].set("action", action))
+        for a, b in ((ours, theirs), (next_ours, next_theirs)):
+            assert set(a.keys(True, True)) == set(b.keys(True, True)) - {"_reset"}
+            assert all(torch.equal(a[k], b[k]) for k in a.keys(True, True))
+            assert (a.batch_size, a.device) == (b.batch_size, b.device)
+        ended += int(theirs["next", "done"].sum())
+        rows = [next_ours, next_theirs]
+    assert ended >= 3 and "loc" in rows[0]
+    memory = rows[0].set("action", action).set("next", TensorDict({"hidden": torch.ones(3, 2)}, 3))
+    assert "hidden" in envs[0].step_and_maybe_reset(memory)[1]  # as a recurrent actor leaves it
 
 
 def test_torchrl_accepts_the_vector_env():

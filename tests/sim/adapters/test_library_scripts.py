@@ -25,6 +25,7 @@ PAGE = (DOCS / "other_libraries.md").read_text()
         ("sb3", 16384, "model.learn"),
         ("skrl", 32, "SequentialTrainer"),
         ("torchrl", 1, "ClipPPOLoss"),
+        ("rl_games", 1, "runner.run"),
     ],
 )
 def test_script_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
@@ -38,7 +39,7 @@ def test_script_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script.name, str(amount // 8 if name == "sb3" else amount)])
     runpy.run_path(str(small), run_name="__main__")
     assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
-    if name == "torchrl":
+    if name in ("torchrl", "rl_games"):
         return
     # the page goes on from the file that the script has saved
     assert f"python docs/examples/{script.name}" in PAGE
