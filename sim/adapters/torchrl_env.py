@@ -16,8 +16,8 @@ from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
-REPLACED = frozenset({"observation", "action", "done", "terminated", "truncated"})
-"""What the next step's TensorDict has of its own; everything else in it, such as an actor's "loc", is carried on."""
+REPLACED = frozenset({"observation", "done", "terminated", "truncated"})
+"""What the next step's TensorDict has of its own; everything else in it, such as the action, is carried on."""
 UNUSUAL = frozenset({"next", "_step", "_reset", "reward"})
 """Entries with which a step is TorchRL's affair, such as an actor's memory under "next"."""
 
@@ -99,10 +99,10 @@ class TorchRLEnv(EnvBase):
         entries = dict(tensordict.items())
         if not UNUSUAL.isdisjoint(entries) or tensordict.shape != self.batch_size or tensordict.is_locked:
             return super().step_and_maybe_reset(tensordict)
-        following = self._step(tensordict)
-        tensordict.set("next", following)
+        done = self._rows.step(tensordict.get("action"))
+        tensordict.set("next", self._stepped(done))
         carried = {name: value for name, value in entries.items() if name not in REPLACED}
-        return tensordict, tensor_dict(carried | self._begun(self._first), self.batch_size)
+        return tensordict, tensor_dict(carried | self._begun(done.observation), self.batch_size)
 
     def _set_seed(self, seed: int | None) -> None:
         """Start all random streams anew at the next reset of all worlds."""

@@ -23,7 +23,7 @@ from rookery.sim.env import Env
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "docs" / "examples"))
 
-import isaacgym_cartpole
+import isaacgym_cartpole  # noqa: F401 - registers Cartpole
 
 WORLDS, STEPS = 3, 25
 SHORT = {"episode_s": 0.2}  # 20 control steps

@@ -380,7 +380,7 @@ def test_torchrl_steps_are_those_of_its_own_method():
         rows = [next_ours, next_theirs]
     assert ended >= 3 and "loc" in rows[0]
     memory = rows[0].set("action", action).set("next", TensorDict({"hidden": torch.ones(3, 2)}, 3))
-    assert "hidden" in envs[0].step_and_maybe_reset(memory)[1]  # as a recurrent actor leaves it
+    assert "hidden" in envs[0].step_and_maybe_reset(memory)[0]["next"]  # as a recurrent actor leaves it
 
 
 def test_torchrl_accepts_the_vector_env():
