@@ -19,10 +19,11 @@ sigma = {"sigma_activation": "None", "sigma_init": {"name": "const_initializer",
 space = {"continuous": {"mu_activation": "None", "mu_init": {"name": "default"}} | sigma}
 config = {"name": "hover", "env_name": "drone-hover", "num_actors": 512, "device": "cpu", "torch_compile": False}
 config |= {"horizon_length": 32, "minibatch_size": 2048, "mini_epochs": 10, "gamma": 0.99, "tau": 0.95}
-config |= {"learning_rate": 3e-3, "lr_schedule": "linear", "e_clip": 0.2, "clip_value": True, "critic_coef": 1.0}
-config |= {"entropy_coef": 0.0, "bounds_loss_coef": 0.0, "grad_norm": 1.0, "truncate_grads": True}
+config |= {"learning_rate": 1e-3, "lr_schedule": "adaptive", "kl_threshold": 0.008, "e_clip": 0.2}
+config |= {"entropy_coef": 0.0, "bounds_loss_coef": 0.0, "grad_norm": 1.0, "truncate_grads": True, "clip_value": True}
 config |= {"normalize_input": False, "normalize_value": True, "normalize_advantage": True, "value_bootstrap": True}
-config |= {"reward_shaper": {"scale_value": 1.0}, "max_epochs": int(sys.argv[1]) if len(sys.argv) > 1 else 200}
+config |= {"reward_shaper": {"scale_value": 1.0}, "critic_coef": 1.0}
+config["max_epochs"] = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 network = {"name": "actor_critic", "separate": True, "space": space, "mlp": mlp}
 params = {"seed": 1, "algo": {"name": "a2c_continuous"}, "model": {"name": "continuous_a2c_logstd"}, "network": network}
 runner = Runner(observer := DefaultAlgoObserver())
