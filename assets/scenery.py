@@ -194,6 +194,27 @@ def box(
     return spec
 
 
+def platform(size: Sequence[float], *, friction: Sequence[float] = FRICTION, rgba: Rgba = PLAIN) -> mujoco.MjSpec:
+    """A box of edge lengths `size` [3] m that moves as it is told, for `Aeronautics.moving`: body `base`, free joint `root`,
+    geom `platform`. It weighs 1000 kg and gravity does not pull at it, so that on every engine it keeps the velocities
+    written to it under a drone, and turns evenly: its moments of inertia are all the same.
+
+    Args:
+        friction: sliding, torsional (m), rolling (m).
+        rgba: colour.
+    """
+    spec = mujoco.MjSpec()
+    base = spec.worldbody.add_body(name="base", gravcomp=1.0)
+    base.add_freejoint(name="root")
+    base.explicitinertial = True
+    base.mass = 1000.0
+    base.inertia = [100.0, 100.0, 100.0]
+    half = [0.5 * v for v in size]
+    geom = base.add_geom(name="platform", type=mujoco.mjtGeom.mjGEOM_BOX, size=half, friction=list(friction))
+    geom.rgba = list(rgba)
+    return spec
+
+
 def fixture() -> tuple[mujoco.MjSpec, mujoco.MjsBody]:
     """A spec with the mocap body `base`, which each world and each episode can put elsewhere, to build furniture on."""
     spec = mujoco.MjSpec()

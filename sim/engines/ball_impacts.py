@@ -23,7 +23,7 @@ from rookery.sim.engines.contact_sensors import ContactSums, Pair
 from rookery.sim.engines.free_bodies import FreeBodies, colliders_of, load, loop, store
 from rookery.sim.engines.rotor import build
 from rookery.sim.engines.rotor.balls import balls_meet
-from rookery.sim.engines.rotor.colliders import colliders
+from rookery.sim.engines.rotor.colliders import colliders, movers
 from rookery.sim.engines.rotor.contacts import near_something
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.errors import RookeryError
@@ -43,6 +43,7 @@ class BallImpacts:
         self._flying = flying
         self._model = model
         self._shapes = colliders(parts, model)
+        self._movers = movers(parts)
         self.geoms = {colliders_of(model, b)[0] for b in flying.balls}
         for g in self.geoms:
             model.geom_contype[g] = 0
@@ -52,7 +53,7 @@ class BallImpacts:
         self._hot = np.zeros(LANES, np.int64)
         self._changed = np.zeros(flying.num_envs, np.int64)
         nobody = np.zeros((flying.num_envs, 0), np.float32)
-        self._touching = *self._shapes, np.full((model.ngeom, model.ngeom), -1), nobody, nobody
+        self._touching = *self._shapes, np.full((model.ngeom, model.ngeom), -1), nobody, nobody, *self._movers
 
     def resolves(self, pair: Pair) -> bool:
         """Whether contacts of these two geoms, by name, are impacts of balls."""
@@ -65,7 +66,7 @@ class BallImpacts:
             if self.resolves(pair):
                 g, h = (self._model.geom(name).id for name in pair)
                 lookup[g, h] = lookup[h, g] = column
-        self._touching = *self._shapes, lookup, sums.impulse.numpy(), sums.when.numpy()
+        self._touching = *self._shapes, lookup, sums.impulse.numpy(), sums.when.numpy(), *self._movers
 
     def begin(self, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Remember the states [N, nq], [N, nv] at the beginning of a physics step."""
@@ -93,6 +94,8 @@ def ball_impacts(scene: Scene, model: mujoco.MjModel, flying: FreeBodies) -> Bal
     try:
         parts = build.read(scene, model)
     except RookeryError:  # other bodies than these
+        return None
+    if parts.movers:
         return None
     return BallImpacts(flying, parts, model)
 

@@ -45,15 +45,16 @@ _RIGID = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def balls_meet(n, i, step, dt, before, state, p, w, drones, touching):
     """All impacts of a world's balls in one step. The rows `before` move on to the time of each impact."""
     count = state.shape[0]
+    flying = count - touching[11].shape[0]
     left = dt
-    for _ in range(IMPACTS * (count - drones)):
+    for _ in range(IMPACTS * (flying - drones)):
         soonest = 2.0
         ball = drones
         shape = -1
         partner = _NOBODY
         normal = _STILL
         place = _STILL
-        for b in range(drones, count):
+        for b in range(drones, flying):
             t, s, o, m, c = _first(i, b, before, state, p, w, drones, touching)
             if t < soonest:
                 soonest = t
@@ -67,8 +68,10 @@ def balls_meet(n, i, step, dt, before, state, p, w, drones, touching):
         left *= 1.0 - soonest
         for b in range(count):
             _forward(before[b], state[b], i, soonest)
-        size = _strike(i, ball, partner, left, dt, normal, place, before, state, p, drones)
-        if partner >= drones:
+        size = _strike(i, ball, partner, left, dt, normal, place, before, state, p, drones, flying)
+        if partner >= flying:
+            geom = int(touching[9][shape, GEOM])
+        elif partner >= drones:
             geom = touching[4][shape]
         elif partner >= 0:
             geom = int(touching[1][shape, GEOM])
@@ -135,6 +138,24 @@ def _first(i, b, before, state, p, w, drones, touching):
                 partner = a
                 normal = outwards(q, m)
                 place = along(between(a0, a1, t), outwards(q, c), 1.0)
+    flying = state.shape[0] - touching[11].shape[0]
+    for mover in range(touching[11].shape[0]):
+        o = flying + mover
+        o0, o1 = three(before[o], POS, i), three(state[o], POS, i)
+        q0, q1 = attitude(before[o], i), attitude(state[o], i)
+        y0, y1 = inwards(q0, minus(x0, o0)), inwards(q1, minus(x1, o1))
+        for s in range(touching[10][mover], touching[10][mover + 1]):
+            f = touching[9][s]
+            if not allowed[me, int(f[GEOM])]:
+                continue
+            hit, t, m, c = meets(f, radius, y0, y1)
+            if hit and t < soonest and dot(m, minus(y1, y0)) < -LEAST:
+                q = attitude_between(q0, q1, t)
+                soonest = t
+                shape = s
+                partner = o
+                normal = outwards(q, m)
+                place = along(between(o0, o1, t), outwards(q, c), 1.0)
     for o in range(drones, b):
         if not allowed[me, own[o]]:
             continue
@@ -170,7 +191,7 @@ def _inverse_inertia(p, i, q):
 
 
 @compiled
-def _strike(i, b, partner, left, dt, normal, place, before, state, p, drones):
+def _strike(i, b, partner, left, dt, normal, place, before, state, p, drones, flying):
     """One impact of ball b with body `partner` now, at the time of `before`, `left` s before the step's end.
 
     What changes velocities after the impact (gravity, drag, thrust) does so as without it. An impact too slow to bounce is
@@ -219,7 +240,9 @@ def _strike(i, b, partner, left, dt, normal, place, before, state, p, drones):
     mean = between(three(now, VEL, i), three(ball, VEL, i), 0.5)
     end = along(three(now, POS, i), mean, left)
     moved = minus(end, three(now, POS, i))
-    if partner >= 0:
+    if partner >= flying:
+        moved = along(moved, along(v_o, cross(spin_o, r), 1.0), -left)
+    elif partner >= 0:
         moved = minus(moved, _give_back(i, partner, left, dt, j, r, before, state, p, drones, v_o, inertia_o))
     closer = min(dot(moved, normal), 0.0)  # by the curves of both paths: what has parted is not to meet again by them
     put(ball, POS, i, along(end, normal, -closer))

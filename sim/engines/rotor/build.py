@@ -1,4 +1,5 @@
-"""What a scene holds, in the terms of the `rotor` engine: multirotors, balls and static shapes. Anything else is refused."""
+"""What a scene holds, in the terms of the `rotor` engine: multirotors, balls, bodies that move as they are told, and static
+shapes. Anything else is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Shape:
 
     Args:
         geom: id in the scene's model.
-        body: index among the engine's bodies (drones first, then balls), or -1 for a static shape.
+        body: index among the engine's bodies (drones first, then balls, then movers), or -1 for a static shape.
         kind: number of mjtGeom.
         size: as in MuJoCo.
         pos, mat: m and [3, 3].
@@ -66,11 +67,12 @@ class Parts:
     """The bodies and shapes of a scene.
 
     Attributes:
-        bodies: names, drones first, then balls.
+        bodies: names, drones first, then balls, then movers: those that move as they are told.
         ids: of these bodies in the model.
         drones: constants of each drone.
         mass [bodies], inertia [bodies, 3, 3] about the origin, in body axes.
         ball_radius: m, of each ball.
+        movers: how many there are.
         shapes: all colliders.
         start: [bodies, 13] initial states.
         grip, bounce: [bodies] friction and restitution.
@@ -83,6 +85,7 @@ class Parts:
     mass: np.ndarray
     inertia: np.ndarray
     ball_radius: list[float]
+    movers: int
     shapes: list[Shape]
     start: np.ndarray
     grip: np.ndarray
@@ -101,6 +104,7 @@ def read(scene: Scene, model: mujoco.MjModel) -> Parts:
     mujoco.mj_forward(model, data)
     drones = []
     balls = []
+    movers = []
     for body in range(1, model.nbody):
         if model.body_jntnum[body] == 0:
             if model.body_weldid[body] != 0:
@@ -113,14 +117,16 @@ def read(scene: Scene, model: mujoco.MjModel) -> Parts:
         geoms = _colliders(model, body)
         if name.rsplit("/", 1)[0] in scene.extension(Aeronautics).drones:
             drones.append(body)
+        elif name.rsplit("/", 1)[0] in scene.extension(Aeronautics).moving:
+            movers.append(body)
         elif len(geoms) == 1 and model.geom_type[geoms[0]] == _GEOM.mjGEOM_SPHERE:
             balls.append(body)
         else:
             raise RookeryError(
-                f"engine 'rotor' simulates multirotors, balls and static shapes, and {name!r} is none of them: "
-                "use engine 'mujoco'."
+                f"engine 'rotor' simulates multirotors, balls and static shapes, and {name!r} is none of them: use engine "
+                "'mujoco', or have it move as it is told (Aeronautics.moving)."
             )
-    ids = drones + balls
+    ids = drones + balls + movers
     for b in ids:
         if np.abs(model.body_ipos[b]).max() > 1e-9:
             raise RookeryError(
@@ -135,10 +141,11 @@ def read(scene: Scene, model: mujoco.MjModel) -> Parts:
         mass=model.body_mass[ids].copy(),
         inertia=np.array([_inertia(model, b) for b in ids]).reshape(-1, 3, 3),
         ball_radius=[float(model.geom_size[_colliders(model, b)[0], 0]) for b in balls],
+        movers=len(movers),
         shapes=_shapes(model, data, ids),
         start=np.array([_start(model, data, b) for b in ids]).reshape(-1, 13),
         grip=np.array([_friction(model, b) for b in ids]),
-        bounce=np.array([0.0] * len(drones) + [restitution(model.geom_solref[_colliders(model, b)[0]]) for b in balls]),
+        bounce=np.array([_bounce(model, b) if b in balls else 0.0 for b in ids]),
         actuators=_actuators(model, [model.body(b).name.rsplit("/", 1)[0] for b in drones]),
     )
     _check_starts(parts)
@@ -187,6 +194,10 @@ def _start(model: mujoco.MjModel, data: mujoco.MjData, body: int) -> np.ndarray:
 
 def _friction(model: mujoco.MjModel, body: int) -> float:
     return float(max((model.geom_friction[g, 0] for g in _colliders(model, body)), default=0.0))
+
+
+def _bounce(model: mujoco.MjModel, ball: int) -> float:
+    return restitution(model.geom_solref[_colliders(model, ball)[0]])
 
 
 def _shapes(model: mujoco.MjModel, data: mujoco.MjData, ids: list[int]) -> list[Shape]:

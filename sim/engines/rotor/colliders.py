@@ -31,11 +31,6 @@ def colliders(parts: Parts, model: mujoco.MjModel) -> tuple[np.ndarray, ...]:
         where those of each drone begin; reach [A] m, of the shapes from each drone's centre; own [A + B], the geom by which a
         body's contacts go (a ball's sphere, a drone's first collider); allowed [geoms, geoms], which collide at all.
     """
-
-    def row(s: Shape) -> list[float]:
-        low, high = s.bounds
-        return [s.geom, s.body, s.kind, *s.size, *s.pos, *s.mat.ravel(), *low, *high]
-
     drones = len(parts.drones)
     fixed = [s for s in parts.shapes if s.body < 0]
     carried = sorted((s for s in parts.shapes if 0 <= s.body < drones), key=lambda s: s.body)
@@ -43,10 +38,26 @@ def colliders(parts: Parts, model: mujoco.MjModel) -> tuple[np.ndarray, ...]:
     reach = np.array([max((s.reach for s in carried if s.body == a), default=0.0) for a in range(drones)])
     own = np.array([next((s.geom for s in parts.shapes if s.body == b), -1) for b in range(len(parts.bodies))])
     return (
-        np.array([row(s) for s in fixed]).reshape(-1, COLLIDER),
-        np.array([row(s) for s in carried]).reshape(-1, COLLIDER),
+        np.array([_row(s) for s in fixed]).reshape(-1, COLLIDER),
+        np.array([_row(s) for s in carried]).reshape(-1, COLLIDER),
         first.astype(np.int64), reach.reshape(-1), own.astype(np.int64).reshape(-1), _allowed(model),
     )  # fmt: skip
+
+
+def movers(parts: Parts) -> tuple[np.ndarray, ...]:
+    """Shapes of the bodies that move as they are told: rows [C, COLLIDER] in order of these M bodies, first [M + 1], where
+    those of each begin, and reach [M] m, of the shapes from each body's origin."""
+    start = len(parts.bodies) - parts.movers
+    carried = sorted((s for s in parts.shapes if s.body >= start), key=lambda s: s.body)
+    first = np.searchsorted([s.body - start for s in carried], np.arange(parts.movers + 1))
+    reach = [max((s.reach for s in carried if s.body == start + m), default=0.0) for m in range(parts.movers)]
+    rows = np.array([_row(s) for s in carried]).reshape(-1, COLLIDER)
+    return rows, first.astype(np.int64), np.array(reach).reshape(-1)
+
+
+def _row(s: Shape) -> list[float]:
+    low, high = s.bounds
+    return [s.geom, s.body, s.kind, *s.size, *s.pos, *s.mat.ravel(), *low, *high]
 
 
 def _allowed(model: mujoco.MjModel) -> np.ndarray:

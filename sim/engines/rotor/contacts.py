@@ -1,4 +1,4 @@
-"""Contacts of one physics step: balls with drones, balls and static shapes; drones with each other and static shapes.
+"""Contacts of one physics step: balls with drones, balls and shapes; drones with each other and shapes, of which some move.
 
 Bodies have moved freely through the step; what they met on the way is found by sweeping them along their paths (see
 sweeps), so that nothing tunnels, however thin or fast. Each impact changes velocities at its own time in the step (see
@@ -20,6 +20,7 @@ from rookery.sim.engines.rotor.airframes import drone_on_fixed, drones_meet
 from rookery.sim.engines.rotor.balls import balls_meet
 from rookery.sim.engines.rotor.colliders import HIGH, LOW, level
 from rookery.sim.engines.rotor.layout import LANES
+from rookery.sim.engines.rotor.movers import drone_on_mover
 from rookery.sim.engines.rotor.vectors import compiled, inlined
 
 
@@ -35,13 +36,18 @@ def near_something(before, state, p, w, types, drones, touching, hot):
     reach = touching[3]
     for i in range(LANES):
         hot[i] = 0
-    for b in range(state.shape[0]):
+    movers = touching[11]
+    flying = state.shape[0] - movers.shape[0]
+    for b in range(flying):
         size, grow = 0.0, 1.0  # a drone's size is its type's, a ball's radius stands among what varies
         if b < drones:
             size = math.hypot(types[b, at.BODY_RADIUS], types[b, at.BODY_HALF_HEIGHT])
             grow = 0.0
         for s in range(fixed.shape[0]):
             _near_fixed(fixed[s], before[b], state[b], p[b], w, size, grow, hot)
+        for m in range(movers.shape[0]):
+            o = flying + m
+            _near(before[o], before[b], state[o], state[b], p[o], p[b], movers[m] + size, 0.0, grow, hot)
         for a in range(b):
             if b < drones:
                 least = types[a, at.BODY_RADIUS] + types[b, at.BODY_RADIUS]
@@ -93,7 +99,7 @@ def collide(first, step, dt, before, state, p, w, types, drones, touching, hot):
     Args:
         first: the world of the first lane.
         before: [bodies, 10 * LANES] poses and velocities at the beginning of the step; overwritten.
-        touching: (*colliders(...), lookup [geoms, geoms] of columns, impulse [N, columns], when [N, columns]).
+        touching: (*colliders(...), lookup [geoms, geoms] of columns, impulse [N, columns], when [N, columns], *movers(...)).
     """
     for i in range(LANES):
         n = first + i
@@ -102,5 +108,7 @@ def collide(first, step, dt, before, state, p, w, types, drones, touching, hot):
                 drones_meet(n, i, step, dt, before, state, p, types, drones, touching)
             for a in range(drones):
                 drone_on_fixed(n, i, a, step, dt, before, state, p, w, types, touching)
-            if state.shape[0] > drones:
+                for m in range(touching[11].shape[0]):
+                    drone_on_mover(n, i, a, m, step, dt, before, state, p, types, touching)
+            if state.shape[0] - touching[11].shape[0] > drones:
                 balls_meet(n, i, step, dt, before, state, p, w, drones, touching)

@@ -28,6 +28,7 @@ from rookery.sim.engines.rotor.cascade import (
 from rookery.sim.engines.rotor.contacts import collide, near_something
 from rookery.sim.engines.rotor.flight import ball, rigid, rotors, rotors_onwards, turned_ahead
 from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, THRUST, VEL, WAKE
+from rookery.sim.engines.rotor.movers import move
 from rookery.sim.engines.rotor.vectors import inlined
 from rookery.sim.engines.rotor.wind import NORMALS, blow
 
@@ -72,6 +73,7 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
     limit, before, hot, places, normals = scratch
     wake, sag, gusty, gust, filters, keys, counters = air
     count = bodies.shape[1]
+    flying = count - touching[11].shape[0]
     for block in range(start, stop):
         state = bodies[block]
         p = varied[block]
@@ -95,9 +97,10 @@ def _fly(start, stop, steps, dt, bodies, varied, worlds, types, drones, pilot, a
                 _wakes(wake, state, types, drones, 0.5 * dt, places)
             for a in range(drones):
                 _move(levels[a], state[a], p[a], w, types[a], limit[a], dt)
-            for b in range(drones, count):
+            for b in range(drones, flying):
                 for i in range(LANES):
                     ball(state[b], i, p[b], i, w, i, dt)
+            move(state, flying, dt)
             if near_something(before, state, p, w, types, drones, touching, hot):
                 collide(first, step, dt, before, state, p, w, types, drones, touching, hot)
 

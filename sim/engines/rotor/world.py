@@ -22,7 +22,7 @@ from rookery.sim.engines.rotor import build, factors, rows
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
 from rookery.sim.engines.rotor.changes import Changes
-from rookery.sim.engines.rotor.colliders import colliders
+from rookery.sim.engines.rotor.colliders import colliders, movers
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
@@ -86,6 +86,7 @@ class RotorWorld(World):
         self.memory = np.zeros((blocks, drones, MEMORY * LANES))
         self.wind = Wind(self.worlds, self.effects, self._height(), self.dt)
         self._shapes = colliders(self.parts, self.model)
+        self._movers = movers(self.parts)
         self._columns: dict[tuple[int, int], int] = {}
         self._make_contacts(0)
         self._lookup = np.full((self.model.ngeom, self.model.ngeom), -1)
@@ -102,7 +103,8 @@ class RotorWorld(World):
 
     def _height(self) -> float:
         """m, mean start height of the bodies: where the turbulence is taken."""
-        return float(self.parts.start[:, 2].mean()) if len(self.parts.bodies) else 0.0
+        flying = len(self.parts.bodies) - self.parts.movers
+        return float(self.parts.start[:flying, 2].mean()) if flying else 0.0
 
     def _nominal(self) -> None:
         """Everything that may vary, as the scene has it."""
@@ -121,6 +123,10 @@ class RotorWorld(World):
             lanes[:, b, at.INV_INERTIA : at.INV_INERTIA + 6] = inverse[six][:, None]
             lanes[:, b, at.RESTITUTION] = parts.bounce[b]
             lanes[:, b, at.FRICTION] = parts.grip[b]
+        moved = len(names) - parts.movers
+        lanes[:, moved:, at.INV_MASS] = lanes[:, moved:, at.INV_INERTIA : at.INV_INERTIA + 6] = (
+            0.0  # nothing moves them
+        )
         drones = np.arange(len(parts.drones))
         lanes[:, : len(drones), [at.MASS_FACTOR, at.INERTIA_FACTOR]] = 1.0
         factored = ("thrust", "torque", "lag", "drag", "ground")
@@ -242,7 +248,7 @@ class RotorWorld(World):
     def set_ball_mass(self, b: int, ids: Any, mass: np.ndarray) -> None:
         """Let the air act on body b, if it is a ball, by its masses [n] kg in the worlds `ids`."""
         i = b - len(self.parts.drones)
-        if i >= 0:
+        if 0 <= i < len(self.parts.ball_radius):
             constants = np.array(self.effects.ball_constants(1.0, self.parts.ball_radius[i]))
             self.write_varied([b], at.BALL_DRAG, ids, (constants / mass[:, None])[:, None])
 
@@ -296,7 +302,7 @@ class RotorWorld(World):
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = WAKES[fx.downwash], fx.battery, *self.wind.arguments()
-        touching = *self._shapes, self._lookup, *self._touched
+        touching = *self._shapes, self._lookup, *self._touched, *self._movers
         drones = len(self.parts.drones)
         return self.dt, self.bodies_lanes, self.varied, self.worlds, self.types, drones, pilot, air, touching
 
