@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import ClassVar
 
 import mujoco
@@ -21,6 +20,7 @@ from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
@@ -31,7 +31,7 @@ from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import Reach, ReachConfig
 from rookery.tasks.locomanip.stage import Stage
-from rookery.tasks.locomanip.task_table import add_parts, chosen
+from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
 LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state estimator predicts
@@ -83,7 +83,6 @@ class LocoManipulation(Reach):
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
-    deciding = MappingProxyType({})
     camera = "chase-left"  # from there doors are seen to open
     headline: ClassVar[str] = "success"
     settling_gain: ClassVar[float] = 0.02
@@ -277,10 +276,19 @@ class LocoManipulation(Reach):
             out[f"share/{entry.family}"] = f"1 where the episode was one of {entry.family}"
         return out
 
+    def gauges(self, i: int) -> list[Gauge]:
+        """What the rule of the world's task asks for."""
+        signs = self._signs(super().metrics())
+        entry = self.entries[int(self.goals.table.family[self.goals.trajectory[i]])]
+        return [ask.gauge(signs, i) for ask in entry.asks]
+
+    def _signs(self, metrics: Mapping[str, Tensor]) -> Signs:
+        self.measure()
+        return self.stage.signs(self.tool_in_world(), metrics["position_error"], metrics["rotation_error"])
+
     def metrics(self) -> dict[str, Tensor]:
         out = super().metrics()
-        self.measure()
-        signs = self.stage.signs(self.tool_in_world(), out["position_error"], out["rotation_error"])
+        signs = self._signs(out)
         done = self.stage.done(signs) & ~self.fallen & (self.counted > 0)
         out["success"] = done.float()
         out["action_change"] = self.change_sum / self.goals.clock.clamp_min(1)

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
 from rookery.assets import workshop
 from rookery.sim.errors import unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.scene import Scene, SpecFactory
 from rookery.tasks.locomanip import generators
 
@@ -56,66 +59,80 @@ class Signs(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Ask:
+    """One thing that success asks for: a sign is at most `limit`, or at least that.
+
+    Args:
+        name: in words.
+        value: from signs to [N].
+        limit: in `unit`, "" for a share.
+    """
+
+    name: str
+    value: Callable[[Signs], Tensor]
+    limit: float
+    unit: str = ""
+    at_most: bool = True
+
+    def met(self, signs: Signs) -> Tensor:
+        """[N] bool."""
+        return self.value(signs) <= self.limit if self.at_most else self.value(signs) >= self.limit
+
+    def gauge(self, signs: Signs, i: int) -> Gauge:
+        """Of world i, now."""
+        return Gauge(self.name, float(self.value(signs)[i]), self.limit, self.unit, self.at_most)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One task.
 
     Args:
         family: of trajectories, see generators.FAMILIES.
         part: what it handles, of LOOSE or FIXTURES; "" for nothing. It stands where the trajectories' first object does.
-        rule: from signs to [N] bool, asked at the end of an episode.
-        says: the rule in words.
+        asks: what success asks for at the end of an episode, all of it.
+        says: that in words.
     """
 
     family: str
     part: str
-    rule: Callable[[Signs], Tensor]
+    asks: tuple[Ask, ...]
     says: str
 
-
-def _followed(s: Signs) -> Tensor:
-    return (s.position < 0.03) & (s.rotation < 0.2)
-
-
-def _picked(s: Signs) -> Tensor:
-    return (s.lifted > 0.12) & (s.in_hand < 0.06)
+    def rule(self, signs: Signs) -> Tensor:
+        """[N] bool, whether the task is done."""
+        return torch.stack([ask.met(signs) for ask in self.asks]).all(0)
 
 
-def _pushed(s: Signs) -> Tensor:
-    return s.moved > 0.8
+def _least(name: str, sign: str, limit: float, unit: str = "") -> Ask:
+    return Ask(name, attrgetter(sign), limit, unit, at_most=False)
 
 
-def _drawn(s: Signs) -> Tensor:
-    return s.drawn > 0.8
+def _most(name: str, sign: str, limit: float, unit: str) -> Ask:
+    return Ask(name, attrgetter(sign), limit, unit)
 
 
-def _opened(s: Signs) -> Tensor:
-    return s.joints[:, DOOR] > 0.4
-
-
-def _pressed(s: Signs) -> Tensor:
-    return s.pressed > 0.8 * generators.BUTTON_TRAVEL
-
-
-def _wiped(s: Signs) -> Tensor:
-    return s.wiped >= 0.8
-
-
-def _put_down(s: Signs) -> Tensor:
-    return (s.off_goal < 0.08) & (s.in_hand > 0.06)
-
+FOLLOWED = (_most("mean error", "position", 0.03, "m"), _most("mean rotation error", "rotation", 0.2, "rad"))
+PICKED = (_least("lifted", "lifted", 0.12, "m"), _most("from the tool", "in_hand", 0.06, "m"))
+PUSHED = (_least("share of the way", "moved", 0.8),)
+DRAWN = (_least("share drawn", "drawn", 0.8),)
+OPENED = (Ask("door", lambda s: s.joints[:, DOOR], 0.4, "rad", at_most=False),)
+PRESSED = (_least("deepest", "pressed", 0.8 * generators.BUTTON_TRAVEL, "m"),)
+WIPED = (_least("share wiped", "wiped", 0.8),)
+PUT_DOWN = (_most("off its goal", "off_goal", 0.08, "m"), _least("from the tool", "in_hand", 0.06, "m"))
 
 TABLE: dict[str, Entry] = {
     e.family: e
     for e in (
-        Entry("reach", "", _followed, "mean errors of the tool below 3 cm and 0.2 rad"),
-        Entry("pick-ball", "ball", _picked, "in the hand, over 12 cm up, at the end"),
-        Entry("pick-box", "box", _picked, "in the hand, over 12 cm up, at the end"),
-        Entry("push-box", "crate", _pushed, "over 80 % of the way"),
-        Entry("pull-drawer", "drawer", _drawn, "out by over 80 % of what was wanted"),
-        Entry("open-door", "door", _opened, "open by over 0.4 rad"),
-        Entry("press-button", "button", _pressed, "pressed by over 80 % of its travel at some time"),
-        Entry("wipe-board", "board", _wiped, "the hand on the board within 2 cm of at least 80 % of its way"),
-        Entry("carry", "box", _put_down, "within 8 cm of its goal, let go"),
+        Entry("reach", "", FOLLOWED, "mean errors of the tool below 3 cm and 0.2 rad"),
+        Entry("pick-ball", "ball", PICKED, "in the hand, over 12 cm up, at the end"),
+        Entry("pick-box", "box", PICKED, "in the hand, over 12 cm up, at the end"),
+        Entry("push-box", "crate", PUSHED, "over 80 % of the way"),
+        Entry("pull-drawer", "drawer", DRAWN, "out by over 80 % of what was wanted"),
+        Entry("open-door", "door", OPENED, "open by over 0.4 rad"),
+        Entry("press-button", "button", PRESSED, "pressed by over 80 % of its travel at some time"),
+        Entry("wipe-board", "board", WIPED, "the hand on the board within 2 cm of at least 80 % of its way"),
+        Entry("carry", "box", PUT_DOWN, "within 8 cm of its goal, let go"),
     )
 }
 

@@ -35,6 +35,7 @@ from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.tool_actions import STEP
 from rookery.sim.actuation import Actuation
+from rookery.sim.gauge import Gauge
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -363,6 +364,10 @@ class ArmTask(Task):
     def success(self) -> Tensor:
         """[N] bool."""
         return self.done_steps * self.cfg.control_dt >= self.hold_s
+
+    def gauges(self, i: int) -> list[Gauge]:
+        """How long the task has been done without a break."""
+        return [Gauge("done for", float(self.done_steps[i]) * self.cfg.control_dt, self.hold_s, "s", at_most=False)]
 
     def metrics(self) -> dict[str, Tensor]:
         seconds = self.steps_to_done * self.cfg.control_dt

@@ -24,6 +24,8 @@ class Basketball(CarryTask):
     drops the ball through the hoop.
     """
 
+    radius: ClassVar = RADIUS
+
     object_box: ClassVar = ((-0.1, 0.6, BALL_RADIUS), (0.1, 0.7, BALL_RADIUS))
     goal_box: ClassVar = ((-0.1, 0.85, 0.0), (0.1, 0.9, 0.0))
     separation: ClassVar = 0.22  # from the pole; at Meta-World's 15 cm the wrist, over the ball, is under the ring
@@ -39,6 +41,9 @@ class Basketball(CarryTask):
 
     def thing(self) -> mujoco.MjSpec:
         return ball()
+
+    def misses(self) -> Tensor:
+        return ((self.first[:, :3] - self.target) * torch.tensor([1.0, 1.0, 2.0])).norm(dim=1)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool

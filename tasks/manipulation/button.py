@@ -43,6 +43,8 @@ def _score(  # type: ignore[no-untyped-def]
 class ButtonPressTopdown(MetaWorldTask):
     """Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm."""
 
+    radius: ClassVar = RADIUS
+
     default_randomization = DEFAULT_RANDOMIZATION | {"button_damping": Range(0.5, 2.0)}
     start: ClassVar = (0.0, 0.4, CARRY)
     object_box: ClassVar = ((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115))
@@ -76,6 +78,9 @@ class ButtonPressTopdown(MetaWorldTask):
     def refresh_observation(self) -> None:
         self._frame[:, 4:7] = self._cap_0
         self._frame[:, 6] += self.slide.pos.numpy()[:, 0]
+
+    def misses(self) -> Tensor:
+        return (self.first[:, 2] - self.target[:, 2]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         _score(*self.inputs)

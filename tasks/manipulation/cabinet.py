@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -119,6 +120,9 @@ class Cabinet(ArmTask):
             "effort": self.given["arm"][:, 0, :-1].square().sum(1),
         }
         return terms, out > OPENED
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return [Gauge("drawer out", float(self.out[i]), OPENED, "m", at_most=False), *super().gauges(i)]
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """To a place before the handle, around it, close, and back. The next motion follows from where things are."""

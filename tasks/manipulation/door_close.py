@@ -29,13 +29,18 @@ class DoorClose(DoorOpen):
     the far side of the lever.
     """
 
+    radius: ClassVar = RADIUS
+
     begin = 0.5 * math.pi
     shift = (0.2, -0.2, 0.0)
     start: ClassVar = (-0.38, 0.5, CARRY)
 
+    def misses(self) -> Tensor:
+        return (self.first[:, :3] - self.target).norm(dim=1)
+
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         handle = self.first[:, :3]
-        error = (handle - self.target).norm(dim=1)
+        error = self.misses()
         shut = tolerance(error, 0.0, FULL, math.hypot(*self.shift), gaussian=True)
         hand_0 = self.tool_0 + torch.tensor([0.0, 0.0, PALM])
         distance = (self.robot.tool - self.target).norm(dim=1)

@@ -74,6 +74,8 @@ def _score(  # type: ignore[no-untyped-def]
 class DoorOpen(FurnitureTask):
     """Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees."""
 
+    radius: ClassVar = RADIUS
+
     joint = "hinge"
     object_box: ClassVar = ((0.0, 0.85, 0.15), (0.1, 0.95, 0.15))
     shift = (-0.3, -0.45, 0.0)
@@ -95,6 +97,9 @@ class DoorOpen(FurnitureTask):
     def refresh_observation(self) -> None:
         self._angle[:] = self.opened
         _observe(self._origin, self._angle, self._frame)
+
+    def misses(self) -> Tensor:
+        return (self.first[:, 0] - self.target[:, 0]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         self._angle[:] = self.opened

@@ -90,6 +90,8 @@ def _score_close(  # type: ignore[no-untyped-def]
 class DrawerOpen(_Drawer):
     """Done: what is observed is within 3 cm of its goal, that is, the drawer is out by 16 cm of 17."""
 
+    radius: ClassVar = OPEN_RADIUS
+
     shift = (0.0, -0.36, 0.09)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
@@ -113,6 +115,8 @@ class DrawerOpen(_Drawer):
 
 class DrawerClose(_Drawer):
     """Done: what is observed is within 6.5 cm of its goal, 5 of which are its height: the drawer is out by 3 cm at most."""
+
+    radius: ClassVar = SHUT_RADIUS
 
     begin = 0.15
     shift = (0.0, -0.16, 0.09)

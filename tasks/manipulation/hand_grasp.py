@@ -23,6 +23,7 @@ from rookery.assets.objects import find_object
 from rookery.assets.scenery import table
 from rookery.robots.manipulators.allegro import OPEN, PINCH_OPEN, TOUCH_SCALE, AllegroHand, add_allegro, wrist_angles
 from rookery.sim.actuation import Actuation
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
@@ -278,6 +279,11 @@ class HandGrasp(Task):
             "seconds": late,
             "height": self.height,
         }
+
+    def gauges(self, i: int) -> list[Gauge]:
+        held = float(self.held_steps[i]) * self.cfg.control_dt
+        height = Gauge("height", float(self.height[i]), self.cfg.goal_height, "m", at_most=False)
+        return [height, Gauge("held up for", held, self.cfg.hold_s, "s", at_most=False)]
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """The scripted expert: it reads the true state, see hand_expert.HandExpert."""

@@ -23,6 +23,7 @@ from rookery.assets.blocks import block
 from rookery.assets.scenery import Rgba, ground
 from rookery.robots.manipulators.allegro import HAND_NAME, TOUCH_SCALE, AllegroHand
 from rookery.sim.actuation import Actuation
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
 from rookery.sim.scene import Scene
@@ -233,6 +234,11 @@ class HandReorient(Task):
 
     def terminated(self) -> Tensor:
         return self.dropped.long()
+
+    def gauges(self, i: int) -> list[Gauge]:
+        angle = float(rotation_error(self.goal[i : i + 1], self.cube.state[i, :, 3:7]).norm())
+        goals = Gauge("goals", float(self.reached_count[i]), 1.0, at_most=False)
+        return [Gauge("angle to the goal", angle, self.cfg.reached, "rad"), goals]
 
     def metrics(self) -> dict[str, Tensor]:
         count = self.reached_count.float()

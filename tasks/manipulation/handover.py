@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rookery.assets.blocks import BLUE, block
 from rookery.assets.scenery import table
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
@@ -168,6 +169,10 @@ class Handover(ArmTask):
         axis = self.bar.rotation[:, :, 0]
         along = (offset * axis).sum(1, keepdim=True).clamp(-HALF[0], HALF[0])
         return (offset - along * axis).norm(dim=1)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        error = float((self.bar.pos[i] - self.target[i]).norm())
+        return [Gauge("bar from its goal", error, RADIUS, "m"), *super().gauges(i)]
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Phases of both: giver over the bar, down, close, to the meeting place; receiver over it, down, close; giver opens,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
+from rookery.sim.gauge import Gauge
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
@@ -65,6 +66,9 @@ class LeverPull(FurnitureTask):
         off_0 = (self.first_0 - self.target).norm(dim=1)
         score = 10.0 * both(ready, tolerance(error, 0.0, 0.04, off_0))
         return {"score": score}, (self.opened - UPRIGHT).abs() <= ERROR
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return [Gauge("angle from upright", float((self.opened[i] - UPRIGHT).abs()), ERROR, "rad")]
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Up, over the bar, down around it, close; then along the lever's circle."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import RED, block
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
@@ -95,6 +96,10 @@ class Lift(ArmTask):
             "posture": 1.0 - torch.tanh((self.robot.pos - self._home).norm(dim=1)),
         }
         return terms, error < RADIUS
+
+    def gauges(self, i: int) -> list[Gauge]:
+        error = float((self.target[i] - self.cube.pos[i]).norm())
+        return [Gauge("cube from its goal", error, RADIUS, "m"), *super().gauges(i)]
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cube, down, close, and with it to the goal. The next motion follows from where things are."""

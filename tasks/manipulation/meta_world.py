@@ -24,6 +24,7 @@ from torch import Tensor
 from rookery.assets.scenery import table
 from rookery.assets.tabletop import plinth
 from rookery.sim.errors import unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
@@ -138,6 +139,8 @@ class MetaWorldTask(ArmTask):
     0.4 mm)."""
     separation: ClassVar[float] = 0.0
     """m, least distance in x and y of object and goal."""
+    radius: ClassVar[float | None] = None
+    """m, of `misses`, within which the task is done; None where that is not the rule."""
 
     target: Tensor
     first: Tensor
@@ -299,6 +302,13 @@ class MetaWorldTask(ArmTask):
 
     def terminated(self) -> Tensor:
         return self.done.long() if self.cfg.stop_at_success else torch.zeros_like(self.steps)
+
+    def misses(self) -> Tensor:
+        """[N] m, how far from done the task is now, see `radius`: the object from the goal."""
+        return (self.first[:, :3] - self.target).norm(dim=1)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return [] if self.radius is None else [Gauge("distance to the goal", float(self.misses()[i]), self.radius, "m")]
 
     def success(self) -> Tensor:
         return self.ever_done

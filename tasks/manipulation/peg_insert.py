@@ -112,6 +112,7 @@ class PegInsertSide(MetaWorldTask):
     goal_box: ClassVar = ((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0))
     """m, of the block's foot."""
     separation: ClassVar = 0.1
+    radius: ClassVar = RADIUS
 
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(super().ground())
@@ -141,6 +142,9 @@ class PegInsertSide(MetaWorldTask):
 
     def refresh_observation(self) -> None:
         _observe(self.peg.pose.numpy(), self._frame, self._head)
+
+    def misses(self) -> Tensor:
+        return ((self.head - self.target) * torch.tensor([1.0, 2.0, 2.0])).norm(dim=1)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         _score(*self.inputs, self._head)

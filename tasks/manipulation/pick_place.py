@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import mujoco
 from torch import Tensor
 
@@ -37,6 +39,8 @@ def _score(  # type: ignore[no-untyped-def]
 
 class PickPlace(PuckTask):
     """Done: the puck is within 7 cm of the goal."""
+
+    radius: ClassVar = RADIUS
 
     def ground(self) -> mujoco.MjSpec:
         return gripping_table(super().ground())

@@ -36,6 +36,8 @@ def _score(  # type: ignore[no-untyped-def]
 class Push(PuckTask):
     """Done: the puck is within 5 cm of the goal."""
 
+    radius: ClassVar = RADIUS
+
     lift: ClassVar = 0.015  # the arm sets out a little low, and would press the puck into the table
 
     def ground(self) -> mujoco.MjSpec:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import T_AREA, T_HEIGHT, T_RECTANGLES, tee, tee_goal
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -136,6 +137,9 @@ class PushT(ArmTask):
             "reach": 1.0 - torch.tanh(5.0 * (self.robot.tool - self.tee.pos).norm(dim=1)),
         }
         return terms, self.coverage >= COVERED
+
+    def gauges(self, i: int) -> list[Gauge]:
+        return [Gauge("share covered", float(self.coverage[i]), COVERED, at_most=False)]
 
     def success(self) -> Tensor:
         return self.ever_done

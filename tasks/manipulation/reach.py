@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -26,6 +28,11 @@ def _score(  # type: ignore[no-untyped-def]
 
 class Reach(PuckTask):
     """Done: the tool is within 5 cm of the goal."""
+
+    radius: ClassVar = RADIUS
+
+    def misses(self) -> Tensor:
+        return (self.robot.tool - self.target).norm(dim=1)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         _score(*self.inputs)

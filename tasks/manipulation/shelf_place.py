@@ -31,6 +31,8 @@ class ShelfPlace(CarryTask):
     palm is before the back then.
     """
 
+    radius: ClassVar = RADIUS
+
     object_box: ClassVar = ((-0.1, 0.5, CUBE_HALF), (0.1, 0.6, CUBE_HALF))
     goal_box: ClassVar = ((-0.1, 0.8, 0.0), (0.1, 0.9, 0.0))
     shift = (0.0, 0.0, HEIGHT)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.blocks import GREEN, RED, block
+from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
@@ -120,6 +121,11 @@ class Stack(ArmTask):
             "align": align * rest, "stack": stacked.float(),
         }  # fmt: skip
         return terms, stacked & (self.small.speed < STILL)
+
+    def gauges(self, i: int) -> list[Gauge]:
+        error = self.placement_error()[i]
+        aside, high = float(error[:2].norm()), float(error[2].abs())
+        return [Gauge("aside", aside, ALIGNED, "m"), Gauge("too high or low", high, ALIGNED, "m"), *super().gauges(i)]
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         tool = self.robot.tool

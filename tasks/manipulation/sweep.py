@@ -25,6 +25,8 @@ DROP = 0.03  # m, from the middle of the hole, along the table, where the cube i
 class _Sweep(PuckTask):
     """Base of both: the object is a cube, which the expert grips and takes along, a finger's width over the table."""
 
+    radius: ClassVar = RADIUS
+
     object_box: ClassVar = ((-0.1, 0.6, CUBE_HALF), (0.1, 0.7, CUBE_HALF))
     lift: ClassVar = 0.015  # as in push
     beside: ClassVar[float]
@@ -39,8 +41,11 @@ class _Sweep(PuckTask):
         """[N] m, of a place [N, 3] from the target, along the table: a cube in the hole is not too low."""
         return (place - self.target)[:, :2].norm(dim=1)
 
+    def misses(self) -> Tensor:
+        return self.distance_to_goal(self.first[:, :3])
+
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        error = self.distance_to_goal(self.first[:, :3])
+        error = self.misses()
         near = tolerance(error, 0.0, RADIUS, self.distance_to_goal(self.first_0))
         caged = self._cage()
         return {"score": torch.where(error < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, error <= RADIUS

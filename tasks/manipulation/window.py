@@ -43,6 +43,8 @@ class _Window(FurnitureTask):
     from the handle's place in the episode before, here from this one's.
     """
 
+    radius: ClassVar = RADIUS
+
     joint = "slide"
     start: ClassVar = (0.0, 0.5, CARRY)
     aside: ClassVar[float]
@@ -60,6 +62,9 @@ class _Window(FurnitureTask):
     def refresh_observation(self) -> None:
         self._frame[:, 4:7] = self._origin + np.array((self.aside, GRIP[1], 0.0), np.float32)
         self._frame[:, 4] += self.opened.numpy()
+
+    def misses(self) -> Tensor:
+        return (self.first[:, 0] - self.target[:, 0]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         _score(*self.inputs, self.margin, self.gaussian)

@@ -87,6 +87,7 @@ class Downwash(Flock):
         }
     )
 
+    deciding = MappingProxyType({"beneath_error_m": ("success_m", True), "beside_error_m": ("success_m", True)})
     Config: ClassVar[type] = DownwashConfig
     headline: ClassVar[str] = "beneath_error_m"
     least_drones = 2

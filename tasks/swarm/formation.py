@@ -58,6 +58,7 @@ class Formation(Flock):
     when everybody is in sight.
     """
 
+    deciding = MappingProxyType({"hausdorff_m": ("hausdorff_m", True), "centre_error_m": ("centre_m", True)})
     metric_definitions = MappingProxyType(
         {
             "success": (

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.kernels import GATE
@@ -268,6 +269,11 @@ class Race(Flock):
             "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
+
+    def gauges(self, i: int) -> list[Gauge]:
+        """The drone that is last decides."""
+        gates = float(self.cfg.laps * len(self.gates) + 1)
+        return [Gauge("gates passed by the last", float(self.passed[i].min()), gates, at_most=False)]
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Everyone follows a smooth curve through the gates at 1.6 m/s, and keeps its distance."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.gauge import Gauge
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -161,6 +162,13 @@ class Swap(Flock):
             "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
         }
+
+    def gauges(self, i: int) -> list[Gauge]:
+        waited = self.there[i].amin() * self.cfg.control_dt
+        arrived = Gauge(
+            "drones at their goals", float((self.there[i] > 0).sum()), float(self.there.shape[1]), at_most=False
+        )
+        return [arrived, Gauge("all there for", float(waited), self.cfg.hold_s, "s", at_most=False)]
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies straight to its goal, retreats from those who are near, and turns right before those who come

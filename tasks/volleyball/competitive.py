@@ -95,6 +95,7 @@ class Match(VolleyTask):
     both sides), `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause.
     """
 
+    deciding = MappingProxyType({"crossings": ("success_crossings", False)})
     metric_definitions = MappingProxyType(
         {
             "success": "1 where the ball crossed the net at least success_crossings times",
