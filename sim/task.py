@@ -191,7 +191,8 @@ class Task(Buffers, abc.ABC):
         return {}
 
     def event_log(self, i: int) -> list[str]:
-        """The latest events in world i as readable lines, where the task keeps a log."""
+        """The latest events in world i as readable lines, each of which begins with its time in the episode ("0.84 s  ..."),
+        where the task keeps a log."""
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:

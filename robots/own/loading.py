@@ -74,9 +74,10 @@ def family_of(source: Source) -> str:
         return "drone"
     if len(moved) in ARM_JOINTS:
         raise RookeryError(
-            f"{source.path} has {len(moved)} joints, as arms have, and arms are not read from files: describe it as a "
-            "ManipulatorModel (rookery.robots.manipulators.model) for the table, or an ArmModel "
-            "(rookery.robots.arms.arm) for a Go2's back."
+            f"{source.path} has {len(moved)} joints, as arms have, and arms are not read from files, since their drives and "
+            "grippers are not in them: describe one of seven joints as a ManipulatorModel "
+            "(rookery.robots.manipulators.model) for the table, whose kinematics are compiled for seven, and one of six as an "
+            "ArmModel (rookery.robots.arms.arm) for a Go2's back."
         )
     raise RookeryError(
         f"{source.path} has {len(moved)} joints, which tells no family: say family = one of {', '.join(FAMILIES)}."

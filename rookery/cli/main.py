@@ -26,7 +26,7 @@ COMMANDS = {
     "robot": "check a URDF or MJCF file of your own robot",
     "scene": "write a task's scene as an MJCF file for plain MuJoCo",
     "demos": "demonstrations: record, replay, convert from and to LeRobot's layout",
-    "replay": "recorded demonstrations on a timeline in the browser",
+    "replay": "demonstrations, runs and rallies on a timeline in the browser",
     "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",
     "export": "write the bundle for hardware, or check one",
     "bench": "speed of an environment against its engine's own limit",

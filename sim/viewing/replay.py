@@ -26,10 +26,11 @@ FRAMES = 60.0
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode of one world: poses and markers at its T + 1 times, `dt` s apart."""
+    """An episode of one world: poses, markers and the lines of its event log so far at its T + 1 times, `dt` s apart."""
 
     poses: Sequence[Poses]
     markers: Sequence[Sequence[Mapping[str, Any]]]
+    story: Sequence[Sequence[str]]
     dt: float
 
     def at(self, seconds: float) -> Poses:
@@ -44,27 +45,44 @@ class Recording:
         return (len(self.poses) - 1) * self.dt
 
 
-def record(env: Env, act: Act, world: int, seed: int, steps: int) -> Recording:
-    """Let an episode happen once more.
+def record(env: Env, act: Act, world: int, seed: int, steps: int | None = None) -> Recording:
+    """Let an episode happen, such as once more.
 
     Args:
         env: in which it is repeated.
         act: gives its actions.
         world: which world it was in.
         seed: of the reset that it began with.
-        steps: its length in control steps. The state after the last one is that of a new episode and is left out.
+        steps: its length in control steps; None: until it ends. The state after the last one is that of a new episode and is
+            left out.
     """
     stage = Stage(env.visual_model(world))
     observation, _ = env.reset(seed)
     data = None
-    poses, markers = [], []
-    for k in range(steps):
+    poses, markers, story = [], [], []
+    ended = False
+    while not ended and len(poses) != steps:
         data = env.mj_data(world, data)
         poses.append(stage_poses(stage, data))
         markers.append([dict(m) for m in env.markers(world)])
-        if k + 1 < steps:
-            observation, *_ = env.step(act(observation))
-    return Recording(poses, markers, env.control_dt)
+        story.append(env.event_log(world))
+        observation, _, terminated, truncated, _ = env.step(act(observation))
+        ended = bool(terminated[world] or truncated[world])
+    story[-1] = _one_episode(env.event_log(world))  # how it ended
+    return Recording(poses, markers, story, env.control_dt)
+
+
+def _one_episode(lines: Sequence[str]) -> list[str]:
+    """The lines of an event log up to where its times, with which lines begin, start anew."""
+    out: list[str] = []
+    time = 0.0
+    for line in lines:
+        now = float(line.split()[0])
+        if now < time:
+            break
+        time = now
+        out.append(line)
+    return out
 
 
 class Timeline:
@@ -96,6 +114,8 @@ class Timeline:
         self._button = gui.add_button("Pause")
         self._speed = gui.add_slider("Speed", *SPEEDS, 1.0)
         self._slider: Any = None
+        self._lines = gui.add_markdown("", order=90.0)
+        self._told: Sequence[str] = ()
         self._button.on_click(lambda _: self._jobs.put(self._toggle))
         choice.on_update(lambda _: self._jobs.put(lambda: self.choose(choice.value)))
         self.choose(names[0])
@@ -126,7 +146,7 @@ class Timeline:
 
     def run(self, seconds: float | None = None) -> None:
         """Play until Ctrl-C, or for some s of real time; at its end an episode begins anew."""
-        start = last = time.perf_counter()
+        start = last = drawn = time.perf_counter()
         while seconds is None or last - start < seconds:
             now = time.perf_counter()
             passed, last = now - last, now
@@ -141,7 +161,8 @@ class Timeline:
                     self.now = 0.0
                 self._slider.value = self.now
                 self._draw()
-            time.sleep(1.0 / FRAMES)
+            drawn = max(drawn + 1.0 / FRAMES, now)
+            time.sleep(max(drawn - time.perf_counter(), 0.0))
 
     def page(self, fps: float = 30.0) -> str:
         """The chosen episode as one HTML page that plays it again and again without Python."""
@@ -162,3 +183,7 @@ class Timeline:
         with self.server.atomic():
             self._drawing.show(self.recording.at(self.now))
             self._drawing.mark([(0, m) for m in self.recording.markers[k]])
+            if self.recording.story[k] != self._told:
+                self._told = self.recording.story[k]
+                self._lines.content = "  \n".join(self._told)
+        self.server.flush()

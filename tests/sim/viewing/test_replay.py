@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.sim.errors import RookeryError
+from rookery.sim.viewing.curves import Curves, read_log
 from rookery.sim.viewing.replay import Timeline, record
 from rookery.sim.viewing.server import close_server, open_server
 
@@ -52,6 +54,40 @@ def test_winding_stands_still_and_another_episode_begins_anew(timeline):
     assert timeline.now == 0.0
     timeline._toggle()
     assert timeline.playing
+
+
+def test_a_rally_is_recorded_until_it_ends_and_told_line_by_line():
+    server, _ = open_server(port=0)
+    env = rookery.make("volley-solo-bump", 1)
+    pilot = env.controller()
+    rally = record(env, pilot, 0, 3)
+    told = rally.story
+    assert 1 < len(rally.poses) <= env.max_episode_steps and len(told) == len(rally.markers) == len(rally.poses)
+    counts = [len(lines) for lines in told]
+    assert counts == sorted(counts) and counts[0] < counts[-1]
+    k = next(k for k, n in enumerate(counts) if n > counts[0])  # a line appears when it happens
+    assert float(told[k][-1].split()[0]) == pytest.approx(k * rally.dt, abs=2.0 * rally.dt)
+    timeline = Timeline(server, env, 0, {"rally": lambda: rally}, "test")
+    timeline.wind(rally.seconds)
+    assert timeline._lines.content.splitlines()[-1] == told[-1][-1]
+    close_server(server)
+    env.close()
+
+
+def test_a_log_is_drawn_over_its_steps(tmp_path):
+    file = tmp_path / "progress.csv"
+    file.write_text("steps,return,metric/success\n100,1.5,\n200,2.5,0.5\n300,")  # its last line is being written
+    log = read_log(file)
+    np.testing.assert_array_equal(log["return"], [1.5, 2.5])
+    assert np.isnan(log["metric/success"][0])
+    server, _ = open_server(port=0)
+    curves = Curves(server, log)
+    curves.show("return")
+    np.testing.assert_array_equal(curves._chart.data[1], [1.5, 2.5])
+    close_server(server)
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(RookeryError, match="no column 'steps'"):
+        read_log(file)
 
 
 def test_the_page_of_an_episode_needs_nothing_else(timeline):
