@@ -258,6 +258,7 @@ class Viewer:
             drawing.mark([(i, m) for i, w in enumerate(self.shown) for m in self.env.markers(w)])
             self._draw_forces(at)
             self.commands.draw(drawing.offsets[at])
+        self.server.flush()  # viser waits 1/60 s after each message otherwise, beside the time that sending takes
         self.frames += 1
 
     def _draw_forces(self, at: int) -> None:

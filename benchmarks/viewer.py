@@ -1,0 +1,288 @@
+"""The live viewer: how soon it draws, how often poses arrive, how much a page loads, and what it costs a training.
+
+    python benchmarks/viewer.py
+    python benchmarks/viewer.py --only first   # or sent, page, stream, training; other rows stay
+
+The first frame is Chromium's, headless and without a GPU: it is open before the command, and opens the address as soon as that
+is printed. What arrives is counted by a client that only receives, so that drawing in software takes no time from the
+simulation. A training runs with and without the viewer in turns; the client looks on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from result_file import RESULTS, measured, told, write_result
+
+TASKS = ("drone-hover", "go2-velocity", "panda-lift")
+WORLDS = 4
+STREAM_S = 5.0
+"""s for which arriving poses are counted, after as long to warm up."""
+CASES = {
+    **{f"sent {t}": f"{t}: command to meshes sent" for t in TASKS},
+    **{f"first {t}": f"{t}: command to first frame in Chromium" for t in TASKS},
+    **{f"page {t}": f"{t}: page with meshes" for t in TASKS},
+    **{f"stream {t}": f"{t}: stream of poses" for t in TASKS},
+    "training": "drone-hover: time of a training with the viewer over that without",
+}
+COLUMNS = (
+    {"key": "what", "title": "what", "format": ""},
+    {"key": "value", "title": "measured", "format": ""},
+    {"key": "target", "title": "target", "format": ""},
+    {"key": "processor", "title": "processor s", "format": ".1f"},
+)
+METRICS = {
+    "what": f"the classical controller acts, {WORLDS} worlds",
+    "value": "command to meshes sent, to first frame: median, until a receiving client has the last mesh, and until the first "
+    "instanced draw call in Chromium; page: script and meshes; stream: messages with poses a second; training: median over "
+    "pairs of runs, of samples a second in all iterations but the first",
+    "processor": "time of the command's process until then",
+}
+HOOK = """
+const draw = WebGL2RenderingContext.prototype.drawElementsInstanced;
+WebGL2RenderingContext.prototype.drawElementsInstanced = function (...a) {
+  window.drawn ??= performance.timeOrigin + performance.now();
+  return draw.apply(this, a);
+};
+"""
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=560,420",
+)  # fmt: skip
+
+
+def play(task: str) -> list[str]:
+    """The command that shows a task."""
+    words = ["-m", "rookery", "play", task, "--controller", "classical", "--viewer", "--viewer-port", "0"]
+    return [sys.executable, *words, "--viewer-worlds", str(WORLDS)]
+
+
+@contextlib.contextmanager
+def started(words: list[str], cwd: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
+    """A command, the address that it prints, and when it began (s since the epoch)."""
+    begin = time.time()
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search(r"viewer: http://(\S+)/", line):
+                break
+        else:
+            raise SystemExit(f"{' '.join(words)} showed no viewer")
+        yield process, found[1], begin
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def processor_s(pid: int) -> float:
+    """Processor time of a process so far, s."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def first_frame(task: str, repeats: int) -> dict[str, Any]:
+    """Time from the command to the first drawn picture."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for flag in FLAGS:
+        options.add_argument(flag)
+    browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    times, worked = [], []
+    try:
+        browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOOK})
+        for _ in range(repeats + 1):
+            browser.get("about:blank")
+            with started(play(task)) as (process, address, begin):
+                browser.get(f"http://{address}/")
+                while not (drawn := browser.execute_script("return window.drawn")):
+                    time.sleep(0.05)
+                worked.append(processor_s(process.pid))
+            times.append(drawn / 1e3 - begin)
+        del times[0], worked[0]  # a browser's first page takes seconds more, whatever it is
+    finally:
+        browser.quit()
+    value = statistics.median(times)
+    return {"value": f"{value:.1f} s", "target": "< 5 s", "processor": statistics.median(worked), "seconds": times}
+
+
+def received(address: str) -> Iterator[tuple[int, set[str]]]:
+    """The messages of a viewer as a page gets them: bytes, and the types inside."""
+    import msgspec
+    import viser
+    import zstandard
+    from viser.infra import _infra  # noqa: F401  (registers message types)
+    from websockets.sync.client import connect
+
+    camera = {
+        "type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 2.0, 2.0), "fov": 1.0, "near": 0.01,
+        "far": 1000.0, "image_height": 420, "image_width": 560, "look_at": (0.0, 0.0, 0.0), "up_direction": (0.0, 0.0, 1.0),
+    }  # fmt: skip
+    origin: Any = f"http://{address}"
+    protocol: Any = [f"viser-v{viser.__version__}"]
+    with connect(f"ws://{address}/", origin=origin, subprotocols=protocol, max_size=None, compression=None) as socket:
+        socket.send(msgspec.msgpack.encode(camera))
+        for data in socket:
+            assert isinstance(data, bytes)
+            size = int.from_bytes(data[8:16], "little")
+            inner = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data[16 : 16 + size]))
+            yield len(data), {m["type"] for m in inner["messages"]}
+
+
+def scene(address: str) -> int:
+    """Bytes that a page receives until it has all meshes; poses come after them."""
+    loaded = 0
+    complete = False
+    for size, types in received(address):
+        complete |= "BatchedMeshesMessage" in types
+        if complete and "BatchedMeshesMessage" not in types:
+            return loaded
+        loaded += size
+    raise SystemExit(f"the viewer at {address} sent no meshes")
+
+
+def sent(task: str, repeats: int) -> dict[str, Any]:
+    """Time from the command until its page has all meshes."""
+    times, worked = [], []
+    for _ in range(repeats):
+        with started(play(task)) as (process, address, begin):
+            scene(address)
+            times.append(time.time() - begin)
+            worked.append(processor_s(process.pid))
+    value = statistics.median(times)
+    return {"value": f"{value:.1f} s", "target": "< 5 s", "processor": statistics.median(worked), "seconds": times}
+
+
+def page(task: str) -> dict[str, Any]:
+    """What a page loads until it is drawn: the document with its scripts, and what the scene is made of."""
+    import viser
+
+    document = (Path(viser.__file__).parent / "client" / "build" / "index.html").stat().st_size
+    with started(play(task)) as (_, address, _):
+        loaded = scene(address)
+    sizes = {"document": document, "scene": loaded}
+    return {"value": f"{(document + loaded) / 1e6:.2f} MB", "target": "< 10 MB", "processor": None, **sizes}
+
+
+def stream(task: str) -> dict[str, Any]:
+    """How often poses arrive."""
+    with started(play(task)) as (_, address, _):
+        times = []
+        for _, types in received(address):
+            times += [time.monotonic()] if "SceneNodeUpdateMessage" in types else []
+            if times and times[-1] - times[0] > 2.0 * STREAM_S:
+                break
+    late = [t for t in times if t - times[0] >= STREAM_S]
+    gaps = [b - a for a, b in zip(late[:-1], late[1:], strict=True)]
+    rate = len(gaps) / (late[-1] - late[0])
+    return {"value": f"{rate:.0f} Hz", "target": "60 Hz", "processor": None, "longest_gap_s": max(gaps)}
+
+
+def training(steps: int, pairs: int) -> dict[str, Any]:
+    """Pairs of trainings, with and without the viewer in turns."""
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    shares = []
+    for k in range(2 * pairs):
+        watched = k % 2 == 1
+        with tempfile.TemporaryDirectory() as folder:
+            rate, share = train(Path(folder) / "run", steps, watched)
+        rates[watched].append(rate)
+        shares += [share] if watched else []
+        print(f"{'with' if watched else 'without'} the viewer: {rate:,.0f} samples/s", flush=True)
+    ratios = [a / b for a, b in zip(rates[False], rates[True], strict=True)]
+    value = statistics.median(ratios)
+    more = {"ratios": ratios, "without": rates[False], "with": rates[True], "processor_share": shares}
+    return {"value": f"{value:.3f}", "target": "<= 1.03", "processor": None, **more}
+
+
+def train(out: Path, steps: int, watched: bool) -> tuple[float, float]:
+    """Samples a second of a training, and the watcher's processor time over the training's."""
+    words = [
+        sys.executable,
+        "-m",
+        "rookery",
+        "train",
+        "drone-hover",
+        "--steps",
+        str(steps),
+        "--seed",
+        "0",
+        "--out",
+        str(out),
+    ]
+    share = 0.0
+    if not watched:
+        subprocess.run(words, check=True, capture_output=True)
+    else:
+        with started([*words, "--viewer", "--viewer-port", "0"]) as (process, address, _):
+            client = subprocess.Popen([sys.executable, __file__, "--look", address])
+            watcher = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+            assert process.stdout is not None
+            with contextlib.suppress(OSError):
+                for _ in process.stdout:
+                    share = processor_s(watcher) / processor_s(process.pid)
+            process.wait()
+            client.terminate()
+            client.wait()
+    rows = [line.split(",") for line in (out / "progress.csv").read_text().splitlines()]
+    samples, seconds = (rows[0].index(name) for name in ("steps", "seconds"))
+    done = float(rows[-1][samples]) - float(rows[1][samples])
+    return done / (float(rows[-1][seconds]) - float(rows[1][seconds])), share
+
+
+def look(address: str) -> None:
+    """Receive what a viewer sends until it ends."""
+    os.nice(19)
+    with contextlib.suppress(Exception):
+        for _ in received(address):
+            pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=["sent", "first", "page", "stream", "training"])
+    parser.add_argument("--repeats", type=int, default=3, help="commands for a first frame, and pairs of trainings")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of a training")
+    parser.add_argument("--out", type=Path, default=RESULTS / "viewer.json")
+    parser.add_argument("--look", metavar="ADDRESS", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.look:
+        look(args.look)
+        return
+    kinds: dict[str, Callable[[str], dict[str, Any]]] = {
+        "sent": lambda task: sent(task, args.repeats),
+        "first": lambda task: first_frame(task, args.repeats),
+        "page": page,
+        "stream": stream,
+        "training": lambda _: training(args.steps, args.repeats),
+    }
+
+    def figures(case: str) -> dict[str, Any]:
+        kind, _, task = case.partition(" ")
+        return {"case": case, "what": CASES[case], **kinds[kind](task)}
+
+    rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    chosen = [case for case in CASES if case.partition(" ")[0] in args.only]
+    command = f"python benchmarks/viewer.py --repeats {args.repeats} --steps {args.steps}"
+    for ordered, start in measured(rows, list(CASES), chosen, figures):
+        write_result(args.out, command, start, COLUMNS, ordered, METRICS, **told(ordered))
+
+
+if __name__ == "__main__":
+    main()
