@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 _UNIT = re.compile(r"(?:N m|[kM]?(?:m|s|rad|g|N|W|J|Hz|bit))(?:/s)?(?=, )")
 """How a metric's definition begins: "m/s, mean over ..."."""
 
@@ -35,14 +37,17 @@ class Gauge:
 
     @property
     def met(self) -> bool:
-        """Whether the value is where success asks for it."""
-        return self.value <= self.limit if self.at_most else self.value >= self.limit
+        """Whether the value is where success asks for it; in single precision, as tasks judge."""
+        value, limit = np.float32(self.value), np.float32(self.limit)
+        return bool(value <= limit if self.at_most else value >= limit)
 
     def __str__(self) -> str:
         """For example "distance 0.031 m of at most 0.050 m"."""
         places = 0 if self.unit == "" and float(self.limit).is_integer() and float(self.value).is_integer() else 3
         places = min(places, 1) if abs(self.limit) >= 10.0 else places
-        value, limit = (f"{v:.{places}f} {self.unit}".rstrip() for v in (self.value, self.limit))
+        value, limit = (
+            f"{round(v, places) + 0.0:.{places}f} {self.unit}".rstrip() for v in (self.value, self.limit)
+        )  # no -0
         return f"{self.name} {value} of at {'most' if self.at_most else 'least'} {limit}"
 
 

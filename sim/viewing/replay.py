@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 FRAMES = 60.0
 """1/s, pictures that a page gets."""
+
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -60,29 +64,31 @@ def record(env: Env, act: Act, world: int, seed: int, steps: int | None = None) 
     observation, _ = env.reset(seed)
     data = None
     poses, markers, story = [], [], []
+    before = _begin(env.event_log(world))
     ended = False
     while not ended and len(poses) != steps:
         data = env.mj_data(world, data)
         poses.append(stage_poses(stage, data))
         markers.append([dict(m) for m in env.markers(world)])
-        story.append(env.event_log(world))
+        story.append(env.event_log(world)[before:])
         observation, _, terminated, truncated, _ = env.step(act(observation))
         ended = bool(terminated[world] or truncated[world])
-    story[-1] = _one_episode(env.event_log(world))  # how it ended
+    if ended:  # a new episode has begun, and the log has both
+        log = env.event_log(world)
+        story[-1] = log[: _begin(log) or None]
     return Recording(poses, markers, story, env.control_dt)
 
 
-def _one_episode(lines: Sequence[str]) -> list[str]:
-    """The lines of an event log up to where its times, with which lines begin, start anew."""
-    out: list[str] = []
-    time = 0.0
-    for line in lines:
-        now = float(line.split()[0])
-        if now < time:
-            break
-        time = now
-        out.append(line)
-    return out
+def _begin(log: Sequence[str]) -> int:
+    """The index of the first line of the last episode in an event log, which has that and perhaps the one before: times, with
+    which lines begin, start anew there, or all is told twice where the one before ended as it began."""
+    times = [float(line.split()[0]) for line in log]
+    for i in range(len(log) - 1, 0, -1):
+        if times[i] < times[i - 1]:
+            return i
+    half = len(log) // 2
+    words = [_NUMBER.sub("", line) for line in log]
+    return half if words[:half] == words[half:] else 0
 
 
 class Timeline:

@@ -86,7 +86,7 @@ class HandGrasp(Task):
     Config = HandGraspConfig
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
-    camera: Any = ((0.55, -0.5, 0.35), (0.0, 0.0, 0.12))
+    camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))
     cfg: HandGraspConfig
 
     pick: Tensor

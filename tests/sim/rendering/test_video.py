@@ -449,6 +449,12 @@ def test_texts_do_not_overlap_and_stay_inside(size):
         assert upper <= ys[0] and ys[-1] + panel.size <= lower
 
 
+def test_gauges_judge_as_tasks_do_and_write_no_negative_zero():
+    assert Gauge("served", float(torch.tensor(0.95)), 0.95, at_most=False).met  # 0.949999988
+    assert str(Gauge("lifted", -0.0002, 0.12, "m", at_most=False)) == "lifted 0.000 m of at least 0.120 m"
+    assert not Gauge("distance", 0.0501, 0.05, "m").met
+
+
 def test_gauges_say_what_success_asks_for():
     env = FlyingCircle()
     env.gauges = lambda i: [Gauge("distance", 0.031, 0.05, "m"), Gauge("hits", 2.0, 3.0, at_most=False)]

@@ -58,13 +58,14 @@ def test_winding_stands_still_and_another_episode_begins_anew(timeline):
 
 def test_a_rally_is_recorded_until_it_ends_and_told_line_by_line():
     server, _ = open_server(port=0)
-    env = rookery.make("volley-solo-bump", 1)
+    env = rookery.make("volley-solo-bump", 1, config={"episode_s": 2.0})
     pilot = env.controller()
+    record(env, pilot, 0, 2, steps=100)  # another rally, of which nothing is told
     rally = record(env, pilot, 0, 3)
     told = rally.story
-    assert 1 < len(rally.poses) <= env.max_episode_steps and len(told) == len(rally.markers) == len(rally.poses)
+    assert 1 < len(rally.poses) == env.max_episode_steps and len(told) == len(rally.markers) == len(rally.poses)
     counts = [len(lines) for lines in told]
-    assert counts == sorted(counts) and counts[0] < counts[-1]
+    assert counts == sorted(counts) and 1 == counts[0] < counts[-1]
     k = next(k for k, n in enumerate(counts) if n > counts[0])  # a line appears when it happens
     assert float(told[k][-1].split()[0]) == pytest.approx(k * rally.dt, abs=2.0 * rally.dt)
     timeline = Timeline(server, env, 0, {"rally": lambda: rally}, "test")
