@@ -46,6 +46,7 @@ DRONE = RunSettings(
 HOVER = _steps(DRONE, 3_200_000, train_overrides=_WIDE_STARTS)
 TRACK = _steps(DRONE, 6_000_000, train_overrides=_WIDE_STARTS | {"path": "mixed"})
 FLOCK = _steps(DRONE, 8_000_000)
+LAND = _steps(DRONE, 4_000_000)
 SWARM = _steps(
     DRONE,
     3_000_000,
@@ -151,6 +152,7 @@ HANDOVER = _ppo(LONG, critic="central")
 PRESETS: dict[str, RunSettings] = {
     "drone-hover": HOVER,
     "drone-track": TRACK,
+    "drone-land": LAND,
     "drone-track-hierarchical": TRACK,
     "drone-formation": FLOCK,
     "drone-swap": FLOCK,

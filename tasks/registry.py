@@ -89,6 +89,11 @@ TASKS: dict[str, TaskEntry] = {
             "each drone follows a moving reference",
         ),
         TaskEntry(
+            "drone-land",
+            "rookery.tasks.drones.land:Land",
+            "a drone lands on a pad that heaves, sways and tilts",
+        ),
+        TaskEntry(
             "drone-track-hierarchical",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference by commands to a frozen hover policy",
