@@ -208,6 +208,7 @@ def platform(size: Sequence[float], *, friction: Sequence[float] = FRICTION, rgb
     base.add_freejoint(name="root")
     base.explicitinertial = True
     base.mass = 1000.0
+    base.ipos = [0.0, 0.0, 0.0]  # MuJoCo writes no inertia without it
     base.inertia = [100.0, 100.0, 100.0]
     half = [0.5 * v for v in size]
     geom = base.add_geom(name="platform", type=mujoco.mjtGeom.mjGEOM_BOX, size=half, friction=list(friction))

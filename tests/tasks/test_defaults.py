@@ -21,9 +21,9 @@ FILE = Path(__file__).parent / "defaults.json"
 WRITTEN = json.loads(FILE.read_text())
 PENALTIES = {
     "action_rate", "ang_vel", "ang_vel_xy", "arm_dof_vel", "ball_fault", "base_height", "crash", "drone_fault", "effort",
-    "energy", "failure", "far_from_anchor", "feet_clearance", "feet_landing", "feet_slip", "gait_phase", "hand_pose", "hip_pos",
-    "lin_vel_z", "misplaced", "orientation", "power", "proximity", "speed", "stand_still", "termination", "tool_position_error",
-    "tool_rotation_error", "too_close", "torques", "velocity_error", "wrong_hit", "yaw_rate",
+    "energy", "failure", "far_from_anchor", "feet_clearance", "feet_landing", "feet_slip", "gait_phase", "hand_pose",
+    "hip_pos", "impact", "lin_vel_z", "misplaced", "orientation", "power", "proximity", "speed", "stand_still", "termination",
+    "tool_position_error", "tool_rotation_error", "too_close", "torques", "velocity_error", "wrong_hit", "yaw_rate",
 }  # fmt: skip
 """Terms that grow with what should not be; all others grow with what should."""
 OTHERWISE = {"hand-reorient": {"orientation"}}

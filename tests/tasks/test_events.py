@@ -10,7 +10,7 @@ from rookery.assets.go2 import LEGS
 
 DRONE_TASKS = (
     "drone-hover", "drone-track", "drone-swap", "drone-formation", "drone-race", "drone-downwash", "swarm-surround",
-    "uav-coverage",
+    "uav-coverage", "drone-land",
 )  # fmt: skip
 
 
