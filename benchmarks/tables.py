@@ -27,7 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot", "viewer")
+    ),
 )
 BLOCK = re.compile(
     r"(<!-- results: begin (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- results: end (?P=name) -->)", re.DOTALL
