@@ -71,8 +71,8 @@ def test_recipes_are_of_policies_in_the_zoo():
 
 
 def test_a_task_without_a_file_is_its_preset():
-    (stage,) = find_recipe("drone-hover").stages
-    assert stage.values == preset("drone-hover").to_values()
+    (stage,) = find_recipe("drone-formation").stages
+    assert stage.values == preset("drone-formation").to_values()
 
 
 @pytest.mark.parametrize(
