@@ -29,7 +29,7 @@ PAGES = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot", "viewer")
+        for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot", "viewer", "manipulation")
     ),
 )
 BLOCK = re.compile(

@@ -12,6 +12,7 @@ from rookery.runs import open_run
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
+from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def gate_policies(
     from rookery.sim2real.gate.gate import Gate
     from rookery.sim2real.gate.profile import profile_of
 
+    if not is_file_task(contract.task_id) and find(contract.task_id).members:
+        raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
     chosen = profile_of(contract.task_id) if profile is None else profile
     return Gate(opener(policies, contract), chosen, settings, policies, contract, note).run(name)
 

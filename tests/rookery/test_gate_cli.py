@@ -63,6 +63,13 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, words, message)
     assert err.startswith("rookery: ") and message in err
 
 
+def test_a_set_of_tasks_is_refused(tmp_path, capsys):
+    assert main(["gate", "MT10", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "rookery: MT10 is a set of tasks: the gate takes policies of a single task."
+    )
+
+
 def test_engines_besides_the_tasks_own():
     assert other_engines("drone-hover") == ("mujoco", "pybullet")
     assert (
