@@ -5,21 +5,25 @@
 
 The first frame is Chromium's, headless and without a GPU: it is open before the command, and opens the address as soon as that
 is printed. What arrives is counted by a client that only receives, so that drawing in software takes no time from the
-simulation. A training runs with and without the viewer in turns; the client looks on.
+simulation. The cost to a training is that of spans in one training: in turns the viewer's process is halted, runs while nobody
+looks, and runs while one client does; the seconds of processor time that it takes to begin are told besides.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +33,9 @@ from result_file import RESULTS, measured, told, write_result
 
 TASKS = ("drone-hover", "go2-velocity", "panda-lift")
 WORLDS = 4
+SETTLE_S = 1.0
+SPAN_S = 8.0
+"""s of a training that are compared, and before them, after the viewer was halted or somebody came."""
 STREAM_S = 5.0
 """s for which arriving poses are counted, after as long to warm up."""
 CASES = {
@@ -36,7 +43,8 @@ CASES = {
     **{f"first {t}": f"{t}: command to first frame in Chromium" for t in TASKS},
     **{f"page {t}": f"{t}: page with meshes" for t in TASKS},
     **{f"stream {t}": f"{t}: stream of poses" for t in TASKS},
-    "training": "drone-hover: time of a training with the viewer over that without",
+    "training unwatched": "drone-hover: time of a training step with the viewer, nobody looks, over that without",
+    "training watched": "drone-hover: time of a training step with the viewer, one page looks, over that without",
 }
 COLUMNS = (
     {"key": "what", "title": "what", "format": ""},
@@ -46,18 +54,37 @@ COLUMNS = (
 )
 METRICS = {
     "what": f"the classical controller acts, {WORLDS} worlds",
-    "value": "command to meshes sent, to first frame: median, until a receiving client has the last mesh, and until the first "
-    "instanced draw call in Chromium; page: script and meshes; stream: messages with poses a second; training: median over "
-    "pairs of runs, of samples a second in all iterations but the first",
+    "value": "command to meshes sent, to first frame: median, until a receiving client has the last mesh, and until Chromium "
+    "has drawn them, with a software renderer on the processor that simulates; page: script and meshes; stream: messages with "
+    "poses a second; training: median over pairs of spans of one training, with the viewer halted and not",
     "processor": "time of the command's process until then",
 }
 HOOK = """
+const now = () => performance.timeOrigin + performance.now();
+window.Worker = class extends Worker {  // the page's socket is in one
+  constructor(...a) {
+    super(...a);
+    this.addEventListener('message', event => {
+      if (event.data.messages?.some(m => m.type === 'BatchedMeshesMessage')) window.received = now();
+    });
+  }
+};
 const draw = WebGL2RenderingContext.prototype.drawElementsInstanced;
 WebGL2RenderingContext.prototype.drawElementsInstanced = function (...a) {
-  window.drawn ??= performance.timeOrigin + performance.now();
+  if (!window.begun) {
+    window.begun = true;
+    requestAnimationFrame(() => {  // reading a pixel waits for all that is drawn
+      this.readPixels(0, 0, 1, 1, this.RGBA, this.UNSIGNED_BYTE, new Uint8Array(4));
+      window.drawn = now();
+    });
+  }
   return draw.apply(this, a);
 };
 """
+TIMES = (
+    "return window.drawn && [performance.timeOrigin + performance.timing.loadEventEnd - performance.timing.navigationStart, "
+    "window.received, window.drawn]"
+)
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=560,420",
@@ -111,15 +138,16 @@ def first_frame(task: str, repeats: int) -> dict[str, Any]:
             browser.get("about:blank")
             with started(play(task)) as (process, address, begin):
                 browser.get(f"http://{address}/")
-                while not (drawn := browser.execute_script("return window.drawn")):
+                while not (found := browser.execute_script(TIMES)):
                     time.sleep(0.05)
                 worked.append(processor_s(process.pid))
-            times.append(drawn / 1e3 - begin)
+            times.append([t / 1e3 - begin for t in found])
         del times[0], worked[0]  # a browser's first page takes seconds more, whatever it is
     finally:
         browser.quit()
-    value = statistics.median(times)
-    return {"value": f"{value:.1f} s", "target": "< 5 s", "processor": statistics.median(worked), "seconds": times}
+    loaded, meshes, drawn = (statistics.median(column) for column in zip(*times, strict=True))
+    value = f"{drawn:.1f} s (page loaded {loaded:.1f} s, meshes received {meshes:.1f} s)"
+    return {"value": value, "target": "< 5 s", "processor": statistics.median(worked), "seconds": times}
 
 
 def received(address: str) -> Iterator[tuple[int, set[str]]]:
@@ -194,56 +222,76 @@ def stream(task: str) -> dict[str, Any]:
     return {"value": f"{rate:.0f} Hz", "target": "60 Hz", "processor": None, "longest_gap_s": max(gaps)}
 
 
-def training(steps: int, pairs: int) -> dict[str, Any]:
-    """Pairs of trainings, with and without the viewer in turns."""
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    shares = []
-    for k in range(2 * pairs):
-        watched = k % 2 == 1
-        with tempfile.TemporaryDirectory() as folder:
-            rate, share = train(Path(folder) / "run", steps, watched)
-        rates[watched].append(rate)
-        shares += [share] if watched else []
-        print(f"{'with' if watched else 'without'} the viewer: {rate:,.0f} samples/s", flush=True)
-    ratios = [a / b for a, b in zip(rates[False], rates[True], strict=True)]
-    value = statistics.median(ratios)
-    more = {"ratios": ratios, "without": rates[False], "with": rates[True], "processor_share": shares}
-    return {"value": f"{value:.3f}", "target": "<= 1.03", "processor": None, **more}
+def training(kind: str, repeats: int) -> dict[str, Any]:
+    """What the viewer costs a training, "watched" or "unwatched"."""
+    rates, shares = spans(repeats)
+    ratios = [none / this for none, this in zip(rates["none"], rates[kind], strict=True)]
+    more = {"ratios": ratios, "without": rates["none"], "with": rates[kind], "processor_share": shares[kind]}
+    return {"value": f"{statistics.median(ratios):.3f}", "target": "<= 1.03", "processor": None, **more}
 
 
-def train(out: Path, steps: int, watched: bool) -> tuple[float, float]:
-    """Samples a second of a training, and the watcher's processor time over the training's."""
-    words = [
-        sys.executable,
-        "-m",
-        "rookery",
-        "train",
-        "drone-hover",
-        "--steps",
-        str(steps),
-        "--seed",
-        "0",
-        "--out",
-        str(out),
-    ]
-    share = 0.0
-    if not watched:
-        subprocess.run(words, check=True, capture_output=True)
-    else:
+@functools.lru_cache
+def spans(repeats: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """One training with the viewer, whose process is halted, runs while nobody looks and while one client does, in turns.
+
+    Returns:
+        samples a second of the training in each span, and the processor time that the viewer took over that of the training.
+    """
+    kinds = ("none", "unwatched", "watched")
+    rates, shares = ({kind: [] for kind in kinds} for _ in range(2))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        words = [sys.executable, "-m", "rookery", "train", "drone-hover", "--steps", "1000000000", "--out", str(out)]
         with started([*words, "--viewer", "--viewer-port", "0"]) as (process, address, _):
-            client = subprocess.Popen([sys.executable, __file__, "--look", address])
-            watcher = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
-            assert process.stdout is not None
-            with contextlib.suppress(OSError):
-                for _ in process.stdout:
-                    share = processor_s(watcher) / processor_s(process.pid)
-            process.wait()
+            threading.Thread(target=drain, args=(process,), daemon=True).start()
+            viewer = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+            next(
+                m for m in received(address) if "BatchedMeshesMessage" in m[1]
+            )  # it shows the first policy from here on
+            print(f"the viewer shows the policy after {processor_s(viewer):.1f} s of processor time", flush=True)
+            for _ in range(repeats):
+                for kind in kinds:
+                    rate, share = span(kind, out / "progress.csv", process.pid, viewer, address)
+                    rates[kind].append(rate)
+                    shares[kind].append(share)
+                    print(f"{kind}: {rate:,.0f} samples/s, processor time of the viewer {share:.4f}", flush=True)
+    return rates, shares
+
+
+def span(kind: str, log: Path, process: int, viewer: int, address: str) -> tuple[float, float]:
+    """Samples a second between two lines of a training's log at least SPAN_S apart, and the viewer's processor time over the
+    training's."""
+    client = subprocess.Popen([sys.executable, __file__, "--look", address]) if kind == "watched" else None
+    os.kill(viewer, signal.SIGSTOP if kind == "none" else signal.SIGCONT)
+    try:
+        time.sleep(SETTLE_S)
+        first = new_line(log)
+        worked = processor_s(viewer), processor_s(process)
+        while (last := new_line(log))[1] - first[1] < SPAN_S:
+            pass
+        share = (processor_s(viewer) - worked[0]) / (processor_s(process) - worked[1])
+    finally:
+        os.kill(viewer, signal.SIGCONT)
+        if client is not None:
             client.terminate()
             client.wait()
-    rows = [line.split(",") for line in (out / "progress.csv").read_text().splitlines()]
-    samples, seconds = (rows[0].index(name) for name in ("steps", "seconds"))
-    done = float(rows[-1][samples]) - float(rows[1][samples])
-    return done / (float(rows[-1][seconds]) - float(rows[1][seconds])), share
+    return (last[0] - first[0]) / (last[1] - first[1]), share
+
+
+def new_line(log: Path) -> tuple[float, float]:
+    """Steps and seconds of the next line that a training's log gets."""
+    old = log.read_text().count("\n")
+    while (text := log.read_text()).count("\n") == old:
+        time.sleep(0.02)
+    names, *rows = (line.split(",") for line in text[: text.rindex("\n")].splitlines())
+    return float(rows[-1][names.index("steps")]), float(rows[-1][names.index("seconds")])
+
+
+def drain(process: subprocess.Popen[str]) -> None:
+    """Read what a command says, so that it can go on saying it."""
+    assert process.stdout is not None
+    for _ in process.stdout:
+        pass
 
 
 def look(address: str) -> None:
@@ -257,8 +305,9 @@ def look(address: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=["sent", "first", "page", "stream", "training"])
-    parser.add_argument("--repeats", type=int, default=3, help="commands for a first frame, and pairs of trainings")
-    parser.add_argument("--steps", type=int, default=1_000_000, help="of a training")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="commands for a first frame, and spans of a training of each kind"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS / "viewer.json")
     parser.add_argument("--look", metavar="ADDRESS", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -270,7 +319,7 @@ def main() -> None:
         "first": lambda task: first_frame(task, args.repeats),
         "page": page,
         "stream": stream,
-        "training": lambda _: training(args.steps, args.repeats),
+        "training": lambda kind: training(kind, args.repeats),
     }
 
     def figures(case: str) -> dict[str, Any]:
@@ -279,7 +328,7 @@ def main() -> None:
 
     rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
     chosen = [case for case in CASES if case.partition(" ")[0] in args.only]
-    command = f"python benchmarks/viewer.py --repeats {args.repeats} --steps {args.steps}"
+    command = f"python benchmarks/viewer.py --repeats {args.repeats}"
     for ordered, start in measured(rows, list(CASES), chosen, figures):
         write_result(args.out, command, start, COLUMNS, ordered, METRICS, **told(ordered))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,20 @@ def pilots(run: Path, controller: str, env: Env, act: Act) -> dict[str, Callable
         found["classical controller"] = lambda: env.controller() or pilot
     first = "classical controller" if controller == "classical" else next(iter(found))
     return {first: lambda: act} | {name: make for name, make in found.items() if name != first}
+
+
+def task_shows(worlds: int, seed: int) -> dict[str, Callable[[], tuple[Env, dict[str, Callable[[], Act]]]]]:
+    """Every task by name, and what makes its environment of so many worlds and what may act in it, as `pilots` says: the zoo's
+    policy first, where there is one, else the classical controller; raises RookeryError where there is neither."""
+    from rookery.run_env import open_env
+    from rookery.tasks.registry import task_names
+
+    def make(task: str) -> tuple[Env, dict[str, Callable[[], Act]]]:
+        controller = "policy" if task in zoo() else "classical"
+        env, act = open_env(Path(task), worlds, controller=controller, seed=seed)
+        return env, pilots(Path(task), controller, env, act)
+
+    return {task: functools.partial(make, task) for task in task_names()}
 
 
 def checkpoint_policies(folder: Path) -> dict[str, Policy]:

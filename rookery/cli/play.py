@@ -186,14 +186,12 @@ def _view(args: Args) -> int:
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
     from rookery.kernels import announce_compiling
-    from rookery.pilots import pilots
+    from rookery.pilots import pilots, task_shows
 
     server, _ = args.live.open()
     announce_compiling()
     env, act = _open(args, args.run, args.live.viewer_worlds)
-    try:
-        announce(args.run, args.controller)
-        show(server, env, pilots(args.run, args.controller, env, act), args.seed)
-    finally:
-        env.close()
+    announce(args.run, args.controller)
+    tasks = task_shows(args.live.viewer_worlds, args.seed)
+    show(server, env, pilots(args.run, args.controller, env, act), args.seed, tasks=tasks)
     return 0

@@ -6,8 +6,9 @@ import contextlib
 import getpass
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rookery.sim.env import Act, Env
     from rookery.sim.viewing.server import Access
-    from rookery.sim.viewing.viewer import Pilots
+    from rookery.sim.viewing.viewer import Pilots, Shown
 
 MOST_WORLDS = 36
 """Worlds that a page draws side by side at most."""
@@ -79,14 +80,28 @@ class ViewerOptions(PageOptions):
 
 
 def show(
-    server: ViserServer, env: Env, pilots: Pilots, seed: int | None, newer: Callable[[], Act | None] = lambda: None
+    server: ViserServer,
+    env: Env,
+    pilots: Pilots,
+    seed: int | None,
+    newer: Callable[[], Act | None] = lambda: None,
+    tasks: Mapping[str, Callable[[], Shown]] = MappingProxyType({}),
 ) -> None:
-    """Show an environment until Ctrl-C, see `Viewer`."""
+    """Show an environment until Ctrl-C, see `Viewer`, and in its place what is chosen on the page; closes them all."""
     from rookery.sim.viewing.server import close_server
     from rookery.sim.viewing.viewer import Viewer
 
+    shown: Shown | None = env, pilots
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            Viewer(server, env, pilots, seed, newer).run()
+            while shown is not None:
+                env, pilots = shown
+                viewer = Viewer(server, env, pilots, seed, newer, tasks)
+                viewer.run()
+                shown = viewer.next
+                env.close()
+                server.scene.reset()
+                server.gui.reset()
     finally:
+        env.close()
         close_server(server)

@@ -2,7 +2,9 @@
 
 python -m rookery.cli.watch RUN PARENT PORT HOST WORLDS
 
-It has the lowest priority and one thread, and computes only while somebody looks, so that the training hardly notices.
+It has one thread and the lowest priority once it shows the policy, which it loads when somebody opens the page, and computes
+only while somebody looks, so that the training hardly notices. Until then its priority is low but not the lowest: beside a
+training that keeps all processors busy, that of 15 in 1024 would take minutes to load.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
 
 WAIT_S = 0.5
-"""s between looks for the first policy."""
+"""s between looks for the first policy and the first page."""
+LOADING, SHOWING = 10, 19
+"""Niceness until the policy is shown, and from then on."""
 
 
 @contextlib.contextmanager
@@ -87,21 +91,19 @@ def main(words: list[str]) -> int:
     from rookery.run_env import open_env
 
     run, parent, port, host, worlds = words
-    os.nice(19)
+    os.nice(LOADING)
     folder = Path(run)
     server, _ = PageOptions(int(port), host).open()
     text = server.gui.add_markdown("The training has not saved a policy yet.")
     with contextlib.suppress(KeyboardInterrupt):
-        while not (folder / "contract.json").is_file():
+        while not ((folder / "contract.json").is_file() and server.get_clients()):
             _go_on(int(parent))
             time.sleep(WAIT_S)
         text.remove()
         env, act = open_env(folder, int(worlds))
         newer: Callable[[], Act | None] = Newest(folder, int(parent), env)
-        try:
-            show(server, env, pilots(folder, "policy", env, act), None, newer)
-        finally:
-            env.close()
+        os.nice(SHOWING - LOADING)
+        show(server, env, pilots(folder, "policy", env, act), None, newer)
     return 0
 
 

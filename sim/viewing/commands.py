@@ -84,7 +84,11 @@ class CommandPanel:
                 command.values[self._world] = torch.from_numpy(self._held[command.name]).to(command.values)
 
     def draw(self, offset: Floats) -> None:
-        """Let the handles follow goals that the task moves."""
+        """Let handles and sliders follow what the task chooses."""
+        for command, k, slider in self._sliders:
+            now = _notch(command, k, self._value(command)[k])
+            if command.name not in self._held and slider.value != now:
+                slider.value = now
         for command in self._commands:
             handle = self._handles.get(command.name)
             if handle is not None and command.name not in self._held:
@@ -113,9 +117,7 @@ class CommandPanel:
 
     def _add_sliders(self, command: Command, now: Floats) -> None:
         for k, (label, low, high) in enumerate(zip(command.labels, command.low, command.high, strict=True)):
-            step = (high - low) / 100
-            start = float(np.clip(round(now[k] / step) * step, low, high))
-            slider = self._server.gui.add_slider(label, low, high, step, start)
+            slider = self._server.gui.add_slider(label, low, high, (high - low) / 100, _notch(command, k, now[k]))
             self._sliders.append((command, k, slider))
             slider.on_update(lambda event: event.client and self._do(lambda: self._moved(command)))
 
@@ -129,3 +131,10 @@ class CommandPanel:
         )
         self._handles[command.name] = handle
         handle.on_update(lambda event: self._do(lambda: self._moved(command)))
+
+
+def _notch(command: Command, k: int, value: float) -> float:
+    """The place of a slider of 100 steps nearest to its command's value."""
+    low, high = command.low[k], command.high[k]
+    step = (high - low) / 100
+    return float(np.clip(round(value / step) * step, low, high))

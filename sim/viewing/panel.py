@@ -19,9 +19,10 @@ class Panel:
     Args:
         viewer: what they steer.
         pilots: names of what may act.
+        tasks: names of what else may be shown.
     """
 
-    def __init__(self, viewer: Viewer, pilots: list[str]) -> None:
+    def __init__(self, viewer: Viewer, pilots: list[str], tasks: list[str]) -> None:
         self._viewer = viewer
         gui = viewer.server.gui
         self._text = gui.add_markdown("", order=0.0)
@@ -34,8 +35,10 @@ class Panel:
             self._on(self.speed.on_update, lambda: setattr(viewer, "speed", float(self.speed.value)))
         with gui.add_folder("View", order=2.0):
             self._add_view(gui)
-        if len(pilots) > 1:
+        if len(pilots) > 1 or tasks:
             with gui.add_folder("Policy", order=3.0):
+                if tasks:
+                    self._add_tasks(gui, tasks)
                 choice = gui.add_dropdown("Acting", pilots, initial_value=pilots[0])
                 self._on(choice.on_update, lambda: viewer.choose_pilot(choice.value))
         for label, action in (
@@ -62,6 +65,16 @@ class Panel:
         forces = gui.add_checkbox("Contact forces", False)
         self._on(forces.on_update, lambda: setattr(viewer, "forces", forces.value))
         gui.add_markdown("Ctrl and the left mouse button drag a body.")
+
+    def _add_tasks(self, gui: Any, tasks: list[str]) -> None:
+        here = self._viewer.env.task_id
+        task = gui.add_dropdown("Task", [here, *(t for t in tasks if t != here)], initial_value=here)
+
+        def choose() -> None:
+            if task.value != here and not self._viewer.choose_task(task.value):
+                task.value = here
+
+        self._on(task.on_update, choose)
 
     def _on(self, register: Callable[[Callable[[Any], None]], Any], action: Callable[[], None]) -> None:
         """Have an action done between two control steps when something on the page is used."""

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from rookery.sim.viewing.commands import CommandPanel
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.forces import contact_arrows
 from rookery.sim.viewing.hand import Hand
-from rookery.sim.viewing.page import first_view, set_page
+from rookery.sim.viewing.page import first_view, look_again, set_page
 from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.plots import Plots
 from rookery.sim.viewing.poses import stage_poses
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Pilots = Mapping[str, Callable[[], Act]]
+Shown = tuple[Env, Pilots]
+"""An environment and what may act in it."""
 FRAMES = 60.0
 """1/s, as many pictures as most screens show."""
 BEHIND = 0.25
@@ -50,12 +53,14 @@ class Viewer:
         pilots: what may act in it, by name, each made when it is chosen; the first acts first.
         seed: of the first reset.
         newer: asked once a second for what is to act from now on; None lets things be.
+        tasks: what else may be shown, by name, each made when it is chosen.
 
     Attributes:
         paused, speed: whether time stands still, and simulated s a s.
         rate: 1/s, pictures that the pages get at most.
         world: the world that the camera follows and the panels describe.
         frames, steps: pictures sent and control steps made so far.
+        next: what somebody chose to see in place of this, which ended `run`.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class Viewer:
         pilots: Pilots,
         seed: int | None = None,
         newer: Callable[[], Act | None] = lambda: None,
+        tasks: Mapping[str, Callable[[], Shown]] = MappingProxyType({}),
     ) -> None:
         self.server = server
         self.env = env
@@ -80,6 +86,8 @@ class Viewer:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._pilots = pilots
         self._newer = newer
+        self._tasks = tasks
+        self.next: Shown | None = None
         self._act = next(iter(pilots.values()))()
         self._hand: Hand | None = None
         self._owed = 0.0
@@ -93,10 +101,11 @@ class Viewer:
         self.story = ""
         self._held_world = 0
         set_page(server, env.task_id)
-        self.panel = Panel(self, list(pilots))
+        self.panel = Panel(self, list(pilots), list(tasks))
         self.commands = CommandPanel(server, env, self.do)
         self.plots = Plots(server, env, self.do)
         self._build()
+        look_again(server)
 
     # The page
 
@@ -154,7 +163,7 @@ class Viewer:
             if now - asked > 1.0:
                 asked = now
                 self._act = self._newer() or self._act
-            if now - told > 0.2:
+            if watched and now - told > 0.2:
                 told = now
                 self.panel.tell(self.figures())
                 self.plots.draw()
@@ -222,6 +231,17 @@ class Viewer:
         self.plots.choose_world(world)
         self.story = ""
         self.show_worlds()
+
+    def choose_task(self, name: str) -> bool:
+        """End, so that something else is shown; whether it can be. The page says why not."""
+        self.panel.tell({"loading": name})
+        try:
+            self.next = self._tasks[name]()
+        except RookeryError as error:
+            self.panel.warn(str(error))
+            return False
+        self.stop()
+        return True
 
     def choose_pilot(self, name: str) -> None:
         """Let another policy act; the page says why where it cannot."""

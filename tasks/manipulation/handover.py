@@ -18,7 +18,7 @@ from rookery.assets.scenery import table
 from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Term, Weights
+from rookery.sim.specs import Command, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmMount, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 
@@ -217,6 +217,9 @@ class Handover(ArmTask):
             "giver": ToolTarget(place_g, torch.where(closed_g, 1.0, -1.0)),
             "receiver": ToolTarget(place_r, torch.where(closed_r, 1.0, -1.0), step=slow),
         }
+
+    def commands(self) -> list[Command]:
+        return [Command("target", self.target, place=True)]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.2, 0.8, 0.3, 0.7], "trail": False}]

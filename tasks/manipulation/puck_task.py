@@ -11,6 +11,7 @@ from torch import Tensor
 from rookery.assets.tabletop import PUCK_HALF, puck
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
+from rookery.sim.specs import Command
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
@@ -52,6 +53,9 @@ class PuckTask(MetaWorldTask):
         objects, goals = self.draw_places(ids)
         self.puck.put(ids, objects)
         self._target[ids.numpy()] = goals
+
+    def commands(self) -> list[Command]:
+        return [Command("target", self.target, place=True)]
 
     def refresh_observation(self) -> None:
         self._frame[:, 4:11] = self.puck.pose

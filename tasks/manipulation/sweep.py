@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
+from rookery.sim.specs import Command
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import BOX, OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
@@ -66,6 +67,9 @@ class _Sweep(PuckTask):
         far_0 = (self.tool_0 - self.first_0)[:, ::2].norm(dim=1)
         caged = both(around, tolerance(far, 0.0, self.beside, (far_0 - self.beside).abs()))
         return 0.5 * (caged + torch.where(caged > 0.95, grip, 0.0))
+
+    def commands(self) -> list[Command]:
+        return []  # the goal is a part of the scene
 
 
 class Sweep(_Sweep):

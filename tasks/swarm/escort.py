@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Command
 from rookery.tasks.swarm.multi_objective import Swarm, SwarmConfig
 
 PUBLISHED_END = (-2.0, -2.0, 3.0)  # m
@@ -55,6 +56,9 @@ class Escort(Swarm):
         if self._published:
             return torch.tensor(PUBLISHED_END).expand(len(ids), 3)
         return self._target_low + self._target_size * self.rng(ids).uniform(0.0, 1.0, (3,))
+
+    def commands(self) -> list[Command]:
+        return [Command("waypoint", self.waypoint, place=True)]
 
     def move_goal(self) -> None:
         step = self._speed * self.cfg.control_dt

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Command
 from rookery.tasks.swarm.multi_objective import Swarm, SwarmConfig
 
 _ASIDE_M = 50.0  # m from the arena: where those wait who do not take part, out of sight and of each other's wake
@@ -64,6 +65,9 @@ class Surround(Swarm):
             here = here[:, None] if given.dim() == 4 else here  # delayed: a row for each physics step
             actions = {"drone": torch.where(here, given, self._neutral)}
         super().apply(actions)
+
+    def commands(self) -> list[Command]:
+        return [Command("goal", self.goal, place=True)]
 
     def active(self) -> dict[str, Tensor] | None:
         return {"drone": self.present} if self.cfg.fewest_drones else None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
 EXCHANGES = ("antipodal", "permutation")
@@ -169,6 +169,9 @@ class Swap(Flock):
             "drones at their goals", float((self.there[i] > 0).sum()), float(self.there.shape[1]), at_most=False
         )
         return [arrived, Gauge("all there for", float(waited), self.cfg.hold_s, "s", at_most=False)]
+
+    def commands(self) -> list[Command]:
+        return [Command(f"target_{a}", self.target[:, a], place=True) for a in range(self.cfg.num_drones)]
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Each drone flies straight to its goal, retreats from those who are near, and turns right before those who come

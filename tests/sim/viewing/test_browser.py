@@ -1,4 +1,5 @@
-"""The viewer's page in headless Chromium: it draws, reacts to buttons, keys and sliders, and survives reloads and company."""
+"""The viewer's page in headless Chromium: it draws, reacts to buttons, keys, sliders and the mouse, and survives reloads and
+company; the page of a recorded episode plays from its file alone."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ import pytest
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import rookery
+from rookery.sim.viewing.replay import Timeline, record
 from rookery.sim.viewing.server import close_server, open_server
 from rookery.sim.viewing.viewer import Viewer
 
@@ -77,16 +80,42 @@ def wait(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def shades(browser) -> int:
-    """How many colours the left half of the page has, where the scene is."""
+def scene(browser) -> np.ndarray:
+    """[h, w, 3] bytes, the left half of the page, where the scene is, at every fourth pixel."""
     picture = np.asarray(Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB"))
-    return len(np.unique(picture[::4, : picture.shape[1] // 2 : 4].reshape(-1, 3), axis=0))
+    return picture[::4, : picture.shape[1] // 2 : 4]
+
+
+def shades(browser) -> int:
+    """How many colours the scene has."""
+    return len(np.unique(scene(browser).reshape(-1, 3), axis=0))
 
 
 def press(browser, label: str) -> None:
     """Press the button of that label."""
     wait(lambda: browser.find_elements(By.XPATH, f"//button[.//*[text()='{label}'] or text()='{label}']"))
     browser.find_element(By.XPATH, f"//button[.//*[text()='{label}'] or text()='{label}']").click()
+
+
+def drag_the_drone(browser, viewer) -> None:
+    """Take the drone that the camera follows with Ctrl and the mouse, move it up, and let go."""
+    browser.set_window_size(1000, 420)  # beside the panels
+    (client,) = viewer.server.get_clients().values()
+    eye, target, up = (np.asarray(x, float) for x in (client.camera.position, client.camera.look_at, (0.0, 0.0, 1.0)))
+    ahead = (target - eye) / np.linalg.norm(target - eye)
+    right = np.cross(ahead, up) / np.linalg.norm(np.cross(ahead, up))
+    drone = viewer._now.pos[viewer._drawing.geoms(0)][viewer._model(0).geom_bodyid == viewer._focus].mean(0)
+    drone = drone + viewer._drawing.offsets[0] + viewer._drawing.shift
+    width, height = browser.execute_script("return [window.innerWidth, window.innerHeight]")
+    depth = float((drone - eye) @ ahead) * np.tan(0.5 * client.camera.fov)
+    x, y = (0.5 * height * float((drone - eye) @ axis) / depth for axis in (right, np.cross(right, ahead)))
+    actions = ActionChains(browser, duration=50).key_down(Keys.CONTROL)
+    actions.w3c_actions.pointer_action.move_to_location(round(0.5 * width + x), round(0.5 * height - y))
+    actions.click_and_hold().move_by_offset(0, -15).move_by_offset(0, -15).perform()
+    wait(lambda: viewer._hand is not None and viewer._hand.mouse[2] > viewer._hand.held[2] + 0.005)
+    actions = ActionChains(browser)
+    actions.release().key_up(Keys.CONTROL).perform()
+    wait(lambda: viewer._hand is None)
 
 
 @needs_chromium
@@ -108,6 +137,7 @@ def test_page(open_browser, watched):
     wait(lambda: viewer.paused)
     first.find_elements(By.CSS_SELECTOR, "[role=slider]")[0].send_keys(Keys.ARROW_RIGHT)
     wait(lambda: viewer.speed > 1.0)
+    drag_the_drone(first, viewer)
 
     first.get(address)  # the cookie opens it from now on
     wait(lambda: viewer.server.get_clients())
@@ -122,3 +152,20 @@ def test_page(open_browser, watched):
     wait(lambda: len(viewer.server.get_clients()) == 1)
     press(second, "Go on")
     wait(lambda: viewer.steps > steps + 1)
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_recorded_episode_plays_from_its_file_alone(open_browser, tmp_path):
+    server, _ = open_server(port=0)
+    env = rookery.make("drone-hover", 1)
+    episode = record(env, env.controller(), 0, 0, steps=60)
+    file = tmp_path / "episode.html"
+    file.write_text(Timeline(server, env, 0, {"one": lambda: episode}, "test").page())
+    close_server(server)
+    env.close()
+    browser = open_browser()
+    browser.get(file.as_uri())
+    wait(lambda: shades(browser) > 100)
+    now = scene(browser)
+    wait(lambda: (scene(browser) != now).any())

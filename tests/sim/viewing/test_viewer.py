@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 import trimesh
 
 import rookery
+from rookery.cli.viewing import show
+from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.geoms import SHOWN
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.viewing.drawing import Poses, creased
 from rookery.sim.viewing.hand import MOST, Hand
 from rookery.sim.viewing.marks import Marks
+from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.server import close_server, open_server
 from rookery.sim.viewing.viewer import Viewer
 
@@ -140,6 +145,10 @@ def test_velocity_has_sliders_over_the_range_of_its_commands(page):
     command = viewer.commands._commands[0]
     for _, k, slider in viewer.commands._sliders:
         assert slider.min == command.low[k] < slider.max == command.high[k]
+    command.values[0] = torch.tensor(command.low)  # the task chooses anew
+    viewer.commands.draw(np.zeros(3))
+    for _, _, slider in viewer.commands._sliders:
+        assert slider.value == slider.min
         slider.value = slider.max
     viewer.commands._moved(command)
     viewer.step()
@@ -148,6 +157,12 @@ def test_velocity_has_sliders_over_the_range_of_its_commands(page):
     viewer._draw(1.0)  # standing feet press on the ground
     arrows = viewer._drawing._arrows["contacts"].points
     assert (arrows[:, 1, 2] > arrows[:, 0, 2]).all() and len(arrows) >= 2
+    for _ in range(20):
+        viewer.step()
+    viewer._draw(1.0)  # the camera goes along: the robot stays over the origin of the page
+    trunk = viewer._model(0).geom_bodyid == viewer._focus
+    assert np.linalg.norm(viewer._now.pos[trunk].mean(0)[:2]) > 0.05
+    np.testing.assert_allclose((viewer._now.pos[trunk].mean(0) + viewer._drawing.shift)[:2], 0.0, atol=1e-6)
     viewer.env.close()
 
 
@@ -235,3 +250,33 @@ def test_tasks_side_by_side_are_drawn_each_with_its_own_model(page):
     assert len(viewer._models) == 10
     assert len(viewer._now.pos) == sum(m.ngeom for m in viewer._models.values())
     viewer.env.close()
+
+
+def test_another_task_is_shown_in_place_of_this_one_where_it_can_be(page, monkeypatch):
+    def shown(task):
+        env = rookery.make(task, 1)
+        pilot = env.controller()
+        if pilot is None:
+            env.close()
+            raise RookeryError(f"{task} has no classical controller.")
+        return env, {"classical": lambda: pilot}
+
+    seen, warned = [], []
+    monkeypatch.setattr(Panel, "warn", lambda self, sentence: warned.append(sentence))
+
+    def run(viewer):
+        seen.append((viewer.env, viewer.env.task_id))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        assert not viewer.choose_task("hand-reorient") and viewer.next is None
+        assert viewer.choose_task("panda-lift")
+
+    monkeypatch.setattr(Viewer, "run", run)
+    tasks = {t: functools.partial(shown, t) for t in ("drone-hover", "panda-lift", "hand-reorient")}
+    server, _ = open_server(port=0)
+    show(server, *shown("drone-hover"), seed=0, tasks=tasks)
+    assert [name for _, name in seen] == ["drone-hover", "panda-lift"]
+    assert warned == ["hand-reorient has no classical controller."]
+    for env, _ in seen:
+        with pytest.raises(RookeryError, match="closed"):
+            env.reset()
