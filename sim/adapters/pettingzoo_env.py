@@ -11,6 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.adapters.agents import agent_names
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
@@ -57,7 +58,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         }
         self._frames = Frames(env, render_mode)
         self.render_mode = render_mode
-        self._where = {f"{g}_{i}": (g, i) for g, s in env.groups.items() for i in range(s.count)}
+        self._where = agent_names(env)
         self.possible_agents = list(self._where)
         self.agents: list[str] = []
         self.observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}

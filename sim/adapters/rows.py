@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.adapters.agents import final_states
 from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.spaces import one_number, table
 from rookery.sim.env import Env
@@ -92,6 +93,15 @@ class Rows:
         """[R, S] the state of the world now. A copy: a task may give a tensor that it goes on writing to."""
         state = self.env.state
         return state.clone() if self.count == 1 else self.spread(state)
+
+    def final_state(self, done: RowStep) -> Tensor:
+        """[R, S] the last state of an episode where `done` ended one, the state now elsewhere.
+
+        Args:
+            done: the last step, one that ended episodes.
+        """
+        ended = either(done.terminated, done.truncated)[:: self.count]
+        return self.spread(final_states(self.env, done.info["final_state"], ended))
 
     def critic(self) -> Tensor:
         """[R, O_critic] now: the observation set "critic" of a group that declares one (`privileged`)."""

@@ -18,11 +18,38 @@ EXAMPLES = DOCS / "examples"
 PAGE = (DOCS / "other_libraries.md").read_text()
 
 
+def run_small(script: Path, amount: int, trainer: str, folder: Path, monkeypatch, capsys) -> None:
+    """A script is short, takes this trainer, and runs with a few worlds: what is tested is that all its parts fit."""
+    body = script.read_text().split('"""', 2)[2]
+    assert sum(bool(line.strip()) for line in body.splitlines()) <= 30
+    assert trainer in body
+    small = folder / script.name
+    small.write_text(body.replace("512", "64").replace("16384", "2048").replace("128", "8"))
+    monkeypatch.setattr(sys, "argv", [script.name, str(amount)])
+    runpy.run_path(str(small), run_name="__main__")
+    assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "trainer"),
+    [
+        ("skrl_ippo", 32, "SequentialTrainer"),
+        ("skrl_mappo", 32, "SequentialTrainer"),
+        ("torchrl", 1, "ClipPPOLoss"),
+        ("pettingzoo", 20, "ParallelEnv"),
+    ],
+)
+def test_script_with_several_agents_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
+    script = EXAMPLES / f"surround_{name}.py"
+    run_small(script, amount, trainer, in_tmp, monkeypatch, capsys)
+    assert f"python docs/examples/{script.name}" in PAGE
+
+
 @pytest.mark.parametrize(
     ("name", "amount", "trainer"),
     [
         ("rsl_rl", 1, "OnPolicyRunner"),
-        ("sb3", 16384, "model.learn"),
+        ("sb3", 2048, "model.learn"),
         ("skrl", 32, "SequentialTrainer"),
         ("torchrl", 1, "ClipPPOLoss"),
         ("rl_games", 1, "runner.run"),
@@ -30,15 +57,7 @@ PAGE = (DOCS / "other_libraries.md").read_text()
 )
 def test_script_runs(name, amount, trainer, in_tmp, monkeypatch, capsys):
     script = EXAMPLES / f"hover_{name}.py"
-    body = script.read_text().split('"""', 2)[2]
-    assert sum(bool(line.strip()) for line in body.splitlines()) <= 30
-    assert trainer in body
-    # the same script with a few worlds: what is tested is that all its parts fit
-    small = in_tmp / script.name
-    small.write_text(body.replace("512", "64").replace("16384", "2048").replace("128", "8"))
-    monkeypatch.setattr(sys, "argv", [script.name, str(amount // 8 if name == "sb3" else amount)])
-    runpy.run_path(str(small), run_name="__main__")
-    assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
+    run_small(script, amount, trainer, in_tmp, monkeypatch, capsys)
     if name in ("torchrl", "rl_games"):
         return
     # the page goes on from the file that the script has saved
