@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import runpy
 import sys
@@ -26,6 +27,9 @@ def run_small(script: Path, amount: int, trainer: str, folder: Path, monkeypatch
     small = folder / script.name
     small.write_text(body.replace("512", "64").replace("16384", "2048").replace("128", "8"))
     monkeypatch.setattr(sys, "argv", [script.name, str(amount)])
+    monkeypatch.setattr(
+        atexit, "register", lambda function: function
+    )  # skrl would log after pytest has closed its streams
     runpy.run_path(str(small), run_name="__main__")
     assert re.search(r"^success [01]\.\d+$", capsys.readouterr().out, re.MULTILINE)
 
