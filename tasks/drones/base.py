@@ -154,6 +154,7 @@ class DroneTask(Task):
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
+        self.facing = torch.zeros(n, a)  # rad, from world x, the middles of the headings of starts
 
     @property
     def disturbed_bodies(self) -> tuple[str, ...]:
@@ -172,17 +173,21 @@ class DroneTask(Task):
         self.ground_height[ids] = height
         self.world.params.set("height", ["ground"], height[:, None], ids)
 
+    @property
+    def start_heading(self) -> float:
+        """rad, half-width of the headings of starts, around `facing`: with a camera a drone starts with what it looks for in
+        view."""
+        return math.pi if self.cfg.obs == "state" else CAMERA_HEADING
+
     def place(self, ids: Tensor) -> None:
         """Random starts around the targets: box, speed, tilt, heading and spin of the config. None is in raised ground."""
         cfg = self.cfg
         draws = self.rng(ids).uniform(-1.0, 1.0, (cfg.num_drones, 12))
-        # with a camera a drone starts with what it looks for in view
-        heading = math.pi if cfg.obs == "state" else CAMERA_HEADING
         where = ids.numpy()
         state = np.empty((len(where), cfg.num_drones, 13), np.float32)
         kernels.starts(
-            where, draws.numpy(), self._target, cfg.start_box_m, cfg.start_speed, cfg.start_spin, heading, cfg.start_tilt,
-            state,
+            where, draws.numpy(), self._target, self.facing.numpy(), cfg.start_box_m, cfg.start_speed, cfg.start_spin,
+            self.start_heading, cfg.start_tilt, state,
         )  # fmt: skip
         lowest = np.where(self._ground[where] > 0.0, self._ground[where] + 2.0 * self.drone.body_height, -np.inf)
         state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])

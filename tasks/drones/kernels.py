@@ -34,12 +34,13 @@ def place_targets(ids, places, offset, target):
 
 
 @_loop
-def starts(ids, draws, target, box, speed, spin, heading, tilt, state):
+def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
     """Random starts around the targets of the worlds `ids` [n].
 
     Args:
         draws: [n, A, 12] in [-1, 1]: position, velocity, rates; heading, direction of the tilt, tilt.
         target: [N, A, 3] m, world.
+        facing: [N, A] rad, from world x, the middles of the headings.
         box, speed, spin, heading: half-widths in m, m/s, rad/s and rad.
         tilt: rad, at most.
         state: [n, A, 13], see Bodies.state, written.
@@ -52,7 +53,7 @@ def starts(ids, draws, target, box, speed, spin, heading, tilt, state):
                 s[i] = target[ids[r], a, i] + box * u[i]
                 s[7 + i] = speed * u[3 + i]
                 s[10 + i] = spin * u[6 + i]
-            turn = 0.5 * heading * u[9]
+            turn = 0.5 * (facing[ids[r], a] + heading * u[9])
             around = math.pi * u[10]
             lean = 0.5 * tilt * abs(u[11])
             hw, hz = math.cos(turn), math.sin(turn)

@@ -98,6 +98,8 @@ class Race(Flock):
         self.gate_directions = torch.tensor(level, dtype=torch.float32)  # [G, 3] unit, world
         self.body = math.hypot(self.drone.body_radius, 0.5 * self.drone.body_height)  # m, sphere around the body
         self._first, self._starts = self._start_places()
+        to_gate = self.gates[self._first] - self._starts
+        self._bearings = torch.atan2(to_gate[..., 1], to_gate[..., 0])  # rad, from world x
         self._check_starts()
 
     def _start_places(self) -> tuple[Tensor, Tensor]:
@@ -201,6 +203,8 @@ class Race(Flock):
         way = self.rng(ids).integers(0, len(self._first))
         self.following[ids] = self._first[way]
         self.target[ids] = self._starts[way]
+        if self.vision.on:
+            self.facing[ids] = self._bearings[way]
         self.place(ids)
         self.target[ids] = self.gates[self.following[ids]]
         self.passed[ids] = 0

@@ -29,9 +29,12 @@ def numbers(*shape: int, seed: int = 1) -> torch.Tensor:
     return 2 * torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) - 1
 
 
+FACING = 3.0 * numbers(N, A, seed=3)
+
+
 def start_states(ids: torch.Tensor, draws: torch.Tensor, target: torch.Tensor, ranges: tuple) -> torch.Tensor:
     out = torch.full((len(ids), A, 13), math.nan)
-    kernels.starts(ids.numpy(), draws.numpy(), target.numpy(), *ranges, out.numpy())
+    kernels.starts(ids.numpy(), draws.numpy(), target.numpy(), FACING.numpy(), *ranges, out.numpy())
     return out
 
 
@@ -43,7 +46,7 @@ def test_starts_are_those_of_the_formula_in_torch():
     around = math.pi * turn[..., 1]
     axis = torch.stack((around.cos(), around.sin(), 0 * around), dim=-1)
     lean = from_axis_angle(axis, tilt * turn[..., 2].abs())
-    attitude = multiply(lean, from_axis_angle(torch.tensor([0.0, 0.0, 1.0]), heading * turn[..., 0]))
+    attitude = multiply(lean, from_axis_angle(torch.tensor([0.0, 0.0, 1.0]), FACING[ids] + heading * turn[..., 0]))
     want = torch.cat((target[ids] + box * at, attitude, speed * velocity, spin * rates), dim=-1)
     torch.testing.assert_close(start_states(ids, draws, target, ranges), want, atol=3e-7, rtol=1e-6)
 

@@ -9,11 +9,13 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
 import rookery
 from rookery.assets.gates import BAR, COURSES, DEPTH, OPENING, gate
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.sensors.cameras import CLASSES, Cameras
 from rookery.tasks.swarm import race_kernels
 
 HALF = 0.5 * OPENING
@@ -182,6 +184,53 @@ def test_the_observation_has_the_next_two_gates():
                     (c * world[:, 0] + s * world[:, 1], c * world[:, 1] - s * world[:, 0], world[:, 2]), -1
                 )
                 assert torch.allclose(seen, body, atol=1e-4)
+
+
+def test_with_a_camera_every_start_has_the_next_gate_in_view():
+    """All of the ball in its middle."""
+    for course in COURSES:
+        for drones, start in ((1, "grid"), (3, "grid"), (3, "anywhere")):
+            env = make(20, obs="segmentation", course=course, num_drones=drones, start=start, start_tilt=0.0)
+            edge = env.task.vision.cameras.read() == CLASSES.index("target")
+            assert edge.flatten(2).any(-1).all()
+            edge[:, :, 1:-1, 1:-1] = False
+            assert not edge.any()
+
+
+@pytest.mark.parametrize("course", ["oval", "figure-eight"])  # in split-s other gates stand beside the first
+def test_the_camera_shows_the_gate_ahead_where_it_is_and_as_large_as_it_is(course):
+    """A square through a pinhole: in the middle for who is before its middle, to the left or up for who is right or below."""
+    height, width = 97, 129
+    env = make(3, obs="segmentation", image_height=height, image_width=width, course=course, num_drones=1)
+    task = env.task
+    depths = Cameras(env.world, ["drone_0/onboard"], width, height, "depth")
+    way = task.gate_directions[0]
+    turn = Rotation.from_euler(
+        "ZY", [COURSES[course][0].yaw, -math.atan(0.1)]
+    )  # nose up: the lens looks down by that much
+    lens = torch.from_numpy(turn.apply([1.05 * task.drone.body_radius, 0.0, 0.0])).float()  # m, from the drone's centre
+    left = torch.stack((-way[1], way[0], torch.tensor(0.0)))
+    shifts = ((0.0, 0.0), (0.25, 0.0), (0.0, 0.25))  # m, of the gate to the left and up, as the lens sees it
+    state = torch.zeros(3, 1, 13)
+    for w, (aside, up) in enumerate(shifts):
+        state[w, 0, :3] = task.gates[0] - 1.5 * way - aside * left - lens
+        state[w, 0, 2] -= up
+    state[..., 3:7] = torch.from_numpy(turn.as_quat(scalar_first=True))
+    task.drones.bodies.set_state(None, state)
+    env.world.forward()
+    classes, depth = task.vision.cameras.read()[:, 0], depths.read()[:, 0]
+    front = 1.5 - 0.5 * DEPTH  # m, from the lens to the frame
+    scale = 0.5 * height / math.tan(0.5 * float(depths.fovy[0])) / front  # pixels per m, there
+    frames = (classes == CLASSES.index("gate")) & (depth < front + DEPTH + 1e-3)
+    for frame, (aside, up) in zip(frames, shifts, strict=True):
+        row, column = 0.5 * (height - 1) - scale * up, 0.5 * (width - 1) - scale * aside
+        rows, columns = frame.nonzero(as_tuple=True)
+        reach = scale * (HALF + BAR)
+        assert (int(rows.min()), int(rows.max())) == (math.ceil(row - reach), math.floor(row + reach))
+        assert (int(columns.min()), int(columns.max())) == (math.ceil(column - reach), math.floor(column + reach))
+        hole = round(0.9 * scale * HALF)  # the frame's far edge is nearer to the middle than its front
+        assert not frame[round(row) - hole : round(row) + hole, round(column) - hole : round(column) + hole].any()
+    assert not (classes == CLASSES.index("drone")).any()
 
 
 @pytest.mark.parametrize("course", COURSES)
