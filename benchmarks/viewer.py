@@ -73,9 +73,14 @@ const draw = WebGL2RenderingContext.prototype.drawElementsInstanced;
 WebGL2RenderingContext.prototype.drawElementsInstanced = function (...a) {
   if (!window.begun) {
     window.begun = true;
-    requestAnimationFrame(() => {  // reading a pixel waits for all that is drawn
-      this.readPixels(0, 0, 1, 1, this.RGBA, this.UNSIGNED_BYTE, new Uint8Array(4));
-      window.drawn = now();
+    requestAnimationFrame(() => {  // all that the first frame draws is asked for
+      const fence = this.fenceSync(this.SYNC_GPU_COMMANDS_COMPLETE, 0);
+      this.flush();
+      const poll = setInterval(() => {
+        if (this.getSyncParameter(fence, this.SYNC_STATUS) !== this.SIGNALED) return;
+        window.drawn = now();
+        clearInterval(poll);
+      }, 10);
     });
   }
   return draw.apply(this, a);
@@ -133,6 +138,7 @@ def first_frame(task: str, repeats: int) -> dict[str, Any]:
     browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     times, worked = [], []
     try:
+        browser.set_script_timeout(120)  # the page is busy drawing
         browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOOK})
         for _ in range(repeats + 1):
             browser.get("about:blank")

@@ -99,6 +99,7 @@ def press(browser, label: str) -> None:
 
 def drag_the_drone(browser, viewer) -> None:
     """Take the drone that the camera follows with Ctrl and the mouse, move it up, and let go."""
+    size = browser.get_window_size()
     browser.set_window_size(1000, 420)  # beside the panels
     (client,) = viewer.server.get_clients().values()
     eye, target, up = (np.asarray(x, float) for x in (client.camera.position, client.camera.look_at, (0.0, 0.0, 1.0)))
@@ -116,6 +117,7 @@ def drag_the_drone(browser, viewer) -> None:
     actions = ActionChains(browser)
     actions.release().key_up(Keys.CONTROL).perform()
     wait(lambda: viewer._hand is None)
+    browser.set_window_size(size["width"], size["height"])
 
 
 @needs_chromium
