@@ -19,6 +19,8 @@ from rookery.sim.rendering.renderer import Composer
 
 NEAR_S = 0.15
 """s of simulated time around a contact that slow motion stretches."""
+JUMP = 1.0
+"""m/s, least change of a free thing's velocity from one control step to the next, beside gravity's, that is a contact."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Take:
         camera = env.camera if camera is None else camera
         aspect = size[0] / size[1]
         self._composers = [Composer(self.model, size[1], camera=camera, trails=trails, aspect=aspect) for _ in worlds]
-        self._touches = [_Touches(self.model) if touches else None for _ in worlds]
+        self._touches = [_Touches(self.model, env.control_dt) if touches else None for _ in worlds]
         self._observation: Any = None
         self._scratch = mujoco.MjData(self.model)
 
@@ -125,7 +127,7 @@ class Take:
                 state = (data.qpos.copy(), float(data.time), data.mocap_pos.copy(), data.mocap_quat.copy())
                 touches = self._touches[k]
                 time = steps * self.env.control_dt
-                touch = touches is not None and touches.begun(data.qpos, data.mocap_pos, data.mocap_quat)
+                touch = touches is not None and touches.begun(data.qpos, data.mocap_pos, data.mocap_quat, cut)
                 out.append(
                     Moment(time, state, self.env.markers(text.world), text.lines(time, metrics), cut, touch and not cut)
                 )
@@ -159,16 +161,21 @@ class Take:
 
 
 class _Touches:
-    """Finds contacts that begin: of robots with things and with each other, and of free things with anything."""
+    """Finds contacts that begin: of robots with things and with each other, and of free things with anything, those that are
+    over before a control step ends too, as hits of a ball."""
 
-    def __init__(self, model: mujoco.MjModel) -> None:
+    def __init__(self, model: mujoco.MjModel, dt: float) -> None:
         self.model = model
         self.data = mujoco.MjData(model)
         self.robots = driven_roots(model)
         self.free = {int(model.jnt_bodyid[j]) for j in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)}
         self.pairs: set[tuple[int, int]] = set()
+        places = [int(model.jnt_qposadr[model.body_jntadr[b]]) for b in sorted(self.free - self.robots)]
+        self.places = np.array(places, int)[:, None] + np.arange(3)
+        self.past: list[Vector] = []
+        self.dt = dt
 
-    def begun(self, qpos: Vector, mocap_pos: Vector, mocap_quat: Vector) -> bool:
+    def begun(self, qpos: Vector, mocap_pos: Vector, mocap_quat: Vector, cut: bool) -> bool:
         data = self.data
         data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = qpos, mocap_pos, mocap_quat
         mujoco.mj_kinematics(self.model, data)
@@ -178,7 +185,16 @@ class _Touches:
         pairs = {(int(min(pair)), int(max(pair))) for pair in roots if self._counts(int(min(pair)), int(max(pair)))}
         new = bool(pairs - self.pairs)
         self.pairs = pairs
-        return new
+        return self._jumped(qpos, cut) or new
+
+    def _jumped(self, qpos: Vector, cut: bool) -> bool:
+        """Whether a free thing's velocity changed by more than JUMP; `cut`: an episode begins."""
+        self.past = [*([] if cut else self.past[-2:]), qpos[self.places]]
+        if len(self.past) < 3:
+            return False
+        first, second, third = self.past
+        change = (third - 2.0 * second + first) / self.dt - self.dt * self.model.opt.gravity
+        return bool((np.linalg.norm(change, axis=1) > JUMP).any())
 
     def _counts(self, a: int, b: int) -> bool:
         if a == b:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+import rookery
 from rookery.assets import scenery
 from rookery.assets.drones import quadrotor_spec
 from rookery.sim.deployment import Deployment
@@ -434,6 +435,19 @@ def test_slow_motion_stretches_the_time_around_a_contact():
     ball = take.model.jnt_qposadr[take.model.joint("ball/root").id]
     heights = np.array([frame.qpos[ball + 2] for frame in shown])
     assert np.allclose(heights, 0.1 + np.abs(0.5 - times), atol=2e-3)  # between control steps too
+
+
+def test_a_hit_that_begins_and_ends_between_control_steps_is_shown_slowly():
+    env = rookery.make("volley-solo-bump", 1)
+    take = Take(env, env.controller(), [0], "", None, False, (96, 64), touches=True)
+    take.begin(3)
+    times = np.array([frame.time for frame, _ in take.slowed_frames(30, 1.0, 4.0)])
+    hits = [float(line.split()[0]) for line in env.event_log(0) if "hits the ball" in line]
+    near = np.abs(times[:-1] - hits[0]) < 0.1
+    assert near.sum() > 15
+    assert np.allclose(np.diff(times)[near], 1 / 120, atol=1e-6)
+    assert np.allclose(np.diff(times)[times[:-1] < hits[0] - 0.2], 1 / 30, atol=1e-6)
+    env.close()
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (424, 237), (200, 150)])
