@@ -21,8 +21,8 @@ from result_file import RESULTS, measured, told, write_result
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
 SCRIPTS: dict[str, tuple[str, float]] = {
-    "surround_skrl_ippo.py": ("skrl, IPPO", 512 * 2048 / 1e6),
-    "surround_skrl_mappo.py": ("skrl, MAPPO", 512 * 2048 / 1e6),
+    "surround_skrl_ippo.py": ("skrl, IPPO", 512 * 1600 / 1e6),
+    "surround_skrl_mappo.py": ("skrl, MAPPO", 512 * 1600 / 1e6),
     "surround_torchrl.py": ("TorchRL, MAPPO", 16384 * 64 / 1e6),
     "surround_pettingzoo.py": ("PettingZoo, DAgger", 10_000 / 1e6),
 }

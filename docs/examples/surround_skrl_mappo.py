@@ -29,7 +29,7 @@ cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
 spaces = {kind: getattr(env, kind) for kind in ("observation_spaces", "state_spaces", "action_spaces")}
 memories = {name: RandomMemory(memory_size=32, num_envs=512) for name in env.agents}
 agent = use_final_observations(MAPPO(possible_agents=env.agents, models=models, memories=memories, cfg=cfg, **spaces))
-SequentialTrainer(env=env, agents=agent, cfg={"timesteps": int(sys.argv[1]) if len(sys.argv) > 1 else 2048}).train()
+SequentialTrainer(env=env, agents=agent, cfg={"timesteps": int(sys.argv[1]) if len(sys.argv) > 1 else 1600}).train()
 
 mean = lambda obs, model: model["policy"].compute({"observations": obs})[0].detach()  # noqa: E731
 act = lambda obs: {"drone": torch.stack([*map(mean, obs["drone"].unbind(1), models.values())], 1)}  # noqa: E731

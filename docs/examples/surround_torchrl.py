@@ -13,7 +13,7 @@ from rookery.policies.training.evaluate import evaluate
 from rookery.presets import preset
 from rookery.sim.adapters.torchrl_env import TorchRLMultiAgentEnv
 
-own = {"weights": {"closeness": 0.05, "spread": 0.025}, "config": preset("swarm-surround").train_overrides}
+own = {"weights": {"closeness": 0.01, "spread": 0.005}, "config": preset("swarm-surround").train_overrides}
 env = TorchRLMultiAgentEnv(rookery.make("swarm-surround", num_envs=512, **own))
 mean = MultiAgentMLP(43, 4, n_agents=4, centralized=False, share_params=True, depth=2, num_cells=64)
 net = torch.nn.Sequential(mean, AddStateIndependentNormalScale(4, scale_mapping="biased_softplus_0.35"))
@@ -23,7 +23,7 @@ critic = MultiAgentMLP(43, 1, n_agents=4, centralized=True, share_params=False, 
 loss = ClipPPOLoss(actor, TensorDictModule(critic, env.observation_keys, ["state_value"]), entropy_bonus=False)
 keys = {key: ("drone", key) for key in ("action", "reward", "done", "terminated")}
 loss.set_keys(**keys, sample_log_prob=("drone", "action_log_prob"))
-optimiser = torch.optim.Adam(loss.parameters(), 1e-3)
+optimiser = torch.optim.Adam(loss.parameters(), 2e-3)
 frames = 16384 * (int(sys.argv[1]) if len(sys.argv) > 1 else 64)
 for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, auto_register_policy_transforms=True):
     loss.value_estimator(data, params=loss.critic_network_params, target_params=loss.target_critic_network_params)
