@@ -39,6 +39,7 @@ class Sb3VecEnv(VecEnv):
         self._frames = Frames(env)
         self._actions: Any = None
         self._seed: int | None = None
+        self._empty: list[dict[str, Any]] = [{} for _ in range(rows.num)]
         super().__init__(rows.num, observation_space(rows.group), action_space(rows.group))
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
@@ -68,10 +69,17 @@ class Sb3VecEnv(VecEnv):
         """
         done = self._rows.step(self._actions)
         late = done.truncated.numpy()
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        infos = self._empty_infos()
         if done.final is not None:
             self._note_ends(infos, done.final.numpy(), late, done.info)
         return done.observation.numpy(), done.reward.numpy(), done.terminated.numpy() | late, infos
+
+    def _empty_infos(self) -> list[dict[str, Any]]:
+        """A new list of R empty dicts, which are those of the step before unless somebody has written into one: making 1,024
+        takes 65 us, of the 800 us of a step of as many worlds of drone-hover."""
+        if any(self._empty):
+            self._empty = [{} for _ in range(self.num_envs)]
+        return self._empty.copy()
 
     def _note_ends(
         self, infos: list[dict[str, Any]], final: Array, late: NDArray[np.bool_], info: dict[str, Any]

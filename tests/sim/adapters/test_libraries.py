@@ -74,6 +74,17 @@ def test_sb3_steps_are_those_of_the_env():
     env.close()
 
 
+def test_sb3_infos_that_somebody_writes_into_are_theirs():
+    env = Sb3VecEnv(hover())
+    env.reset()
+    action = np.zeros((3, 4), np.float32)
+    infos = env.step(action)[3]
+    infos[1]["note"] = 1
+    assert env.step(action)[3] == [{}, {}, {}]
+    assert infos == [{}, {"note": 1}, {}]
+    env.close()
+
+
 def test_rsl_rl_steps_are_those_of_the_env():
     inner = hover()
     env = RslRlEnv(inner)
