@@ -94,6 +94,11 @@ TASKS: dict[str, TaskEntry] = {
             "a drone lands on a pad that heaves, sways and tilts",
         ),
         TaskEntry(
+            "drone-navigate",
+            "rookery.tasks.drones.navigate:Navigate",
+            "a drone flies to a goal between pillars that it sees by lidar or camera",
+        ),
+        TaskEntry(
             "drone-track-hierarchical",
             "rookery.tasks.drones.track:Track",
             "each drone follows a moving reference by commands to a frozen hover policy",

@@ -65,7 +65,7 @@ class Args:
         str | None,
         tyro.conf.arg(
             metavar="NAME",
-            help="chase, chase-left, group, fixed, or a camera of the scene such as drone_0/onboard; the task's own.",
+            help="chase, chase-left, chase-above, group, fixed, or a camera such as drone_0/onboard; the task's own.",
         ),
     ] = None
     size: Annotated[tuple[int, int], tyro.conf.arg(metavar="W H", help="Width and height in pixels, even.")] = (

@@ -23,7 +23,11 @@ class Follow:
 
 
 Camera = str | Follow | tuple[Sequence[float], Sequence[float]]
-CHASE: Mapping[str, tuple[float, float, float]] = {"chase": (-0.80, -0.52, 0.40), "chase-left": (-0.80, 0.60, 0.40)}
+CHASE: Mapping[str, tuple[float, float, float]] = {
+    "chase": (-0.80, -0.52, 0.40),
+    "chase-left": (-0.80, 0.60, 0.40),
+    "chase-above": (-0.50, 0.0, 0.87),
+}
 """Where cameras that chase are, seen from what they chase: in the world's axes, or for "chase-left" in those of its heading
 when the episode began."""
 _UP = np.array([0.0, 0.0, 1.0])

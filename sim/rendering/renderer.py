@@ -101,9 +101,9 @@ class Renderer(Composer):
         width: pixels.
         height: pixels.
         camera: "chase" follows a body smoothly and zooms so that the nearest marker stays in sight, "chase-left" from
-            behind on its left; "group" does so with all robots and markers; a `Follow` with all free bodies too, from its own
-            direction; "fixed" stands still and sees all free bodies of the first frame; another string is a camera of the
-            model, such as "drone/onboard"; a pair is (eye, target), each [3] m in the world.
+            behind on its left, "chase-above" steeply from above; "group" does so with all robots and markers; a `Follow` with
+            all free bodies too, from its own direction; "fixed" stands still and sees all free bodies of the first frame;
+            another string is a camera of the model, such as "drone/onboard"; a pair is (eye, target), each [3] m in the world.
         focus: body to chase; by default the first free body that has actuators, or the first free one.
         trails: bodies that draw their path.
         trail_s: length of the trails in s.

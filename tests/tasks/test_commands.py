@@ -10,7 +10,7 @@ import rookery
 PLACES = {
     "drone-hover": "target_0", "drone-swap": "target_3", "swarm-surround": "goal", "swarm-escort": "waypoint",
     "panda-lift": "target", "dual-panda-handover": "target", "table-reach": "target", "table-push": "target",
-    "table-pick-place": "target",
+    "table-pick-place": "target", "drone-navigate": "goal",
 }  # fmt: skip
 
 

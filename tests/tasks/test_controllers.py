@@ -9,7 +9,7 @@ import rookery
 
 TASKS = (
     "drone-hover", "drone-track", "drone-formation", "volley-solo-bump", "volley-set-and-spike-hard", "volley-3v3",
-    "go2-velocity", "go2arm-reach", "table-pick-place", "drone-land",
+    "go2-velocity", "go2arm-reach", "table-pick-place", "drone-land", "drone-navigate",
 )  # fmt: skip
 
 

@@ -137,6 +137,13 @@ def test_chase_left_stands_behind_on_the_left_whatever_the_heading(room):
         assert ahead < 0 < left and away[2] > 0
 
 
+def test_chase_above_looks_steeply_down(room):
+    data = mujoco.MjData(room)
+    view = Composer(room, 360, camera="chase-above").compose(data).view
+    away = view.eye - view.target
+    assert away[2] > 1.5 * np.hypot(*away[:2]) > 0
+
+
 def test_more_samples_smooth_edges_and_change_nothing_else(room):
     """The edge of a ball against the floor: in steps with one sample, with shades in between with four."""
     if opengl.find_backend() is None:
