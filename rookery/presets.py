@@ -47,7 +47,7 @@ HOVER = _steps(DRONE, 3_200_000, train_overrides=_WIDE_STARTS)
 TRACK = _steps(DRONE, 6_000_000, train_overrides=_WIDE_STARTS | {"path": "mixed"})
 FLOCK = _steps(DRONE, 8_000_000)
 LAND = _steps(DRONE, 4_000_000)
-NAVIGATE = _steps(DRONE, 4_000_000)
+NAVIGATE = _steps(DRONE, 8_000_000)
 SWARM = _steps(
     DRONE,
     3_000_000,

@@ -57,7 +57,7 @@ class NavigateConfig(DroneConfig):
         ang_vel=-0.005,
         yaw_rate=-0.1,
         action_rate=-0.02,
-        crash=-10.0,
+        crash=-40.0,
     )
 
 
