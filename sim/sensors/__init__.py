@@ -6,4 +6,5 @@ from pathlib import Path
 
 from rookery.sim.numba_cache import forget_stale
 
-forget_stale(Path(__file__).parent)
+_here = Path(__file__).parent
+forget_stale(_here, _here.parent)  # kernels here call those of rookery.sim
