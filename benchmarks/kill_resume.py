@@ -55,6 +55,7 @@ EYES = [
     "8",
 ]
 FEW = ["--steps", "1024", "--rollout-steps", "4", "--learning-starts", "256", "--buffer-size", "700", "--batch", "32"]
+DAGGER = ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"]
 WORDS = {
     "ppo": ["ppo", *PPO],
     "ppo-gru": ["ppo", *PPO, "--memory", "gru", "--memory-size", "8"],
@@ -67,18 +68,8 @@ WORDS = {
     "droq": ["droq", *FEW],
     "simbav2": ["simbav2", *SAC],
     "xqc": ["xqc", *SAC],
-    "dagger": ["dagger", "--steps", "6144", "--rollout-steps", "16", "--batch", "128"],
-    "dagger-gru": [
-        "dagger",
-        "--steps",
-        "6144",
-        "--rollout-steps",
-        "16",
-        "--batch",
-        "128",
-        "--teacher",
-        "drone-hover-gru",
-    ],
+    "dagger": ["dagger", *DAGGER],
+    "dagger-gru": ["dagger", *DAGGER, "--teacher", "drone-hover-gru"],
     "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""

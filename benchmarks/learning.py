@@ -10,24 +10,19 @@ nominal physics, and once more with the default randomisation.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from evaluation import eval_figures
 from machine import machine
 
 
 def rookery(*args: str) -> str:
     """Output of a rookery command."""
     return subprocess.run([sys.executable, "-m", "rookery", *args], capture_output=True, text=True, check=True).stdout
-
-
-def evaluate(run: str, *options: str) -> dict[str, Any]:
-    """`rookery eval` with its figures."""
-    return json.loads(rookery("eval", run, "--json", *options))  # type: ignore[no-any-return]
 
 
 def row(name: str, result: dict[str, Any]) -> str:
@@ -48,17 +43,17 @@ def main() -> None:
     print("| run | success rate | position error, cm | episode length |\n|---|---|---|---|", flush=True)
     pybullet = ("--engine", "pybullet", "--episodes", str(args.pybullet_episodes))
     if args.baseline:
-        print(row("PID cascade, rotor", evaluate(args.task, "--controller", "classical")), flush=True)
+        print(row("PID cascade, rotor", eval_figures(args.task, "--controller", "classical")), flush=True)
     for seed in range(args.seeds):
         out = args.out / f"{args.task}-{seed}-{int(time.time())}"
         start = time.perf_counter()
         rookery("train", args.task, "--seed", str(seed), "--out", str(out))
         wall = time.perf_counter() - start
         name = f"seed {seed}, {wall:.0f} s"
-        print(row(f"{name}, rotor", evaluate(str(out))), flush=True)
-        print(row(f"{name}, rotor randomised", evaluate(str(out), "--randomize", "default")), flush=True)
-        print(row(f"{name}, mujoco", evaluate(str(out), "--engine", "mujoco")), flush=True)
-        print(row(f"{name}, pybullet", evaluate(str(out), *pybullet)), flush=True)
+        print(row(f"{name}, rotor", eval_figures(str(out))), flush=True)
+        print(row(f"{name}, rotor randomised", eval_figures(str(out), "--randomize", "default")), flush=True)
+        print(row(f"{name}, mujoco", eval_figures(str(out), "--engine", "mujoco")), flush=True)
+        print(row(f"{name}, pybullet", eval_figures(str(out), *pybullet)), flush=True)
 
 
 if __name__ == "__main__":

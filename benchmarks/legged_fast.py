@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import torch
+from evaluation import eval_figures
 from machine import commit, machine
 from mujoco.batch import Batch
 
@@ -164,14 +164,6 @@ def physics(repeats: int) -> None:
     write("legged-fast", columns, rows, time.time() - start)
 
 
-def evaluate(run: Path, *options: str) -> dict[str, Any]:
-    """Figures of `rookery eval`."""
-    command = [sys.executable, "-m", "rookery", "eval", str(run), "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
-
-
 def training(runs: list[Path], policies: list[Path], episodes: int) -> None:
     """Write legged-fast-training.json: a row for each run, and one for each policy without its log."""
     start = time.time()
@@ -189,7 +181,7 @@ def training(runs: list[Path], policies: list[Path], episodes: int) -> None:
             "_late": [*count, "--set", "action_delay=0.02"],
             "_pybullet": ["--engine", "pybullet", "--episodes", "32"],
         }.items():
-            metrics = evaluate(run, *options)["metrics"]
+            metrics = eval_figures(run, *options)["metrics"]
             row |= {f"error{name}": metrics["velocity_error"], f"fell{name}": 100.0 * metrics["fell"]}
             if not name:
                 row |= {"turn": metrics["turn_error"], "action_change": metrics["action_change"]}

@@ -9,13 +9,13 @@ randomization. Success is Meta-World's: the criterion is met at any time of the 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import shlex
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from evaluation import eval_figures
 from result_file import RESULTS, write_result
 
 from rookery.cli.main import guarded
@@ -38,9 +38,8 @@ METRICS = {
 
 def evaluated(policy: Path, tasks: int, episodes: int, seed: int, randomize: str) -> dict[str, float]:
     """Success rate by task, and that of all under "all"."""
-    command = [sys.executable, "-m", "rookery", "eval", str(policy), "--episodes", str(tasks * episodes)]
-    command += ["--num-envs", str(5 * tasks), "--seed", str(seed), "--randomize", randomize, "--json"]
-    result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    words = ["--episodes", str(tasks * episodes), "--num-envs", str(5 * tasks), "--seed", str(seed)]
+    result = eval_figures(policy, *words, "--randomize", randomize)
     rates = {name: row["success_rate"] for name, row in result["tasks"].items()}
     assert all(row["episodes"] == episodes for row in result["tasks"].values())
     return rates | {"all": result["success_rate"]}
@@ -66,8 +65,10 @@ def main() -> int:
             {"task": name, **{c: rates[c][name] for c in CASES}, "episodes": args.episodes} for name in (*tasks, "all")
         ]
         out = args.out or RESULTS / f"{args.set.lower()}.json"
-        command = f"python benchmarks/task_sets.py {args.set} --episodes {args.episodes} --seed {args.seed}"
-        write_result(out, command, start, COLUMNS, rows, METRICS)
+        words = ["python", "benchmarks/task_sets.py", args.set]
+        words += ["--policy", str(args.policy)] if args.policy else []
+        words += ["--episodes", str(args.episodes), "--seed", str(args.seed)]
+        write_result(out, shlex.join(words), start, COLUMNS, rows, METRICS)
         print(f"{args.set}: {rates['none']['all']} nominal, {rates['default']['all']} default randomization")
         return 0
 

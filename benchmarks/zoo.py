@@ -13,13 +13,13 @@ import argparse
 import datetime
 import json
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from evaluation import eval_figures
 from machine import commit, machine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,11 +50,9 @@ def evaluate(
     Raises:
         CalledProcessError: the evaluation failed.
     """
-    command = [*rookery, "eval", str(folder), "--episodes", str(episodes), "--seed", str(seed)]
-    command += ["--randomize", randomize, "--json", *options]
+    words = ["--episodes", str(episodes), "--seed", str(seed), "--randomize", randomize, *options]
     start = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    result = json.loads(done.stdout)
+    result = eval_figures(folder, *words, rookery=rookery)
     return {
         "policy": folder.name,
         "randomize": randomize,

@@ -12,7 +12,6 @@ from rookery.runs import open_run
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
-from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
@@ -41,8 +40,10 @@ def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
     """Makes the environments of a contract with the policies acting in them.
 
     Raises:
-        RookeryError: when called, for a set of tasks, or a task that wraps another: the gate varies one world's physics.
+        RookeryError: for a set of tasks; when called, for a task that wraps another: the gate varies one world's physics.
     """
+    if find(contract.task_id).members:
+        raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
 
     def open_env(num_envs: int, *, config: dict[str, Any] | None = None, **options: Any) -> tuple[VecEnv, Act]:
         from rookery.policies.training.evaluate import act_with
@@ -72,10 +73,9 @@ def gate_policies(
     from rookery.sim2real.gate.gate import Gate
     from rookery.sim2real.gate.profile import profile_of
 
-    if not is_file_task(contract.task_id) and find(contract.task_id).members:
-        raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
+    open_env = opener(policies, contract)
     chosen = profile_of(contract.task_id) if profile is None else profile
-    return Gate(opener(policies, contract), chosen, settings, policies, contract, note).run(name)
+    return Gate(open_env, chosen, settings, policies, contract, note).run(name)
 
 
 def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Contract]]:

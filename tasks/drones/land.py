@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.pads import THICKNESS, landing_pad
+from rookery.sim import rotations
 from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -203,8 +204,7 @@ class Land(DroneTask):
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
         hard = (self.touching_now & (self.touchdown_speed > self.cfg.touchdown_most))[:, None]
-        self.crashed |= hard
-        self.crash_cause[hard] = HARD
+        self.crash_where(hard, HARD)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         state, pad = self.drones.bodies.state, self.pad.state
@@ -262,5 +262,4 @@ class Land(DroneTask):
 
 def _upward(quat: Tensor) -> Tensor:
     """[..., 3] world: the z axes of frames with quaternions [..., 4] wxyz."""
-    w, x, y, z = quat.unbind(-1)
-    return torch.stack((2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)), dim=-1)
+    return rotations.matrix(quat)[..., 2::3]

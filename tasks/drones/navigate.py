@@ -207,8 +207,7 @@ class Navigate(DroneTask):
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
         hit = (self.clearance < self.drone.body_radius + TOUCHING_M)[:, None]
-        self.crashed |= hit
-        self.crash_cause[hit] = OBSTACLE
+        self.crash_where(hit, OBSTACLE)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_body({"goal_offset": self.target})

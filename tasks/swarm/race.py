@@ -239,8 +239,7 @@ class Race(Flock):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
-        self.crashed |= self.hit
-        self.crash_cause[self.hit] = GATE
+        self.crash_where(self.hit, GATE)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         if self.vision.on:
