@@ -7,7 +7,9 @@ page, since browsers let any page of the web open one to 127.0.0.1.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import dataclasses
 import hmac
 import io
 import ipaddress
@@ -108,6 +110,7 @@ def open_server(host: str = LOOPBACK, port: int = PORT) -> tuple[ViserServer, Ac
     import viser
 
     check_free(host, port)
+    _wake_from_threads()
     token = "" if is_loopback(host) else secrets.token_urlsafe(16)
     waiting = Access(host, port, token)
     with _guarded(lambda: waiting) as checks, contextlib.redirect_stdout(io.StringIO()):  # viser prints addresses
@@ -195,6 +198,41 @@ def _guarded(access: Any) -> Iterator[list[bool]]:
         yield started
     finally:
         module.serve = original  # type: ignore[misc]
+
+
+def _wake_from_threads() -> None:
+    """Let messages be sent from threads other than the server's; raises RookeryError for a viser that is not known.
+
+    viser sets an `asyncio.Event` from the thread that sends, which asyncio allows its own thread alone: the sender raises
+    "deque mutated during iteration", or a page is not told, when a client begins or ceases to wait at that moment. viser
+    has the server's thread set the event as well, so that the sender can do without.
+    """
+    from viser.infra import _infra as module
+
+    original: Any = getattr(module, "AsyncMessageBuffer", None)
+    if not dataclasses.is_dataclass(original) or "message_event" not in {f.name for f in dataclasses.fields(original)}:
+        raise RookeryError("this version of viser is not known, and the viewer cannot send to it safely: " + HOW + ".")
+    if issubclass(original, _SafeBuffer):
+        return
+
+    @dataclass
+    class Buffer(original, _SafeBuffer):  # type: ignore[misc]
+        message_event: asyncio.Event = dataclasses.field(default_factory=_LoopEvent)
+
+    module.AsyncMessageBuffer = Buffer  # type: ignore[misc]
+
+
+class _SafeBuffer:
+    """Marks a buffer whose event is a `_LoopEvent`."""
+
+
+class _LoopEvent(asyncio.Event):
+    """An event that only the thread of a running event loop sets."""
+
+    def set(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no loop runs in this thread
+            asyncio.get_running_loop()
+            super().set()
 
 
 def _forbid_sharing(server: ViserServer) -> None:

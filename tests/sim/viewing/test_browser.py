@@ -73,7 +73,7 @@ def watched():
     env.close()
 
 
-def wait(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def wait(condition: Callable[[], object], seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the page did not react"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections import deque
 
 import pytest
 
@@ -64,6 +67,36 @@ def test_the_server_itself_refuses():
             cookie = page.headers["Set-Cookie"].split(";")[0]
         with urllib.request.urlopen(urllib.request.Request(address, headers={"Cookie": cookie}), timeout=10) as page:
             assert page.status == 200
+    finally:
+        close_server(server)
+
+
+class Waiters(deque):
+    """Whoever waits for an event, and the threads that woke them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken_by: list[int] = []
+
+    def __iter__(self):
+        self.woken_by.append(threading.get_ident())
+        return super().__iter__()
+
+
+def test_only_the_servers_thread_wakes_those_who_wait_for_messages():
+    server, _ = open_server("127.0.0.1", 0)
+    try:
+        buffer = server._websock_server._broadcast_buffer
+        buffer.message_event._waiters = waiters = Waiters()
+        for i in range(20):
+            buffer.message_event._value = False
+            server.scene.add_frame(f"/frame_{i}")
+        end = time.monotonic() + 20.0
+        while not buffer.message_event.is_set() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert buffer.message_event.is_set()
+        assert waiters.woken_by
+        assert threading.get_ident() not in waiters.woken_by
     finally:
         close_server(server)
 
