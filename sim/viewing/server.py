@@ -209,7 +209,7 @@ def _wake_from_threads() -> None:
     """
     from viser.infra import _infra as module
 
-    original: Any = getattr(module, "AsyncMessageBuffer", None)
+    original: type = getattr(module, "AsyncMessageBuffer", object)
     if not dataclasses.is_dataclass(original) or "message_event" not in {f.name for f in dataclasses.fields(original)}:
         raise RookeryError("this version of viser is not known, and the viewer cannot send to it safely: " + HOW + ".")
     if issubclass(original, _SafeBuffer):
