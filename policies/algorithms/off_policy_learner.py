@@ -230,7 +230,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         for i, n in zip(index, noise, strict=True):
             self.made += 1
             policy = int(self.made) % c.policy_every == 0
-            number = self.replay.place(i)[: len(i) - self._shown]
+            number = self.replay.place(i)[: len(i) - self.shown]
             sums += self.descend(self._batch(number, generator), n, generator, policy)
             if self.replay.priorities is not None:
                 self.replay.priorities.update(number, self.errors[: len(number)])
@@ -239,7 +239,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         return sums / counts.clamp(min=1).to(sums.device)
 
     @property
-    def _shown(self) -> int:
+    def shown(self) -> int:
         """Transitions of a batch that are drawn from the demonstrations."""
         return 0 if self.demonstrations is None else round(self.config.demonstration_share * self.config.batch)
 
@@ -260,7 +260,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         else:
             out = self.replay.take(number, c.gamma, c.n_step)
         if self.demonstrations is not None:
-            out = out.joined(self.demonstrations.sample(self._shown, generator, c.gamma, c.n_step))
+            out = out.joined(self.demonstrations.sample(self.shown, generator, c.gamma, c.n_step))
         if self.returns is not None:
             out = replace(out, reward=out.reward / self.returns.scale)
         if self.replay.priorities is None:

@@ -21,6 +21,7 @@ from rookery.policies.nn.elementwise import ACTIVATIONS
 if TYPE_CHECKING:
     from rookery.policies.algorithms.sac_learner import SACLearner
     from rookery.policies.nn.ensemble import Ensemble
+    from rookery.policies.storage.replay import Replay
 
 
 class CompiledSteps:
@@ -35,6 +36,8 @@ class CompiledSteps:
         config = learner.config
         rows = config.batch
         self._replay = learner.replay
+        self._demonstrations: Replay | None = None
+        self._own = rows
         optimizers = learner.optimizers
         self._rate = optimizers["actor"].param_groups[0]  # the same for all
         self._step_counters = [slots["step"] for o in optimizers.values() for slots in o.state.values()]
@@ -71,11 +74,17 @@ class CompiledSteps:
         )  # fmt: skip
         return out
 
+    def learn_from(self, demonstrations: Replay, share: int) -> None:
+        """Take the last `share` transitions of every batch from demonstrations from now on."""
+        self._demonstrations = demonstrations
+        self._own -= share
+
     def learn(self, index: Tensor, noise: Tensor) -> Tensor:
-        """Gradient steps on drawn transitions, see sac_kernels.learn; returns the sums of their figures, [5]."""
+        """Gradient steps on transitions [U, B] drawn from their sources, see sac_kernels.learn; returns the sums of their
+        figures, [5]."""
         steps = int(self._step_counters[0])
         sums = kernels.learn(
-            self._networks, self._actor, self._critics, self._targets, self._temperature, self._memory(),
+            self._networks, self._actor, self._critics, self._targets, self._temperature, self._sources(),
             self._settings._replace(learning_rate=self._rate["lr"]), self._batch, self._arena, index.numpy(),
             noise.numpy(), steps + 1,
         )  # fmt: skip
@@ -83,12 +92,18 @@ class CompiledSteps:
             counter += len(index)
         return torch.from_numpy(sums)
 
-    def _memory(self) -> kernels.Memory:
-        r = self._replay
-        return kernels.Memory(
-            r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
-            r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
-        )  # fmt: skip
+    def _sources(self) -> kernels.Sources:
+        memory = _memory(self._replay)
+        others = memory if self._demonstrations is None else _memory(self._demonstrations)
+        return kernels.Sources(memory, others, self._own)
+
+
+def _memory(replay: Replay) -> kernels.Memory:
+    r = replay
+    return kernels.Memory(
+        r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
+        r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
+    )  # fmt: skip
 
 
 def _tables(networks: Ensemble, rows: int, arena: Arena, like: np.ndarray | None = None) -> np.ndarray:

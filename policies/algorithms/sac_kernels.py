@@ -65,6 +65,14 @@ class Memory(NamedTuple):
     head: int
 
 
+class Sources(NamedTuple):
+    """Where the rows of a batch come from: the first `own` from the memory, the others from the demonstrations."""
+
+    memory: Memory
+    demonstrations: Memory  # the memory again where there are none
+    own: int
+
+
 class Batch(NamedTuple):
     """Working memory for the rows of a batch."""
 
@@ -93,7 +101,7 @@ class Settings(NamedTuple):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    networks: Any, actor: Any, critics: Any, targets: Any, temperature: Any, memory: Any, settings: Any, batch: Any,
+    networks: Any, actor: Any, critics: Any, targets: Any, temperature: Any, sources: Any, settings: Any, batch: Any,
     arena: Any, index: Any, noise: Any, steps: int,
 ) -> Any:  # fmt: skip
     """Gradient steps in a row; returns the sums of their figures, [FIGURES] float32.
@@ -102,11 +110,11 @@ def learn(
         networks: see Networks.
         actor, critics, temperature: Optimized; the temperature's parameter is its logarithm, [1].
         targets: flat weights of the target critics [P].
-        memory: see Memory.
+        sources: see Sources.
         settings: see Settings.
         batch: see Batch.
         arena: of the networks.
-        index: numbers of the drawn transitions, see Replay.draw, [U, B].
+        index: numbers of the drawn transitions in their sources, see Replay.draw, [U, B].
         noise: standard normal draws [U, 2, B, D], for the next and the present action.
         steps: number of the first step, from 1.
     """
@@ -118,9 +126,9 @@ def learn(
     for u in range(index.shape[0]):
         step = steps + u
         alpha = np.exp(temperature.parameters[0])
-        _find(memory, index[u], batch)
-        _target_values(networks, memory, settings, batch, arena, noise[u, 0], alpha)
-        sums[0] += _critic_step(networks, critics, memory, settings, batch, arena, step)
+        _find(sources, index[u], batch)
+        _target_values(networks, sources, settings, batch, arena, noise[u, 0], alpha)
+        sums[0] += _critic_step(networks, critics, sources, settings, batch, arena, step)
         policy_loss, entropy, value = _actor_step(networks, actor, settings, batch, arena, noise[u, 1], alpha, step)
         temperature.gradients[0] = alpha * np.float32(entropy - settings.target_entropy)
         adam_step(temperature, step, settings.learning_rate, EPS, np.inf)
@@ -137,11 +145,18 @@ def learn(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _find(memory: Any, index: Any, batch: Any) -> None:
+def _source(sources: Any, b: int) -> Any:
+    """The memory that row b comes from."""
+    return sources.memory if b < sources.own else sources.demonstrations
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _find(sources: Any, index: Any, batch: Any) -> None:
     """Places and weights of the drawn transitions, as Replay.take."""
-    worlds, agents = memory.reward.shape[1:]
     taking_part = 0
     for b in range(index.size):
+        memory = _source(sources, b)
+        worlds, agents = memory.reward.shape[1:]
         slot = index[b] // (worlds * agents)
         world = index[b] // agents % worlds
         agent = index[b] % agents
@@ -151,6 +166,7 @@ def _find(memory: Any, index: Any, batch: Any) -> None:
         taking_part += memory.active[slot, world, agent]
     share = _ONE / np.float32(max(taking_part, 1))
     for b in range(index.size):
+        memory = _source(sources, b)
         active = memory.active[batch.places[0, b], batch.places[1, b], batch.places[2, b]]
         batch.weight[b] = share if active else _ZERO
 
@@ -251,26 +267,27 @@ def _follow(memory: Any, settings: Any, batch: Any, b: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
+def _target_values(networks: Any, sources: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
     """See sac_learner.SACLearner.target_values."""
     rows = noise.shape[0]
-    slots = memory.reward.shape[0]
-    capacity = memory.finals.shape[0]
     policy = networks.actor[0]
     critic = networks.critics[0, 0]
     for b in range(rows):
+        memory = _source(sources, b)
         _follow(memory, settings, batch, b)
         world, agent, last = batch.places[1, b], batch.places[2, b], batch.places[3, b]
         number = memory.final_index[last, world]
         to_policy = policy[INPUT] + b * policy[IN_PAD]
         to_critic = critic[INPUT] + b * critic[IN_PAD]
         if number >= 0:
-            _put_observation(memory.finals[number % capacity, agent], settings, arena, to_policy, to_critic)
+            _put_observation(
+                memory.finals[number % memory.finals.shape[0], agent], settings, arena, to_policy, to_critic
+            )
         else:
-            following = memory.observation[(last + 1) % slots, world, agent]
+            following = memory.observation[(last + 1) % memory.reward.shape[0], world, agent]
             _put_observation(following, settings, arena, to_policy, to_critic)
     forward(networks.actor, arena, rows, networks.activation)
-    _sample(networks, settings, batch, arena, noise, memory.observation.shape[3])
+    _sample(networks, settings, batch, arena, noise, settings.mean.size)
     for g in range(2):
         forward(networks.targets[g], arena, rows, networks.activation)
     one, two = networks.targets[0, -1], networks.targets[1, -1]
@@ -281,13 +298,14 @@ def _target_values(networks: Any, memory: Any, settings: Any, batch: Any, arena:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _critic_step(networks: Any, critics: Any, memory: Any, settings: Any, batch: Any, arena: Any, step: int) -> Any:
+def _critic_step(networks: Any, critics: Any, sources: Any, settings: Any, batch: Any, arena: Any, step: int) -> Any:
     """Equation 5 of the paper; returns the loss, and leaves the new critics packed."""
     rows = batch.target.size
     policy = networks.actor[0]
     critic = networks.critics[0, 0]
-    size = memory.observation.shape[3]
+    size = settings.mean.size
     for b in range(rows):
+        memory = _source(sources, b)
         slot, world, agent = batch.places[0, b], batch.places[1, b], batch.places[2, b]
         to_critic = critic[INPUT] + b * critic[IN_PAD]
         to_policy = policy[INPUT] + b * policy[IN_PAD]

@@ -80,12 +80,16 @@ class SACLearner(OffPolicyLearner):
 
     def learn_from(self, demonstrations: Replay) -> None:
         super().learn_from(demonstrations)
-        self.compiled = None  # the kernel reads one memory
+        if self.compiled is not None:
+            self.compiled.learn_from(demonstrations, self.shown)
 
     def learn(self, index: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
         if self.compiled is None:
             return super().learn(index, noise, generator)
         self.made += len(index)
+        if self.demonstrations is not None:
+            shown = [self.demonstrations.draw(self.shown, generator) for _ in index]
+            index = torch.cat((index[:, : index.shape[1] - self.shown], torch.stack(shown)), 1)
         return self.compiled.learn(index, noise) / len(index)
 
     def move_targets(self, policy: bool) -> None:

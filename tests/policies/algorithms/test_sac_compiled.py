@@ -10,6 +10,7 @@ from policies_toy import ToyEnv, train
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.sac_learner import LOG_STD_MAX, LOG_STD_MIN, SACLearner
+from rookery.policies.storage.replay import Replay
 from rookery.sim.specs import ActionSpec, Group, Term
 
 WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
@@ -70,6 +71,24 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
     assert_equal_learning(CASES[case], steps)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_batches_with_demonstrations(share: float, n_step: int) -> None:
+    """Recorded in one world, of episodes that end in every way; seldom equal in number to what is in the memory."""
+
+    def show(learner: SACLearner) -> None:
+        g = torch.Generator().manual_seed(2)
+        recorded = Replay(90, 1, AGENTS, OBS, ACT, "cpu")
+        for i in range(90):
+            obs, following, final = torch.randn(3, 1, AGENTS, OBS, generator=g)
+            acts = 2.0 * torch.rand(1, AGENTS, ACT, generator=g) - 1.0
+            ended, cut = torch.tensor([i % 20 == 9]), torch.tensor([i % 20 == 19])
+            recorded.add(obs, acts, torch.randn(1, AGENTS, generator=g), following, ended, cut, final)
+        learner.learn_from(recorded)
+
+    assert_equal_learning(replace(BASE, n_step=n_step, demonstration_share=share), 20, change=show)
 
 
 @pytest.mark.parametrize("bias", [-30.0, 1.0, 5.0])
