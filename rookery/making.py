@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rookery.runs import open_run
 from rookery.sim.config import from_dict, merge, to_dict
+from rookery.sim.cores import usable_cores
 from rookery.sim.engines import check_num_envs, check_seed, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
@@ -121,7 +121,7 @@ def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[
 def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> int:
     """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
     for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or not isinstance(num_envs, int):
         return 1
     if num_envs < AUTO_WORLDS * cores:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms import sac_arrays as arrays
 from rookery.policies.algorithms import sac_kernels as kernels
 from rookery.policies.nn.compiled_adam import Optimized
 from rookery.policies.nn.compiled_mlp import Arena, layer_table
@@ -50,12 +51,12 @@ class CompiledSteps:
         critics = _tables(learner.critics, rows, arena)
         targets = _tables(learner.targets, rows, arena, like=critics[0])
         activation = ACTIVATIONS[config.activation]
-        self._networks = kernels.Networks(actor, critics, targets, activation)
+        self._networks = arrays.Networks(actor, critics, targets, activation)
         self._arena = arena.allocate()
         floats = np.zeros((4, rows), np.float32)
-        self._batch = kernels.Batch(np.zeros((4, rows), np.int64), np.zeros((2, rows), np.int64), *floats)
+        self._batch = arrays.Batch(np.zeros((4, rows), np.int64), np.zeros((2, rows), np.int64), *floats)
         norm = learner.norm
-        self._settings = kernels.Settings(
+        self._settings = arrays.Settings(
             config.gamma, config.n_step, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
             config.obs_clip, norm.mean.numpy(), norm.std.numpy(),
         )  # fmt: skip
@@ -92,15 +93,15 @@ class CompiledSteps:
             counter += len(index)
         return torch.from_numpy(sums)
 
-    def _sources(self) -> kernels.Sources:
+    def _sources(self) -> arrays.Sources:
         memory = _memory(self._replay)
         others = memory if self._demonstrations is None else _memory(self._demonstrations)
-        return kernels.Sources(memory, others, self._own)
+        return arrays.Sources(memory, others, self._own)
 
 
-def _memory(replay: Replay) -> kernels.Memory:
+def _memory(replay: Replay) -> arrays.Memory:
     r = replay
-    return kernels.Memory(
+    return arrays.Memory(
         r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
         r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
     )  # fmt: skip

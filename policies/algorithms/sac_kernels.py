@@ -9,7 +9,7 @@ policy work in one arena; the critics and their targets share the input [rows, o
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -42,63 +42,6 @@ _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np
 _SOFTPLUS_LINEAR = np.float32(20.0)  # from here on softplus(x) is x, as in torch
 
 
-class Networks(NamedTuple):
-    """Tables of compiled_mlp, and the number of the activation (elementwise.ACTIVATIONS)."""
-
-    actor: np.ndarray  # [layers, COLUMNS]
-    critics: np.ndarray  # [2, layers, COLUMNS]
-    targets: np.ndarray  # [2, layers, COLUMNS]
-    activation: int
-
-
-class Memory(NamedTuple):
-    """The arrays of a storage.replay.Replay."""
-
-    observation: np.ndarray
-    action: np.ndarray
-    reward: np.ndarray
-    active: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    final_index: np.ndarray
-    finals: np.ndarray
-    head: int
-
-
-class Sources(NamedTuple):
-    """Where the rows of a batch come from: the first `own` from the memory, the others from the demonstrations."""
-
-    memory: Memory
-    demonstrations: Memory  # the memory again where there are none
-    own: int
-
-
-class Batch(NamedTuple):
-    """Working memory for the rows of a batch."""
-
-    places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
-    lower: np.ndarray  # [2, B] int64: where a critic is the lower one, the row of its backward pass, else -1
-    weight: np.ndarray  # [B] float32, share of the row in the loss
-    target: np.ndarray  # [B] float32
-    discount: np.ndarray  # [B] float32, of what follows; 0 where nothing does
-    log_prob: np.ndarray  # [B] float32
-
-
-class Settings(NamedTuple):
-    """Hyperparameters and the observations' statistics."""
-
-    gamma: float
-    n_step: int
-    tau: float
-    learning_rate: float
-    target_entropy: float
-    log_std_min: float
-    log_std_max: float
-    clip: float
-    mean: np.ndarray  # [O]
-    std: np.ndarray  # [O]
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def learn(
     networks: Any, actor: Any, critics: Any, targets: Any, temperature: Any, sources: Any, settings: Any, batch: Any,
@@ -107,12 +50,12 @@ def learn(
     """Gradient steps in a row; returns the sums of their figures, [FIGURES] float32.
 
     Args:
-        networks: see Networks.
+        networks: see sac_arrays.Networks.
         actor, critics, temperature: Optimized; the temperature's parameter is its logarithm, [1].
         targets: flat weights of the target critics [P].
-        sources: see Sources.
-        settings: see Settings.
-        batch: see Batch.
+        sources: see sac_arrays.Sources.
+        settings: see sac_arrays.Settings.
+        batch: see sac_arrays.Batch.
         arena: of the networks.
         index: numbers of the drawn transitions in their sources, see Replay.draw, [U, B].
         noise: standard normal draws [U, 2, B, D], for the next and the present action.
@@ -190,10 +133,10 @@ def act(
     """Actions of the policy with exploration, see sac_learner.squashed_sample.
 
     Args:
-        table: of the policy (see Networks), in an arena of its own.
+        table: of the policy (see sac_arrays.Networks), in an arena of its own.
         parameters: its flat weights [P].
-        activation: see Networks.
-        settings: see Settings.
+        activation: see sac_arrays.Networks.
+        settings: see sac_arrays.Settings.
         arena: of the table.
         observation: [R, O], not normalised.
         noise: standard normal draws [R, D].

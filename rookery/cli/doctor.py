@@ -16,6 +16,7 @@ from typing import Annotated
 import tyro
 
 from rookery.cli.options import Json, print_json
+from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
@@ -104,7 +105,7 @@ def examine() -> list[Finding]:
 
 
 def _python() -> Finding:
-    detail = f"{platform.python_version()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores"
+    detail = f"{platform.python_version()}, {usable_cores()} of {os.cpu_count()} cores"
     return Finding("python", "everything", "ok", detail)
 
 

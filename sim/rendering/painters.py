@@ -18,6 +18,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rendering import opengl
 from rookery.sim.rendering.frame import Frame, Stage
@@ -179,7 +180,7 @@ def _processes(backend: opengl.Backend | None, pixels: int, frames: int) -> int:
     if backend is not None and not backend.on_cpu:
         return 1
     work = frames * (FRAME_S + PIXEL_S * pixels)
-    return int(min(len(os.sched_getaffinity(0)), max(1.0, work / PROCESS_S)))
+    return int(min(usable_cores(), max(1.0, work / PROCESS_S)))
 
 
 class _Worker:

@@ -7,7 +7,6 @@ milliseconds a picture where there is no GPU. Videos are drawn by `rookery.sim.r
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import matrix
 from rookery.sim.sensors import raycast
@@ -95,7 +95,7 @@ class Cameras:
         self.width = width
         self.height = height
         self.max_range = float(max_range)
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or usable_cores()
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "cameras")
         model = world.model
         ids = _camera_ids(model, self.names)

@@ -8,7 +8,6 @@ up, -z ahead). Threads take ranges of worlds; the clouds do not depend on how ma
 # Numba infers the types of the kernels from the arrays that they are given; annotations would say less.
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +16,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.random import Streams
 from rookery.sim.rotations import matrix
@@ -88,7 +88,7 @@ class PointCloud:
         self._rng = rng
         self._way = SUBSAMPLING[subsample]
         self._body = None if frame == "world" else depth.world.bodies([frame])
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or usable_cores()
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "points")
         n = depth.world.num_envs
         pixels = len(depth.names) * depth.width * depth.height

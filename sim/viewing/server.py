@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import hmac
 import io
 import ipaddress
@@ -156,7 +157,7 @@ def check_free(host: str, port: int) -> None:
             f"port {port} is for root alone: choose another with --viewer-port, such as {PORT}."
         ) from error
     except OSError as error:
-        if error.errno == 98:
+        if error.errno == errno.EADDRINUSE:
             raise _taken(host, port) from error
         raise RookeryError(f"the viewer cannot listen on {host} port {port}: {error.strerror}.") from error
 

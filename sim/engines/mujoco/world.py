@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors, under
+from rookery.sim.cores import usable_cores
 from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.ball_impacts import ball_impacts
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
@@ -84,7 +84,7 @@ class MujocoWorld(World):
         self._constants = 0  # version of the parameters that the free bodies have
         self._flies = self._aerodynamics is not None or self._impacts is not None
         self._ahead = 0.5 * self.dt if self.model.opt.integrator in _EULER else 0.0  # s, see _fly
-        self.batch = Batch(self.model, num_envs, threads or len(os.sched_getaffinity(0)))
+        self.batch = Batch(self.model, num_envs, threads or usable_cores())
         self._params = MujocoParams(self)
         self.scene = scene
         self._contact_pairs = scene.contact_pairs

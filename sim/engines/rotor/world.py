@@ -7,7 +7,6 @@ divided among threads, with the same bits at any number of threads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
+from rookery.sim.cores import usable_cores
 from rookery.sim.engines.rotor import build, factors, rows
 from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
@@ -71,7 +71,7 @@ class RotorWorld(World):
         self.scene = scene
         self.effects = scene.extension(Aeronautics).effects
         self.parts = build.read(scene, self.model)
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or usable_cores()
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "rotor")
         blocks = -(-num_envs // LANES)
         count = len(self.parts.bodies)

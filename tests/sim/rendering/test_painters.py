@@ -61,7 +61,7 @@ def test_a_video_that_is_given_up_ends_its_processes(model):
 
 
 def test_how_many_processes(monkeypatch):
-    monkeypatch.setattr(painters.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(painters, "usable_cores", lambda: 8)
     cpu, gpu = opengl.Backend("egl", "llvmpipe (LLVM 15.0.6, 256 bits)"), opengl.Backend("egl", "A card")
     assert _processes(gpu, 1280 * 720, 300) == 1
     assert _processes(cpu, 1280 * 720, 300) == 8

@@ -1,0 +1,66 @@
+"""What SAC's compiled kernels work on: tables of networks, replay memories, and the working memory of a batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Batch", "Memory", "Networks", "Settings", "Sources"]
+
+
+class Networks(NamedTuple):
+    """Tables of compiled_mlp, and the number of the activation (elementwise.ACTIVATIONS)."""
+
+    actor: np.ndarray  # [layers, COLUMNS]
+    critics: np.ndarray  # [2, layers, COLUMNS]
+    targets: np.ndarray  # [2, layers, COLUMNS]
+    activation: int
+
+
+class Memory(NamedTuple):
+    """The arrays of a storage.replay.Replay."""
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    active: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    final_index: np.ndarray
+    finals: np.ndarray
+    head: int
+
+
+class Sources(NamedTuple):
+    """Where the rows of a batch come from: the first `own` from the memory, the others from the demonstrations."""
+
+    memory: Memory
+    demonstrations: Memory  # the memory again where there are none
+    own: int
+
+
+class Batch(NamedTuple):
+    """Working memory for the rows of a batch."""
+
+    places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
+    lower: np.ndarray  # [2, B] int64: where a critic is the lower one, the row of its backward pass, else -1
+    weight: np.ndarray  # [B] float32, share of the row in the loss
+    target: np.ndarray  # [B] float32
+    discount: np.ndarray  # [B] float32, of what follows; 0 where nothing does
+    log_prob: np.ndarray  # [B] float32
+
+
+class Settings(NamedTuple):
+    """Hyperparameters and the observations' statistics."""
+
+    gamma: float
+    n_step: int
+    tau: float
+    learning_rate: float
+    target_entropy: float
+    log_std_min: float
+    log_std_max: float
+    clip: float
+    mean: np.ndarray  # [O]
+    std: np.ndarray  # [O]
