@@ -45,6 +45,8 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.training import Training, resume, start
 
 EVALUATIONS = "evaluations.json"
+TIME = "training_s"
+"""Key of the training time, s: tasks have metrics of their own called "seconds"."""
 EVALUATION_SEED = 12_345
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
@@ -125,7 +127,7 @@ class Watch:
             return
         policies = self._training.runner.algorithm.policies()
         found = evaluate(self._env, act_with(policies, self._env), self._episodes, EVALUATION_SEED)
-        point = {"steps": row["steps"], "seconds": round(row["seconds"], 3), "return": found["return_mean"]}
+        point = {"steps": row["steps"], TIME: round(row["seconds"], 3), "return": found["return_mean"]}
         self._values["rows"].append(point | found["metrics"])
         write_json(self._file, self._values)
         shown = ", ".join(
@@ -193,7 +195,7 @@ def band(rows: Sequence[Sequence[dict[str, Any]]], label: str, x: str, y: str) -
 
 
 def first(rows: Sequence[dict[str, Any]], key: str, figure: str, target: float, lower: bool = False) -> float | None:
-    """Steps or seconds of the first point with a figure of at least `target`, or with `lower` at most; None for never."""
+    """Steps or training time of the first point with a figure of at least `target`, or with `lower` at most; None for never."""
     return next((row[key] for row in rows if (row[figure] <= target if lower else row[figure] >= target)), None)
 
 
@@ -211,14 +213,14 @@ def summary(
         "seeds": ", ".join(str(seed) for seed in seeds),
         "last": statistics.fmean(last),
         "range": f"{min(last):.3g} to {max(last):.3g}",
-        "training_s": statistics.median(points[-1]["seconds"] for points in rows),
+        "training_s": statistics.median(points[-1][TIME] for points in rows),
     }
-    for key in ("steps", "seconds"):
+    for key, title in (("steps", "steps_to"), (TIME, "seconds_to")):
         reached = [first(points, key, args.figure, args.target, args.lower) for points in rows]
-        row[f"{key}_to"] = None if None in reached else statistics.median(x for x in reached if x is not None)
+        row[title] = None if None in reached else statistics.median(x for x in reached if x is not None)
     row["commit"] = ", ".join(dict.fromkeys(c for found in seeds.values() for c in found["commits"]))
     return row | {
-        "wall_s": sum(points[-1]["seconds"] for points in rows),
+        "wall_s": sum(points[-1][TIME] for points in rows),
         "points": dict(zip(seeds, rows, strict=True)),
     }
 
@@ -229,7 +231,7 @@ def write(out: Path, image: Path, args: argparse.Namespace, rows: list[dict[str,
     y_label = f"{name}, {args.episodes} episodes"
     y_range = (0.0, 1.0) if name == "success" else None
     panels = []
-    for key, x_label in (("steps", "control steps of all worlds"), ("seconds", "training time, s")):
+    for key, x_label in (("steps", "control steps of all worlds"), (TIME, "training time, s")):
         lines = [band(list(row["points"].values()), row["curve"], key, name) for row in rows]
         panels.append(Panel(x_label, y_label, lines, args.log, y_range))
     image.write_text(figure(f"{args.task}: mean and range of {len(args.seeds)} seeds", panels))
@@ -307,7 +309,7 @@ def measure(args: argparse.Namespace) -> int:
             found[seed] = trained(own, folder, f"{curve.label}, seed {seed}", args.points, args.episodes)
             known = found[seed]["rows"][0]
             if args.figure not in known:
-                raise unknown("figure", args.figure, [key for key in known if key not in ("steps", "seconds")])
+                raise unknown("figure", args.figure, [key for key in known if key not in ("steps", TIME)])
         rows.append(summary(curve, settings[0], found, args))
         write(out, image, args, rows, began)
     return 0

@@ -73,8 +73,25 @@ def test_a_curve_is_its_training_and_goes_on_after_a_stop(curves, tmp_path, monk
     assert measure(curves, tmp_path / "again") == 0
     again = json.loads((tmp_path / "again" / "a.json").read_text())["rows"][0]
     for one, other in zip(whole["points"].values(), again["points"].values(), strict=True):
-        timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in rows] for rows in (one, other)]
+        timeless = [[{k: v for k, v in row.items() if k != "training_s"} for row in rows] for rows in (one, other)]
         assert timeless[0] == timeless[1]
+
+
+def test_the_training_time_is_no_metric_of_the_task(curves, tmp_path):
+    """table-reach has a metric called "seconds"."""
+    folder = tmp_path / "runs"
+    words = ["table-reach", "--curve", f"SAC: sac {SMALL}", "--seeds", "0", "--points", "2", "--episodes", "2"]
+    words += ["--runs", str(folder), "--image", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
+    assert curves.main(words) == 0
+    points = json.loads((tmp_path / "a.json").read_text())["rows"][0]["points"]["0"]
+    lines = (folder / "table-reach-sac-0" / "progress.csv").read_text().splitlines()
+    columns = lines[0].split(",")
+    told = {
+        int(row[columns.index("steps")]): float(row[columns.index("seconds")])
+        for row in map(str.split, lines[1:], [","] * len(lines))
+    }
+    assert [p["training_s"] for p in points] == pytest.approx([told[p["steps"]] for p in points], abs=1e-3)
+    assert all(p["seconds"] == 6.25 for p in points)  # never done
 
 
 def test_what_is_there_is_not_trained_again_and_not_mixed(curves, tmp_path, monkeypatch, capsys):
