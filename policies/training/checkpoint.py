@@ -14,11 +14,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -26,11 +26,16 @@ from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import flush, make_folder
 from rookery.sim.files import write as write_file
-from rookery.sim.untrusted import parse_json, safetensors_header
+from rookery.sim.untrusted import parse_json, read_safetensors
 
 FORMAT = "rookery-checkpoint"
 VERSION = 2
 PARTS = ("algorithm", "env")
+DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+"""Names of types in safetensors files (github.com/huggingface/safetensors, "Format")."""
 REPLACED = ".replaced-"
 """Begins the name of a checkpoint that is being written once more."""
 
@@ -59,9 +64,7 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
         temporary.mkdir()
         files = {}
         for part in PARTS:
-            data = safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors[part].items()})
-            write_file(temporary / f"{part}.safetensors", data)
-            files[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
+            files[f"{part}.safetensors"] = _write_tensors(temporary / f"{part}.safetensors", tensors[part])
         header = {"format": FORMAT, "version": VERSION, "torch": torch.__version__, "files": files}
         write_file(temporary / "state.json", _seal(header | state))
         flush(temporary)
@@ -73,6 +76,30 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
         shutil.rmtree(temporary, ignore_errors=True)
         raise store.unwritable(folder, error) from error
     return final
+
+
+def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
+    """Write a safetensors file, tensor by tensor: a replay memory may take most of the machine's memory, and
+    `safetensors.torch.save` copies it twice. Returns the file's SHA-256."""
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))  # so that all stand at whole words
+    header, end = {}, 0
+    for name, x in ordered:
+        header[name] = {"dtype": DTYPES[x.dtype], "shape": list(x.shape), "data_offsets": [end, end + x.nbytes]}
+        end += x.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with open(file, "wb") as opened:
+        for data in (len(text).to_bytes(8, "little"), text):
+            opened.write(data)
+            digest.update(data)
+        for _, x in ordered:
+            values = x.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+            opened.write(values)
+            digest.update(values)
+        opened.flush()
+        os.fsync(opened.fileno())
+    return digest.hexdigest()
 
 
 def remove_old(run_dir: Path, keep: int, steps: int) -> None:
@@ -181,15 +208,15 @@ def read_tensors(folder: Path, state: dict[str, Any]) -> dict[str, dict[str, Ten
 
 def _read(folder: Path, name: str, files: object) -> dict[str, Tensor]:
     try:
-        data = (folder / name).read_bytes()
+        with open(folder / name, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise _damaged(folder, f"{name} cannot be read ({error.strerror})") from error
-    if not isinstance(files, dict) or hashlib.sha256(data).hexdigest() != files.get(name):
+    if not isinstance(files, dict) or digest != files.get(name):
         raise _damaged(folder, f"{name} is cut short or was edited")
     try:
-        safetensors_header(data)
-        return safetensors.torch.load(data)
-    except (ValueError, KeyError, RuntimeError, safetensors.SafetensorError) as error:
+        return read_safetensors(folder / name)[0]
+    except (OSError, ValueError) as error:
         raise _damaged(folder, f"{name} holds no tensors ({error})") from error
 
 

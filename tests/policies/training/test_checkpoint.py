@@ -12,9 +12,11 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from policies_fake import FakeEnv
 
@@ -327,3 +329,25 @@ def test_hidden_files_beside_checkpoints_are_no_obstacle(tmp_path):
     (folder / ".DS_Store").write_text("x")
     trainer(tmp_path, total=2 * ITERATION).run(quiet)
     assert sorted(f.name for f in folder.iterdir() if f.name.startswith(".")) == [".DS_Store"]
+
+
+def test_tensors_are_written_as_they_are_and_without_a_copy(tmp_path):
+    """A replay memory may take most of the machine's memory; the file is one that safetensors reads."""
+    g = torch.Generator().manual_seed(0)
+    kinds = [torch.rand(5, 7, generator=g).to(dtype) for dtype in checkpoint.DTYPES]
+    odd = {
+        "strided": torch.rand(4, 6, generator=g).T,
+        "one": torch.tensor(3),
+        "none": torch.zeros(0, 4, dtype=torch.bool),
+    }
+    large = {"replay": torch.rand(1 << 22, generator=g)}
+    given = {str(x.dtype): x for x in kinds} | odd | large
+    tracemalloc.start()
+    path = checkpoint.write(tmp_path, 1, {"algorithm": given, "env": {}}, {})
+    read = checkpoint.read_tensors(path, checkpoint.read_state(path))["algorithm"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < large["replay"].nbytes / 4
+    for back in (read, safetensors.torch.load_file(path / "algorithm.safetensors")):
+        assert back.keys() == given.keys()
+        assert all(torch.equal(back[k], x) and back[k].dtype == x.dtype for k, x in given.items())
