@@ -34,5 +34,5 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
     names = sorted(allowed)
     given = given if len(given) <= 200 else given[:197] + "..."
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return RookeryError(f"unknown {what} {given!r}: {hint}Known: {', '.join(names) or 'none'}.")
+    hint = f": did you mean {near[0]!r}? Known" if near else ". Known"
+    return RookeryError(f"unknown {what} {given!r}{hint}: {', '.join(names) or 'none'}.")

@@ -159,8 +159,8 @@ def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) ->
         name = _option(word)
         if word.startswith("--") and name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise RookeryError(f"unknown option {word.split('=')[0]}: {hint}{listed}")
+            hint = f": did you mean {near[0]}?" if near else "."
+            raise RookeryError(f"unknown option {word.split('=')[0]}{hint} {listed}")
 
 
 def _refuse_repeated(cls: type, words: Sequence[str]) -> None:

@@ -106,5 +106,5 @@ def test_ground_that_is_not_there_is_refused():
     world = make_world(
         "rotor", Scene(ground, dt=0.001, integrator="euler").add(lambda: ball(0.05, 0.1), "ball", pos=(0, 0, 1)), 1
     )
-    with pytest.raises(RookeryError, match="unknown level ground 'floor': Known: ground"):
+    with pytest.raises(RookeryError, match=r"unknown level ground 'floor'. Known: ground"):
         world.params.set("height", ["floor"], torch.zeros(1, 1))

@@ -44,7 +44,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = [
-        line for line in captured.err.splitlines() if not line.startswith(("rookery: using ", "rookery: training "))
+        line
+        for line in captured.err.splitlines()
+        if not line.startswith(("rookery: using ", "rookery: training ", "rookery: compiling "))
     ]
     assert len(lines) == 1
     assert lines[0].startswith("rookery: ")

@@ -16,7 +16,7 @@ def test_a_long_message_keeps_its_beginning_and_the_way_out() -> None:
 def test_only_a_near_name_is_offered() -> None:
     """Else the names are listed alone: "bad" and "go2/onboard" share three letters."""
     cameras = ["chase", "fixed", "go2/onboard"]
-    assert str(unknown("camera", "bad", cameras)) == "unknown camera 'bad': Known: chase, fixed, go2/onboard."
+    assert str(unknown("camera", "bad", cameras)) == "unknown camera 'bad'. Known: chase, fixed, go2/onboard."
     assert "did you mean 'go2/onboard'?" in str(unknown("camera", "onboard", cameras))
 
 
