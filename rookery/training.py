@@ -104,6 +104,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     settings.check()
     algorithm = make_algorithm(settings, settings.randomize)
     try:
+        algorithm.check_length(settings.runner.total_steps)
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)  # RunSettings.check refuses --init with others

@@ -55,6 +55,13 @@ class Algorithm(abc.ABC):
     def steps_per_update(self) -> int:
         return self.rollout_steps * self.env.num_envs
 
+    def check_length(self, total_steps: int) -> None:
+        """Refuse a training of `total_steps` in which nothing would be learnt.
+
+        Raises:
+            RookeryError: there would be no gradient step.
+        """
+
     @abc.abstractmethod
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]} of this control step."""

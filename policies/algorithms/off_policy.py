@@ -111,6 +111,19 @@ class OffPolicy(Algorithm):
             data.check_group(name, group)
             self.learners[name].learn_from(replay_of(data, name, weights, self.env.device))
 
+    def check_length(self, total_steps: int) -> None:
+        """Refuse a training without a gradient step, see `Algorithm.check_length`."""
+        c, rollout = self.config, self.steps_per_update
+        begun = max(c.learning_starts // rollout + 1, math.ceil(c.window / c.rollout_steps))  # rollouts before it
+        each = c.updates_per_step * c.rollout_steps
+        due = math.ceil((math.floor((begun - 1) * each) + 1) / each)
+        first = max(begun, due) * rollout
+        if math.ceil(total_steps / rollout) * rollout < first:
+            raise RookeryError(
+                f"{total_steps:,} steps end before the first gradient step, which is after {first:,}: give --steps {first} or "
+                f"more, or change --learning-starts ({c.learning_starts}) or --updates-per-step ({c.updates_per_step:g})."
+            )
+
     @torch.no_grad()
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]}."""

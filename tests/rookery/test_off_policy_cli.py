@@ -92,6 +92,11 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
         ("--updates-per-step -1", "updates_per_step is -1.0: give a number"),
         ("--num-envs 64 --buffer-size 200 --rollout-steps 8", "fewer than rollout_steps 8: give at least 512"),
         ("--buffer-size 1000000000000", "the replay memory of 1,000,000,000,000 control steps would take"),
+        (
+            "--steps 640 --learning-starts 1000",
+            "640 steps end before the first gradient step, which is after 1,024: give",
+        ),
+        ("--steps 640 --learning-starts 0 --updates-per-step 0.001", "which is after 1,024: give --steps 1024 or more"),
         ("--demonstration-share 2", "demonstration_share is 2.0: give a number from 0 to 1"),
     ],
 )

@@ -181,6 +181,19 @@ def test_a_gradient_step_is_that_of_a_plain_unroll(kind: int, critic_memory: boo
     assert memory.grad.abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_the_policy_climbs_what_critics_see_after_their_step(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, learner = collected(kind, policy_every=1)
+    batch = learner._batch(torch.tensor([3, 40, 52, 71]), made._generator)
+    seen: list[Tensor] = []
+    own = learner.policy_step
+    monkeypatch.setattr(learner, "policy_step", lambda x, now, *rest: (seen.append(now), own(x, now, *rest))[1])
+    before = learner.critic_features_at(learner.features, batch, batch.observation)
+    learner.descend(batch, torch.randn(learner.NOISES, 24, 1))
+    after = learner.critic_features_at(learner.features, batch, batch.observation)
+    assert torch.equal(seen[0], after) and not torch.allclose(before, after, atol=1e-4)
+
+
 def test_a_sequence_after_an_end_does_not_depend_on_what_came_before() -> None:
     """Neither on the stored state nor on the burn-in: outputs and gradients of rows behind an end are the same to the bit."""
     made, learner = collected()

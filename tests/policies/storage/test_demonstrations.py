@@ -70,6 +70,15 @@ def test_rewards_are_weighed_as_in_the_training(data):
     torch.testing.assert_close(own.reward, recorded)
 
 
+def test_the_weights_are_those_of_the_environment_that_is_learnt_in(data):
+    changed = {name: 3.0 * weight for name, weight in data.contract["task_config"]["reward"].items()}
+    env = rookery.make("drone-hover", 1, config=SHORT | {"reward": changed})
+    got = SAC(env, SACConfig(hidden=(4,)), inputs={"dataset": data}).learners["drone"].demonstrations
+    recorded = torch.cat([data.read(i, ["reward.drone"])["reward.drone"][:, 0] for i in range(len(data))])
+    torch.testing.assert_close(got.take(torch.arange(data.frames), 0.9).reward, 3.0 * recorded)
+    env.close()
+
+
 @pytest.mark.parametrize(("cls", "config"), [(SAC, SACConfig), (TD3, TD3Config)])
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_a_share_of_every_batch_is_demonstrations(data, monkeypatch, cls, config, share):
