@@ -95,8 +95,8 @@ def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
             digest.update(data)
         for _, x in ordered:
             values = x.detach().cpu().reshape(-1).view(torch.uint8).numpy()
-            opened.write(values)
-            digest.update(values)
+            opened.write(values.data)
+            digest.update(values.data)
         opened.flush()
         os.fsync(opened.fileno())
     return digest.hexdigest()
