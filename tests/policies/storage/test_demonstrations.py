@@ -89,6 +89,7 @@ def test_a_share_of_every_batch_is_demonstrations(data, monkeypatch, cls, config
     env = rookery.make("drone-hover", 2, config=SHORT)
     algorithm = cls(env, settings, inputs={"dataset": data})
     learner = algorithm.learners["drone"]
+    learner.compiled = None  # whose batches nobody sees; its steps are those of torch (test_sac_compiled.py)
     batches = []
     own = learner.descend
     monkeypatch.setattr(learner, "descend", lambda batch, *rest: (batches.append(batch), own(batch, *rest))[1])
