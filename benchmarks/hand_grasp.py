@@ -1,6 +1,6 @@
-"""Success of hand-grasp's scripted expert by object and sampler: the five objects of G-PAYN (arXiv 2306.03484).
+"""Success of hand-grasp's expert, or of a policy, by object and sampler: the five objects of G-PAYN (arXiv 2306.03484).
 
-    python benchmarks/hand_grasp.py --starts 50
+    python benchmarks/hand_grasp.py --starts 50 [--policy RUN] [--objects tomato_soup_can ...]
 
 Seconds: from the start to 10 cm. Over the last second of the successful episodes: `dip`, how deep hand and object are in each
 other at the deepest contact, `slip`, how far the object moves in the hand, and `shake`, the object's mean speed; of each
@@ -10,14 +10,17 @@ the mean over episodes and the largest.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 import mujoco
 import torch
 from machine import machine
 from torch import Tensor
 
-import rookery
-from rookery.sim.envs.vec_env import VecEnv
+from rookery.run_env import open_env
+from rookery.runs import find_run
+from rookery.sim.env import Act, Env
 from rookery.sim.rotations import matrix
 from rookery.tasks.manipulation.hand_poses import SAMPLERS
 
@@ -29,17 +32,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--policy", type=Path, help="run or zoo folder; the expert without it")
     parser.add_argument("--objects", nargs="+", default=OBJECTS)
     args = parser.parse_args()
     print(machine())
     print("\n| object | sampler | success | seconds | dip, mm | slip, mm | shake, mm/s |")
     print("|---|---|---|---|---|---|---|")
+    what = Path("hand-grasp") if args.policy is None else find_run(args.policy)
+    controller = "classical" if args.policy is None else "policy"
     won = 0.0
     all_of_them = 0
     for name in args.objects:
         for sampler in SAMPLERS:
-            env = rookery.make("hand-grasp", args.starts, seed=args.seed, config={"object": name, "sampler": sampler})
-            figures = grasp(env)
+            config = {"object": name, "sampler": sampler}
+            figures = grasp(*open_env(what, args.starts, controller=controller, seed=args.seed, config=config))
             good = figures.pop("success") > 0
             won = won + float(good.sum())
             all_of_them = all_of_them + args.starts
@@ -48,11 +54,11 @@ def main() -> None:
     print(f"\noverall {won / all_of_them:.2f} of {all_of_them} starts")
 
 
-def grasp(env: VecEnv) -> dict[str, Tensor]:
+@torch.no_grad()
+def grasp(env: Env, act: Act) -> dict[str, Tensor]:
     """Figures [N] of one episode in each world, the last control step left out."""
     obs, _ = env.reset()
-    act = env.task.controller()
-    task = env.task
+    task: Any = env.task
     hold = round(HELD_S / env.control_dt)
     places = []
     speed = torch.zeros(env.num_envs)
@@ -74,7 +80,7 @@ def grasp(env: VecEnv) -> dict[str, Tensor]:
     }  # fmt: skip
 
 
-def depth(env: VecEnv) -> Tensor:
+def depth(env: Env) -> Tensor:
     """[N] m: of the deepest contact between hand and object."""
     model = env.world.model
     out = torch.zeros(env.num_envs)
