@@ -371,12 +371,12 @@ def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, colli
     return fingers
 
 
-def couple_fingers(spec: mujoco.MjSpec) -> None:
-    """Add the tendons `opening`, the sum of both slides, and `rack`, the spring on their difference."""
+def couple_fingers(spec: mujoco.MjSpec, fingers: Sequence[str] = ("finger_left", "finger_right")) -> None:
+    """Add the tendons `opening`, the sum of both slides `fingers`, and `rack`, the spring on their difference."""
     for name, right in (("opening", 1.0), ("rack", -1.0)):
         tendon = spec.add_tendon(name=name)
-        tendon.wrap_joint("finger_left", 1.0)
-        tendon.wrap_joint("finger_right", right)
+        tendon.wrap_joint(fingers[0], 1.0)
+        tendon.wrap_joint(fingers[1], right)
         if name == "rack":
             tendon.stiffness = [RACK_STIFFNESS, 0, 0]
             tendon.damping = [RACK_DAMPING, 0, 0]

@@ -12,9 +12,9 @@ from pathlib import Path
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import is_task
 
-TEMPLATES = {"task": ("worked", "stubbed", "blank"), "robot": ("drone", "quadruped", "quadrotor")}
+TEMPLATES = {"task": ("worked", "stubbed", "blank"), "robot": ("drone", "quadruped", "quadrotor", "arm")}
 """Templates by kind, the default first."""
-FILES = ("quadruped", "quadrotor")
+FILES = ("quadruped", "quadrotor", "arm")
 """Templates that are a robot's URDF and its settings, without a package."""
 
 

@@ -36,15 +36,15 @@ def arm_actuation(arm: Manipulator) -> Actuation:
                 kp=float(model.kp[i]) if servo else 0.0, kd=float(model.kd[i]) if servo else 0.0, torque=float(model.torque[i]),
             )
         )  # fmt: skip
-    steps = (*arm.action.steps(arm), *(REFERENCE_STEPS if servo else ()), GRIPPER_STEP)
+    steps = (*arm.action.steps(arm), *(REFERENCE_STEPS if servo else ()), *((GRIPPER_STEP,) if arm.grips else ()))
     return Actuation(
         steps,
-        (*model.joints, model.gripper),
+        (*model.joints, *((model.gripper,) if arm.grips else ())),
         arm.world.dt,
         joints=tuple(joints),
         references=_references(arm) if servo else None,
         tool_goal=arm.action.tool_goal(arm),
-        gripper=_gripper(arm),
+        gripper=_gripper(arm) if arm.grips else None,
     )
 
 
@@ -57,7 +57,7 @@ def _references(arm: Manipulator) -> JointReferences:
         torque=tuple(float(v) for v in model.inertial_torque),
         torque_rate=RATE_SHARE * model.torque_rate,
         bandwidth=BANDWIDTH,
-        lead=tuple((float(d) + model.damping) / float(p) for d, p in zip(model.kd, model.kp, strict=True)),
+        lead=tuple((float(d) + c) / float(p) for d, c, p in zip(model.kd, model.damping, model.kp, strict=True)),
     )
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, arm_spec
-from rookery.robots.manipulators.model import JOINTS
 from rookery.sim.specs import ActionSpec
 
 
@@ -21,7 +20,9 @@ class JointPosition(ArmAction):
     def spec(self, arm: Manipulator) -> ActionSpec:
         limits = zip(arm.home, arm.lower, arm.upper, strict=True)
         neutral = [float(2 * (home - low) / (high - low) - 1) for home, low, high in limits]
-        return arm_spec(self.name, arm, arm.model.joints, arm.lower, arm.upper, ("rad",) * JOINTS, neutral)
+        return arm_spec(
+            self.name, arm, arm.model.joints, arm.lower, arm.upper, ("rad",) * len(arm.model.joints), neutral
+        )
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
         return ("joint goal = low + (a + 1) / 2 (high - low)",)
@@ -41,7 +42,7 @@ class JointVelocity(ArmAction):
 
     def spec(self, arm: Manipulator) -> ActionSpec:
         speed = arm.model.speed
-        return arm_spec(self.name, arm, arm.model.joints, [-v for v in speed], speed, ("rad/s",) * JOINTS)
+        return arm_spec(self.name, arm, arm.model.joints, [-v for v in speed], speed, ("rad/s",) * len(speed))
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
         return (
@@ -61,7 +62,7 @@ class JointTorque(ArmAction):
 
     def spec(self, arm: Manipulator) -> ActionSpec:
         torque = arm.model.torque
-        return arm_spec(self.name, arm, arm.model.joints, [-v for v in torque], torque, ("N m",) * JOINTS)
+        return arm_spec(self.name, arm, arm.model.joints, [-v for v in torque], torque, ("N m",) * len(torque))
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
         return (
@@ -75,7 +76,7 @@ class JointTorque(ArmAction):
         steps = torch.arange(1, arm.steps + 1, dtype=torch.float64)
         most = (arm.model.torque_rate * arm.world.dt * steps)[:, None]
         ramp = arm.torque[:, None] + (wanted - arm.torque)[:, None].clamp(-most, most)
-        arm.rows[:, :, :JOINTS] = ramp
+        arm.rows[:, :, : ramp.shape[2]] = ramp
         arm.torque.copy_(ramp[:, -1])
-        arm.rows[:, :, JOINTS] = arm.grip[:, None]
+        arm.rows[:, :, ramp.shape[2] :] = arm.grip[:, None, None]
         arm.actuators.set_control(arm.rows)

@@ -1,8 +1,8 @@
-"""What a Panda's controller computes at each control step, for all worlds at once: inverse kinematics and
+"""What an arm's controller computes at each control step, for all worlds at once: inverse kinematics and
 Cartesian impedance. Joint references: `references.py`.
 
-Kinematic chains are those of `chain_of`, with the base's pose in them: all places and axes are the world's. Loops run over
-seven joints known to the compiler, and each thread takes worlds by the piece, with one set of scratch arrays.
+Kinematic chains are those of `chain_of`, with the base's pose in them: all places and axes are the world's. J is the number
+of joints. Each thread takes worlds by the piece, with one set of scratch arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numba
 import numpy as np
 from numba import njit, prange
 
-JOINTS = 7
 PIECE = 64  # worlds that a thread takes at a time
 WORLDS_EACH = 512
 """Worlds for which it is worth to wake another thread; a kernel takes about 1 us for a world."""
@@ -44,17 +43,18 @@ def few_threads(kernel: Callable[..., None]) -> Callable[..., None]:
 @njit(cache=True, error_model="numpy", inline="always")
 def walk(q, world, turns, offsets, axes, turn, pos, origins, spins):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Tool's matrix `turn` [3, 3] and place `pos` [3] in the world; each joint's place and axis [J, 3]."""
+    joints = len(axes)
     for i in range(3):
         pos[i] = 0.0
         for j in range(3):
             turn[i, j] = 1.0 if i == j else 0.0
-    for n in range(JOINTS + 1):
+    for n in range(joints + 1):
         for i in range(3):
             a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
             pos[i] += a * offsets[n, 0] + b * offsets[n, 1] + c * offsets[n, 2]
             for j in range(3):
                 turn[i, j] = a * turns[n, 0, j] + b * turns[n, 1, j] + c * turns[n, 2, j]
-        if n < JOINTS:
+        if n < joints:
             x, y, z = axes[n, 0], axes[n, 1], axes[n, 2]
             s, k = math.sin(q[world, n]), 1.0 - math.cos(q[world, n])
             for i in range(3):  # turn times the rotation about the joint's axis: 1 + s X + k X X
@@ -90,7 +90,8 @@ def _error(goal_pos, goal_turn, world, pos, turn, error):  # type: ignore[no-unt
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _jacobian(pos, origins, spins, jac):  # type: ignore[no-untyped-def]  # pragma: no cover
-    for n in range(JOINTS):
+    joints = len(origins)
+    for n in range(joints):
         rx, ry, rz = pos[0] - origins[n, 0], pos[1] - origins[n, 1], pos[2] - origins[n, 2]
         ax, ay, az = spins[n, 0], spins[n, 1], spins[n, 2]
         jac[0, n] = ay * rz - az * ry
@@ -104,10 +105,11 @@ def _jacobian(pos, origins, spins, jac):  # type: ignore[no-untyped-def]  # prag
 @njit(cache=True, error_model="numpy", inline="always")
 def _normal(jac, square, a):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Lower half of a = J J^T + square [6, 6]."""
+    joints = jac.shape[1]
     for i in range(6):
         for j in range(i + 1):
             total = square if i == j else 0.0
-            for n in range(JOINTS):
+            for n in range(joints):
                 total += jac[i, n] * jac[j, n]
             a[i, j] = total
 
@@ -141,17 +143,18 @@ def approach(  # type: ignore[no-untyped-def]
     turn, pos, origins, spins, jac, error, a, pull,
 ):  # fmt: skip  # pragma: no cover - compiled
     """One round of `track_pose` in one world; from `turn` on, scratch."""
+    joints = len(home)
     walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
     _jacobian(pos, origins, spins, jac)
     _error(goal_pos, goal_turn, world, pos, turn, error)
-    for n in range(JOINTS):
+    for n in range(joints):
         pull[n] = posture * (home[n] - q[world, n])
     for i in range(6):
-        for n in range(JOINTS):
+        for n in range(joints):
             error[i] -= jac[i, n] * pull[n]
     _normal(jac, damping * damping, a)
     _solve(a, error)
-    for n in range(JOINTS):
+    for n in range(joints):
         change = pull[n]
         for i in range(6):
             change += jac[i, n] * error[i]
@@ -167,20 +170,21 @@ def track_pose(  # type: ignore[no-untyped-def]
     """Move joint goals towards tool poses by damped least squares, with what is left of the joints pulled home.
 
     Args:
-        q: [N, 7] rad, in and out. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
-        turns, offsets, axes: the chain. lower, upper: [7] rad, limits. home: [7] rad.
+        q: [N, J] rad, in and out. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
+        turns, offsets, axes: the chain. lower, upper: [J] rad, limits. home: [J] rad.
         damping: of the least squares. posture: share of the way home in a round, in the null space.
         most: rad, largest change of a joint in a round. rounds: of iteration.
     """
+    joints = len(home)
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
         turn = np.empty((3, 3))
         pos = np.empty(3)
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
-        jac = np.empty((6, JOINTS))
+        origins = np.empty((joints, 3))
+        spins = np.empty((joints, 3))
+        jac = np.empty((6, joints))
         error = np.empty(6)
         a = np.empty((6, 6))
-        pull = np.empty(JOINTS)
+        pull = np.empty(joints)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             for _ in range(rounds):
                 approach(
@@ -216,41 +220,42 @@ def impedance(  # type: ignore[no-untyped-def]
     """Joint torques that pull the tool to poses like a spring with a damper.
 
     Args:
-        q, v: [N, >= 7] rad, rad/s. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
-        turns, offsets, axes: the chain. home: [7] rad.
+        q, v: [N, >= J] rad, rad/s. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.
+        turns, offsets, axes: the chain. home: [J] rad.
         stiffness, damping: [N, 6] N/m and N m/rad, N s/m and N m s/rad.
         posture: (N m/rad, N m s/rad) of the pull home that the tool does not feel.
-        torque: [7] N m, limits. rate: N m, largest change since `last` [N, 7], which is in and out. out: [N, >= 7].
+        torque: [J] N m, limits. rate: N m, largest change since `last` [N, J], which is in and out. out: [N, >= J].
     """
+    joints = len(home)
     for piece in prange((q.shape[0] + PIECE - 1) // PIECE):
         turn = np.empty((3, 3))
         pos = np.empty(3)
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
-        jac = np.empty((6, JOINTS))
+        origins = np.empty((joints, 3))
+        spins = np.empty((joints, 3))
+        jac = np.empty((6, joints))
         error = np.empty(6)
         force = np.empty(6)
         a = np.empty((6, 6))
-        pull = np.empty(JOINTS)
+        pull = np.empty(joints)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, q.shape[0])):
             walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
             _jacobian(pos, origins, spins, jac)
             _error(goal_pos, goal_turn, world, pos, turn, error)
-            for n in range(JOINTS):
+            for n in range(joints):
                 pull[n] = posture[0] * (home[n] - q[world, n]) - posture[1] * v[world, n]
             # the part of the pull that accelerates the tool is taken out: pull - J^T (J J^T)^-1 J pull
             for i in range(6):
                 force[i] = 0.0
-                for n in range(JOINTS):
+                for n in range(joints):
                     force[i] += jac[i, n] * pull[n]
             _normal(jac, 1e-4, a)
             _solve(a, force)
             for i in range(6):
                 speed = 0.0
-                for n in range(JOINTS):
+                for n in range(joints):
                     speed += jac[i, n] * v[world, n]
                 force[i] = stiffness[world, i] * error[i] - damping[world, i] * speed - force[i]
-            for n in range(JOINTS):
+            for n in range(joints):
                 total = pull[n]
                 for i in range(6):
                     total += jac[i, n] * force[i]
@@ -262,11 +267,12 @@ def impedance(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tools(q, turns, offsets, axes, pos, turn):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= 7] rad."""
+    """Places `pos` [N, 3] m and matrices `turn` [N, 3, 3] of the tool in the world at joint angles q [N, >= J] rad."""
+    joints = len(axes)
     place = np.empty(3)
     matrix = np.empty((3, 3))
-    origins = np.empty((JOINTS, 3))
-    spins = np.empty((JOINTS, 3))
+    origins = np.empty((joints, 3))
+    spins = np.empty((joints, 3))
     for world in range(q.shape[0]):
         walk(q, world, turns, offsets, axes, matrix, place, origins, spins)
         for i in range(3):
@@ -295,14 +301,15 @@ def _read_arm(  # type: ignore[no-untyped-def]
     spins,
 ):  # pragma: no cover - compiled
     """Read the joint angles and the opening in one row of q into a world's, and place its tool; from `place` on, scratch."""
+    joints = len(axes)
     walk(q, row, turns, offsets, axes, matrix, place, origins, spins)
     for i in range(3):
         exact_pos[world, i] = pos[world, i] = place[i]
         for j in range(3):
             exact_turn[world, i, j] = turn[world, i, j] = matrix[i, j]
-    for n in range(JOINTS):
+    for n in range(joints):
         angles[world, n] = q[row, n]
-    opening[world] = q[row, JOINTS] + q[row, JOINTS + 1]
+    opening[world] = q[row, joints] + q[row, joints + 1] if q.shape[1] > joints else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -312,20 +319,22 @@ def read_arms(  # type: ignore[no-untyped-def]
     """Read joints after a step and place the tools as `tools` does.
 
     Args:
-        q, v: [N, 9] rad and rad/s, of the joints, and m and m/s of two fingers. turns, offsets, axes: the chain.
+        q, v: [N, J + 2] rad and rad/s, of the joints, and m and m/s of two fingers; [N, J] without them.
+        turns, offsets, axes: the chain.
         exact_pos, exact_turn: [N, 3], [N, 3, 3] float64, the tool in the world. pos, turn: likewise float32.
-        angles, speeds: [N, 7]. opening: [N] m.
+        angles, speeds: [N, J]. opening: [N] m.
     """
+    joints = len(axes)
     place = np.empty(3)
     matrix = np.empty((3, 3))
-    origins = np.empty((JOINTS, 3))
-    spins = np.empty((JOINTS, 3))
+    origins = np.empty((joints, 3))
+    spins = np.empty((joints, 3))
     for world in range(q.shape[0]):
         _read_arm(
             q, world, world, turns, offsets, axes, exact_pos, exact_turn, pos, turn, angles, opening,
             place, matrix, origins, spins,
         )  # fmt: skip
-        for n in range(JOINTS):
+        for n in range(joints):
             speeds[world, n] = v[world, n]
 
 
@@ -337,19 +346,20 @@ def reset_arms(  # type: ignore[no-untyped-def]
     """Put arms at joint angles, at rest and held there, as `read_arms` will read them.
 
     Args:
-        ids: [n] int64, worlds. joints: [n, 7] rad, float64. q: [n, 9] likewise float32, and m of two fingers.
+        ids: [n] int64, worlds. joints: [n, J] rad, float64. q: [n, J + 2] likewise float32, and m of two fingers, or [n, J].
         opened: m, of the gripper. pulled: whether controls are torques. turns, offsets, axes: the chain.
         ref, joint_goal, torque, grip, goal, goal_turn: commands of all worlds, see `Manipulator`.
         exact_pos, exact_turn, pos, turn, angles, speeds, opening: see `read_arms`.
-        held: [N, 8], controls of all worlds now, the gripper's last.
+        held: [N, J + 1], controls of all worlds now, the gripper's last; [N, J] where there is none.
     """
+    count = len(axes)
     place = np.empty(3)
     matrix = np.empty((3, 3))
-    origins = np.empty((JOINTS, 3))
-    spins = np.empty((JOINTS, 3))
+    origins = np.empty((count, 3))
+    spins = np.empty((count, 3))
     for row in range(len(ids)):
         world = ids[row]
-        for n in range(JOINTS):
+        for n in range(count):
             ref[world, 0, n] = joint_goal[world, n] = joints[row, n]
             ref[world, 1, n] = ref[world, 2, n] = 0.0
             torque[world, n] = 0.0
@@ -365,9 +375,10 @@ def reset_arms(  # type: ignore[no-untyped-def]
             place, matrix, origins, spins,
         )  # fmt: skip
     for world in range(len(held)):
-        for n in range(JOINTS):
+        for n in range(count):
             held[world, n] = 0.0 if pulled else ref[world, 0, n]
-        held[world, JOINTS] = grip[world]
+        if held.shape[1] > count:
+            held[world, count] = grip[world]
 
 
 @few_threads

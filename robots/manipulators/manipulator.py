@@ -21,7 +21,7 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import chain_of
 from rookery.robots.manipulators.actuation import RATE_SHARE, arm_actuation
 from rookery.robots.manipulators.kernels import read_arms, reset_arms, tools, track_pose
-from rookery.robots.manipulators.model import JOINTS, ManipulatorModel
+from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.references import follow, links_of
 from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers
@@ -57,7 +57,7 @@ class ArmAction(abc.ABC):
 
     @abc.abstractmethod
     def spec(self, arm: Manipulator) -> ActionSpec:
-        """The declaration of the D components, the gripper's last; see `arm_spec`."""
+        """The declaration of the D components, the gripper's last where there is one; see `arm_spec`."""
 
     def attach(self, arm: Manipulator) -> None:
         """Prepare an arm that was just made, for example by adding an inner loop to its world."""
@@ -67,7 +67,8 @@ class ArmAction(abc.ABC):
         """Send controls for the coming K physics steps.
 
         Args:
-            command: [N, D - 1] float64 in [-1, 1], without the gripper's, which is in `arm.grip` already (m).
+            command: [N, D - 1] float64 in [-1, 1], without the gripper's, which is in `arm.grip` already (m); [N, D] of an
+                arm without a gripper.
         """
 
     def tool_command(self, move: Tensor, rotate: Tensor) -> Tensor:
@@ -108,7 +109,7 @@ def arm_spec(
     units: Sequence[str],
     neutral: Sequence[float] | None = None,
 ) -> ActionSpec:
-    """An ActionSpec of these components and, last, the gripper's: 1 closes it.
+    """An ActionSpec of these components and, last, the gripper's if the arm has one: 1 closes it.
 
     Args:
         kind: the action kind's name.
@@ -116,11 +117,15 @@ def arm_spec(
         names, low, high, units, neutral: see ActionSpec; without `neutral`, zeros.
     """
     rest = [0.0] * len(names) if neutral is None else neutral
+    lowest = tuple(float(v) for v in low)
+    highest = tuple(float(v) for v in high)
+    if not arm.grips:
+        return ActionSpec(kind, tuple(names), lowest, highest, tuple(units), tuple(rest))
     return ActionSpec(
         kind,
         (*names, "gripper_closing"),
-        (*(float(v) for v in low), 0.0),
-        (*(float(v) for v in high), 2.0 * arm.model.stroke),
+        (*lowest, 0.0),
+        (*highest, 2.0 * arm.model.stroke),
         (*units, "m"),
         (*rest, -1.0),
     )
@@ -151,13 +156,15 @@ class Manipulator(Buffers):
         box: m, corners [2, 3] of the world's box that the tool's goal stays in; None: no box.
 
     Attributes:
-        pos, vel: [N, 7] rad, rad/s. opening: [N] m, between the fingers. tool: [N, 3] m, world, of the point between the finger
+        grips: whether it has a gripper.
+        pos, vel: [N, J] rad, rad/s. opening: [N] m, between the fingers, 0 without a gripper.
+        tool: [N, 3] m, world, of the point between the finger
             tips. rotation: [N, 3, 3], tool to world. All as of `refresh`.
         goal, goal_rotation: [N, 3] m, [N, 3, 3], world: what commands of the tool move.
-        joint_goal: [N, 7] rad. reference: [N, 3, 7] position, velocity, acceleration of the joints' references.
-        torque: [N, 7] N m, last commanded. grip: [N] m, commanded opening.
+        joint_goal: [N, J] rad. reference: [N, 3, J] position, velocity, acceleration of the joints' references.
+        torque: [N, J] N m, last commanded. grip: [N] m, commanded opening.
         action_state: buffers of the action kind, by name.
-        rows: [N, K, 8] controls of the coming physics steps, the gripper's last.
+        rows: [N, K, J + 1] controls of the coming physics steps, the gripper's last; [N, K, J] without one.
     """
 
     goal: Tensor
@@ -195,8 +202,10 @@ class Manipulator(Buffers):
         self.box = torch.tensor(((-math.inf,) * 3, (math.inf,) * 3) if box is None else box, dtype=torch.float64)
         self.joint_names = tuple(f"{self.name}/{j}" for j in model.joints)
         self.finger_names = tuple(f"{self.name}/{j}" for j in model.fingers)
+        self.grips = bool(model.fingers)
         self.joints = world.joints([*self.joint_names, *self.finger_names])
-        self.actuators = world.actuators([*self.joint_names, f"{self.name}/{model.gripper}"])
+        grippers = [f"{self.name}/{model.gripper}"] if self.grips else []
+        self.actuators = world.actuators([*self.joint_names, *grippers])
         self._find_chain()
         self._find_limits()
         self._make_buffers()
@@ -225,34 +234,35 @@ class Manipulator(Buffers):
         self._limits = np.array(
             (self.lower, self.upper, model.speed, model.acceleration, model.jerk, model.inertial_torque)
         )
-        self._lead = (np.array(model.kd) + model.damping) / np.array(model.kp)
+        self._lead = (np.array(model.kd) + np.array(model.damping)) / np.array(model.kp)
 
     def _make_buffers(self) -> None:
         n = self.world.num_envs
-        self.buffer("reference", n, 3, JOINTS, dtype=torch.float64)
-        self.buffer("joint_goal", n, JOINTS, dtype=torch.float64)
+        count = len(self.model.joints)
+        self.buffer("reference", n, 3, count, dtype=torch.float64)
+        self.buffer("joint_goal", n, count, dtype=torch.float64)
         self.buffer("goal", n, 3, dtype=torch.float64)
         self.buffer("goal_rotation", n, 3, 3, dtype=torch.float64)
-        self.buffer("torque", n, JOINTS, dtype=torch.float64)
+        self.buffer("torque", n, count, dtype=torch.float64)
         self.buffer("grip", n)
-        self.buffer("pos", n, JOINTS)
-        self.buffer("vel", n, JOINTS)
+        self.buffer("pos", n, count)
+        self.buffer("vel", n, count)
         self.buffer("opening", n)
         self.buffer("tool", n, 3)
         self.buffer("rotation", n, 3, 3)
         self.buffer("exact_tool", n, 3, dtype=torch.float64)
         self.buffer("exact_rotation", n, 3, 3, dtype=torch.float64)
         self.action_state: dict[str, Tensor] = {}
-        self.rows = torch.zeros(n, self.steps, JOINTS + 1, dtype=torch.float64)
-        self._held = torch.zeros(n, JOINTS + 1)
+        self.rows = torch.zeros(n, self.steps, count + self.grips, dtype=torch.float64)
+        self._held = torch.zeros(n, count + self.grips)
         commanded = (self.reference, self.joint_goal, self.torque, self.grip, self.goal, self.goal_rotation)
         seen = (self.exact_tool, self.exact_rotation, self.tool, self.rotation, self.pos, self.vel, self.opening)
         self._seen = tuple(b.numpy() for b in seen)
         self._all = (*(b.numpy() for b in commanded), *self._seen, self._held.numpy())
         self._grip = self.grip.numpy()
         self._motion = (
-            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, self.model.armature, self._lead,
-            self.world.dt, self._grip, self.rows.numpy(),
+            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, np.array(self.model.armature),
+            self._lead, self.world.dt, self._grip, self.rows.numpy(),
         )  # fmt: skip
 
     def action_buffer(self, name: str, size: int) -> Tensor:
@@ -272,8 +282,10 @@ class Manipulator(Buffers):
                 own clock is slower than the physics.
         """
         a = (action if action.dim() == 2 else action[:, -1]).to(torch.float64)
-        self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
-        self.action.apply(self, a[:, :-1])
+        if self.grips:
+            self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
+            a = a[:, :-1]
+        self.action.apply(self, a)
 
     @property
     def actuation(self) -> Actuation:
@@ -288,7 +300,7 @@ class Manipulator(Buffers):
         """Send references that go to joint goals, within all limits.
 
         Args:
-            goal: [N, 7] rad if `together`, so that all arrive at once; else rad/s, a velocity of each joint.
+            goal: [N, J] rad if `together`, so that all arrive at once; else rad/s, a velocity of each joint.
         """
         follow(goal.numpy(), self.reference.numpy(), together, *self.motion())
         self.actuators.set_control(self.rows)
@@ -300,40 +312,41 @@ class Manipulator(Buffers):
         read_arms(self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, *self._seen)
 
     def reset(self, ids: Tensor, joints: Tensor, opening: float | None = None) -> None:
-        """Put arms at joint angles [n, 7] rad, at rest, held there. Needs no `refresh`.
+        """Put arms at joint angles [n, J] rad, at rest, held there. Needs no `refresh`.
 
         Args:
             opening: m, of the gripper; None: open.
         """
         wide = 2.0 * self.model.stroke if opening is None else float(opening)
         exact = joints.double().contiguous().numpy()
-        full = np.empty((len(ids), JOINTS + 2), np.float32)
-        full[:, :JOINTS] = exact
-        full[:, JOINTS:] = 0.5 * wide
+        count = exact.shape[1]
+        full = np.empty((len(ids), count + len(self.finger_names)), np.float32)
+        full[:, :count] = exact
+        full[:, count:] = 0.5 * wide
         self.joints.set_state(ids, torch.from_numpy(full), torch.zeros(full.shape))
         pulled = self.action.drive == "torque"
         reset_arms(ids.numpy(), exact, full, wide, pulled, *self.chain, *self._all)
         self.actuators.set_control(self._held)
 
     def tool_at(self, joints: Tensor) -> tuple[Tensor, Tensor]:
-        """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, 7] rad; float64."""
+        """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, J] rad; float64."""
         pos = torch.zeros(len(joints), 3, dtype=torch.float64)
         rotation = torch.zeros(len(joints), 3, 3, dtype=torch.float64)
         tools(joints.contiguous().numpy(), *self.chain, pos.numpy(), rotation.numpy())
         return pos, rotation
 
     def joints_for(self, pos: Tensor, rotation: Tensor | None = None, start: Tensor | None = None) -> Tensor:
-        """Joint angles [n, 7] rad that bring the tool to world places [n, 3] m.
+        """Joint angles [n, J] rad that bring the tool to world places [n, 3] m.
 
         Args:
             rotation: [n, 3, 3] tool to world; None: as at home.
-            start: [n, 7] rad, where the search begins; None: home.
+            start: [n, J] rad, where the search begins; None: home.
 
         Raises:
             RookeryError: a place that the arm cannot reach within 1 mm and 0.01 rad.
         """
         n = len(pos)
-        q = (self.home.expand(n, JOINTS) if start is None else start.double()).contiguous().clone()
+        q = (self.home.expand(n, -1) if start is None else start.double()).contiguous().clone()
         place = pos.double().contiguous()
         wanted = self.tool_at(self.home[None])[1].expand(n, 3, 3) if rotation is None else rotation.double()
         wanted = wanted.contiguous()
@@ -364,8 +377,13 @@ class Manipulator(Buffers):
         params = self.world.params
         pads = [f"{self.name}/{pad}" for pad in self.model.pads]
         load = BatchWrite(BodyMass(self.world, [self.hand], radius=0.03), "load")
+        friction = (
+            {"pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0)}
+            if pads
+            else {}
+        )
         return {
-            "pad_friction": sliding_friction(params, pads, "sliding friction of the finger pads", 0.2, 3.0),
+            **friction,
             "payload": Parameter("mass added to the last link", "kg", 0.0, 0.0, 1.0, load, (), (0.0, 0.2)),
             **joint_parameters(self.world, self.joint_names, "the arm's joints"),
             **servo_parameters(self.world, self.joint_names, "the arm"),

@@ -26,9 +26,10 @@ PANDA = register_manipulator(
         inertial_torque=(50.0, 28.0, 40.0, 35.0, 6.0, 6.0, 6.0),
         kp=KP,
         kd=KD,
-        damping=DAMPING,
-        armature=ARMATURE,
+        damping=(DAMPING,) * len(JOINTS),
+        armature=(ARMATURE,) * len(JOINTS),
         stroke=STROKE,
-        home=(0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4),  # the fingers close along the base's y
+        home=(0.0, 0.1, 0.0, -2.0, 0.0, 2.1, math.pi / 4),
+        home_across=(0.0, 0.1, 0.0, -2.0, 0.0, 2.1, -math.pi / 4),
     )
 )

@@ -1,4 +1,4 @@
-"""The Panda's references: where its joints are to be at each physics step, within the robot's limits, for all worlds at once.
+"""An arm's references: where its joints are to be at each physics step, within the robot's limits, for all worlds at once.
 
 All joints of an arm go together. Whichever limit is met first, of a joint's speed, acceleration or jerk, or of the rate of
 the torque that the motion takes, slows all of them by one factor, so what is commanded along a line stays on it. The rate of
@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from rookery.robots.manipulators.kernels import JOINTS, PIECE, few_threads
+from rookery.robots.manipulators.kernels import PIECE, few_threads
 
 Floats = NDArray[np.float64]
 
@@ -77,17 +77,18 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
 def mass_matrix(  # type: ignore[no-untyped-def]
     q, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass
 ):  # pragma: no cover - compiled
-    """Mass matrix [7, 7] kg m^2 by composite bodies, all of them about the world's origin; `turn` [3, 3] and `pos` [3] m of
+    """Mass matrix [J, J] kg m^2 by composite bodies, all of them about the world's origin; `turn` [3, 3] and `pos` [3] m of
     the last link.
 
-    links: [7, 10] of `links_of`. momenta [7, 6]: the motion of each joint as spin and velocity of the origin.
-    composite [7, 10]: mass, mass times place, inertia xx yy zz xy xz yz.
+    links: [J, 10] of `links_of`. momenta [J, 6]: the motion of each joint as spin and velocity of the origin.
+    composite [J, 10]: mass, mass times place, inertia xx yy zz xy xz yz.
     """
+    joints = len(axes)
     for i in range(3):
         pos[i] = 0.0
         for j in range(3):
             turn[i, j] = 1.0 if i == j else 0.0
-    for n in range(JOINTS):
+    for n in range(joints):
         for i in range(3):
             a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
             pos[i] += a * offsets[n, 0] + b * offsets[n, 1] + c * offsets[n, 2]
@@ -127,8 +128,8 @@ def mass_matrix(  # type: ignore[no-untyped-def]
             composite[n, 4 + i] += u * a + v * b + w * c
             for j in range(i + 1, 3):
                 composite[n, 6 + i + j] += u * turn[j, 0] + v * turn[j, 1] + w * turn[j, 2]
-    for n in range(JOINTS - 1, -1, -1):
-        if n < JOINTS - 1:
+    for n in range(joints - 1, -1, -1):
+        if n < joints - 1:
             for i in range(10):
                 composite[n, i] += composite[n + 1, i]
         m, hx, hy, hz = composite[n, 0], composite[n, 1], composite[n, 2], composite[n, 3]
@@ -157,12 +158,13 @@ def _share(x, most):  # type: ignore[no-untyped-def]  # pragma: no cover - compi
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _torques(mass, armature, x):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Put mass times x[:7] into x[7:]."""
-    for i in range(JOINTS):
-        total = armature * x[i]
-        for j in range(JOINTS):
+    """Put mass times x[:J] into x[J:]."""
+    joints = len(mass)
+    for i in range(joints):
+        total = armature[i] * x[i]
+        for j in range(joints):
             total += mass[i, j] * x[j]
-        x[JOINTS + i] = total
+        x[joints + i] = total
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -183,20 +185,21 @@ def _pace(tight, bent):  # type: ignore[no-untyped-def]  # pragma: no cover - co
 def _advance(  # type: ignore[no-untyped-def]
     error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt
 ):  # pragma: no cover - compiled
-    """One physics step towards a velocity that is `error` [14] away and changes by `push` [14]; see `follow` for the rest."""
+    """One physics step towards a velocity that is `error` [2 J] away and changes by `push` [2 J]; see `follow` for the rest."""
+    joints = len(jerk)
     bent = _share(error, gently)
     rate = min(SETTLING * BANDWIDTH, math.sqrt(2.0 * CATCH / max(bent, 1e-12)))
-    for i in range(2 * JOINTS):
+    for i in range(2 * joints):
         error[i] = rate * error[i] + push[i]
     part = 1.0 / max(_share(error, slowly), 1.0)
-    for i in range(2 * JOINTS):
+    for i in range(2 * joints):
         error[i] = part * error[i] - a[i]
     bent = _share(error, gently)
     part = min(1.0, dt / max(bent, 1e-12))
     clipped = False
-    for i in range(2 * JOINTS):
+    for i in range(2 * joints):
         error[i] = part * error[i]
-    for i in range(JOINTS):
+    for i in range(joints):
         new = a[i] + error[i]
         # the guard
         up = high[i] + BEYOND - q[i]
@@ -216,22 +219,23 @@ def _advance(  # type: ignore[no-untyped-def]
             error[i] = bound - a[i]
     if clipped:
         _torques(mass, armature, error)
-    for i in range(2 * JOINTS):
+    for i in range(2 * joints):
         a[i] += error[i]
         v[i] += a[i] * dt
-    for i in range(JOINTS):
+    for i in range(joints):
         q[i] += v[i] * dt
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """What is missing of the speed wanted on the way to a goal, and how that speed changes, [14] both."""
+    """What is missing of the speed wanted on the way to a goal, and how that speed changes, [2 J] both."""
+    joints = len(way) // 2
     tight = _share(way, slowly)
     bent = _share(way, gently)
     square = 1e-12
     along = 0.0
     slowing = 0.0
-    for n in range(JOINTS):
+    for n in range(joints):
         square += way[n] * way[n]
         along += way[n] * v[n]
         slowing -= way[n] * a[n]
@@ -249,7 +253,7 @@ def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[
         pace = top
         decay = 0.0
     decay *= min(pace, KEEN * along)  # what is far slower than that does not brake yet
-    for i in range(2 * JOINTS):
+    for i in range(2 * joints):
         push[i] = -decay * way[i]
         error[i] = pace * way[i] - v[i]
 
@@ -258,8 +262,9 @@ def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[
 def _cruise(  # type: ignore[no-untyped-def]
     goal, q, v, a, low, high, speed, column, slowly, error, push
 ):  # pragma: no cover - compiled
-    """The same [:7] for a velocity, each joint's own, that ends before the limits; column: [7] 1 / jerk of each alone."""
-    for n in range(JOINTS):
+    """The same [:J] for a velocity, each joint's own, that ends before the limits; column: [J] 1 / jerk of each alone."""
+    joints = len(column)
+    for n in range(joints):
         wanted = min(max(goal[n], -TOP * speed[n]), TOP * speed[n])
         left = max(high[n] - q[n] if wanted > 0.0 else q[n] - low[n], 0.0)
         pace, decay = _pace(left * slowly[n], left * column[n])
@@ -282,7 +287,8 @@ def references(  # type: ignore[no-untyped-def]
     grip, rows, q, v, a, way, error, push, column,
 ):  # fmt: skip  # pragma: no cover - compiled
     """The rows of `follow` in one world, whose mass matrix is known; from `q` on, scratch."""
-    for n in range(JOINTS):
+    joints = len(lead)
+    for n in range(joints):
         q[n] = ref[world, 0, n]
         v[n] = ref[world, 1, n]
         a[n] = ref[world, 2, n]
@@ -292,8 +298,8 @@ def references(  # type: ignore[no-untyped-def]
     if together:
         _torques(mass, armature, way)
     else:
-        for n in range(JOINTS):
-            column[n] = max(gently[n], (mass[n, n] + armature) * gently[JOINTS])
+        for n in range(joints):
+            column[n] = max(gently[n], (mass[n, n] + armature[n]) * gently[joints])
     for k in range(rows.shape[1]):
         if together:
             _head_for(way, v, a, quickly, slowly, gently, error, push)
@@ -302,13 +308,14 @@ def references(  # type: ignore[no-untyped-def]
             _torques(mass, armature, error)
             _torques(mass, armature, push)
         _advance(error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt)
-        rows[world, k, JOINTS] = grip[world]
-        for n in range(JOINTS):
+        if rows.shape[2] > joints:
+            rows[world, k, joints] = grip[world]
+        for n in range(joints):
             rows[world, k, n] = q[n] + lead[n] * v[n]
         if together:
-            for i in range(2 * JOINTS):
+            for i in range(2 * joints):
                 way[i] -= v[i] * dt
-    for n in range(JOINTS):
+    for n in range(joints):
         ref[world, 0, n] = q[n]
         ref[world, 1, n] = v[n]
         ref[world, 2, n] = a[n]
@@ -316,14 +323,15 @@ def references(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy", inline="always")
 def shares(limits, rate):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """[14] each, of motions and of the torques that they take: 1 / limit of the speed, acceleration and jerk."""
+    """[2 J] each, of motions and of the torques that they take: 1 / limit of the speed, acceleration and jerk."""
+    joints = limits.shape[1]
     quickly = 1.0 / (TOP * limits[2])
-    slowly = np.empty(2 * JOINTS)
-    gently = np.empty(2 * JOINTS)
-    slowly[:JOINTS] = 1.0 / limits[3]
-    slowly[JOINTS:] = 1.0 / limits[5]
-    gently[:JOINTS] = 1.0 / limits[4]
-    gently[JOINTS:] = 1.0 / rate
+    slowly = np.empty(2 * joints)
+    gently = np.empty(2 * joints)
+    slowly[:joints] = 1.0 / limits[3]
+    slowly[joints:] = 1.0 / limits[5]
+    gently[:joints] = 1.0 / limits[4]
+    gently[joints:] = 1.0 / rate
     return quickly, slowly, gently
 
 
@@ -338,14 +346,16 @@ def follow(  # type: ignore[no-untyped-def]
     which, where they or their change are too large, all are made less by one factor. Straight ways of goals are kept.
 
     Args:
-        goal: [N, 7] rad if `together`, else rad/s: a velocity, that ends before the limits. ref: [N, 3, 7] position, velocity,
+        goal: [N, J] rad if `together`, else rad/s: a velocity, that ends before the limits. ref: [N, 3, J] position, velocity,
             acceleration; in and out.
-        limits: [6, 7] lowest and highest position, where references end; speed, acceleration, jerk, rad and s; N m, of what
+        limits: [6, J] lowest and highest position, where references end; speed, acceleration, jerk, rad and s; N m, of what
             moves the arm. rate: N m/s of that.
-        turns, offsets, axes: the chain. links, armature: of `links_of`, and kg m^2.
-        lead: [7] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
-        dt: s. grip: [N] m. rows: [N, K, 8], results; the opening of the gripper is last.
+        turns, offsets, axes: the chain. links, armature: of `links_of`, and [J] kg m^2.
+        lead: [J] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
+        dt: s. grip: [N] m. rows: [N, K, J + 1], results; the opening of the gripper is last ([N, K, J] where there is
+            none).
     """
+    joints = limits.shape[1]
     low = limits[0]
     high = limits[1]
     speed = limits[2]
@@ -355,17 +365,17 @@ def follow(  # type: ignore[no-untyped-def]
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
         turn = np.empty((3, 3))
         pos = np.empty(3)
-        momenta = np.empty((JOINTS, 6))
-        composite = np.empty((JOINTS, 10))
-        mass = np.empty((JOINTS, JOINTS))
-        q = np.empty(JOINTS)
-        # of each vector, its torques follow in places 7 to 13
-        way = np.empty(2 * JOINTS)
-        v = np.empty(2 * JOINTS)
-        a = np.empty(2 * JOINTS)
-        error = np.empty(2 * JOINTS)
-        push = np.empty(2 * JOINTS)
-        column = np.empty(JOINTS)
+        momenta = np.empty((joints, 6))
+        composite = np.empty((joints, 10))
+        mass = np.empty((joints, joints))
+        q = np.empty(joints)
+        # of each vector, its torques follow in places J to 2 J - 1
+        way = np.empty(2 * joints)
+        v = np.empty(2 * joints)
+        a = np.empty(2 * joints)
+        error = np.empty(2 * joints)
+        push = np.empty(2 * joints)
+        column = np.empty(joints)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
             references(

@@ -13,7 +13,6 @@ from torch import Tensor
 from rookery.robots.manipulators.actuation import goal_of
 from rookery.robots.manipulators.kernels import impedance, rotate_goals
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, arm_spec
-from rookery.robots.manipulators.model import JOINTS
 from rookery.robots.manipulators.tool_drive import drive_tools, move_goals
 from rookery.sim.actuation import ToolGoal
 from rookery.sim.randomization.parameters import Parameter
@@ -177,8 +176,9 @@ class Impedance(Pose):
             SPRING_LEASH, *arm.chain, *arm.box.numpy(),
         )  # fmt: skip
         rotate_goal(arm, self.rotation_step * command[:, 3:])
-        arm.rows[:, :, :JOINTS] = arm.torque[:, None]
-        arm.rows[:, :, JOINTS] = arm.grip[:, None]
+        count = arm.torque.shape[1]
+        arm.rows[:, :, :count] = arm.torque[:, None]
+        arm.rows[:, :, count:] = arm.grip[:, None, None]
 
 
 def tool_spec(kind: str, arm: Manipulator, steps: list[float]) -> ActionSpec:

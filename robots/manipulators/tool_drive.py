@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from rookery.robots.manipulators.kernels import JOINTS, PIECE, approach, few_threads, walk
+from rookery.robots.manipulators.kernels import PIECE, approach, few_threads, walk
 from rookery.robots.manipulators.references import mass_matrix, references, shares
 
 
@@ -39,16 +39,17 @@ def move_goals(  # type: ignore[no-untyped-def]
     """Move the tool's goals, along a line as far as the reference lets them.
 
     Args:
-        goal: [N, 3] m, in and out. step: [N, 3] m. ref: [N, 3, 7]: of its tool the goal goes ahead by `leash` m at most
+        goal: [N, 3] m, in and out. step: [N, 3] m. ref: [N, 3, J]: of its tool the goal goes ahead by `leash` m at most
             along each axis, steps are made shorter for that. tool: [N, 3] m: likewise `slack` m, of what cannot get away;
             the goal is pulled back for that.
         turns, offsets, axes: the chain. low, high: [3] m, the goal's box.
     """
+    joints = len(axes)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
         turn = np.empty((3, 3))
         pos = np.empty(3)
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
+        origins = np.empty((joints, 3))
+        spins = np.empty((joints, 3))
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             walk(ref[:, 0], world, turns, offsets, axes, turn, pos, origins, spins)
             _move(goal, step, world, pos, tool, leash, slack, low, high)
@@ -64,9 +65,10 @@ def drive_tools(  # type: ignore[no-untyped-def]
 
     Args:
         goal, step, ref, tool, leash, slack: see `move_goals`. goal_turn: [N, 3, 3], of the tool, in the world.
-        box: [2, 3] m, the goal's. joint_goal: [N, 7] rad, in and out. home, damping, posture, most: see `track_pose`.
+        box: [2, 3] m, the goal's. joint_goal: [N, J] rad, in and out. home, damping, posture, most: see `track_pose`.
         limits, rate, links, armature, lead, dt, grip, rows: see `follow`. turns, offsets, axes: the chain.
     """
+    joints = len(home)
     low = limits[0]
     high = limits[1]
     speed = limits[2]
@@ -77,28 +79,28 @@ def drive_tools(  # type: ignore[no-untyped-def]
         turn = np.empty((3, 3))
         pos = np.empty(3)
         tip = np.empty(3)
-        momenta = np.empty((JOINTS, 6))
-        composite = np.empty((JOINTS, 10))
-        mass = np.empty((JOINTS, JOINTS))
-        origins = np.empty((JOINTS, 3))
-        spins = np.empty((JOINTS, 3))
-        jac = np.empty((6, JOINTS))
+        momenta = np.empty((joints, 6))
+        composite = np.empty((joints, 10))
+        mass = np.empty((joints, joints))
+        origins = np.empty((joints, 3))
+        spins = np.empty((joints, 3))
+        jac = np.empty((6, joints))
         off = np.empty(6)
         square = np.empty((6, 6))
-        pull = np.empty(JOINTS)
-        q = np.empty(JOINTS)
-        column = np.empty(JOINTS)
-        way = np.empty(2 * JOINTS)
-        v = np.empty(2 * JOINTS)
-        a = np.empty(2 * JOINTS)
-        error = np.empty(2 * JOINTS)
-        push = np.empty(2 * JOINTS)
+        pull = np.empty(joints)
+        q = np.empty(joints)
+        column = np.empty(joints)
+        way = np.empty(2 * joints)
+        v = np.empty(2 * joints)
+        a = np.empty(2 * joints)
+        error = np.empty(2 * joints)
+        push = np.empty(2 * joints)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
             mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
             for i in range(3):
                 tip[i] = pos[i]
                 for j in range(3):
-                    tip[i] += turn[i, j] * offsets[JOINTS, j]
+                    tip[i] += turn[i, j] * offsets[joints, j]
             _move(goal, step, world, tip, tool, leash, slack, box[0], box[1])
             approach(
                 joint_goal, world, goal, goal_turn, turns, offsets, axes, low, high, home, damping, posture, most,

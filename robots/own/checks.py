@@ -17,8 +17,13 @@ GROUND_BIT = 1
 OVERLAP_M = 1e-3  # m, up to which shapes of a robot at home may lie in each other
 
 
-def check_mass(source: Source) -> None:
-    """Refuse masses and inertias that no rigid bodies have, by name; compiled, MuJoCo would stop at the first of them."""
+def check_mass(source: Source, mend: bool = False) -> list[str]:
+    """Refuse masses and inertias that no rigid bodies have, by name; compiled, MuJoCo would stop at the first of them.
+
+    Args:
+        mend: raise the smaller moments of inertia where the largest exceeds their sum; the notes say so.
+    """
+    notes = []
     for body in source.spec.bodies:
         if not body.explicitinertial:
             continue
@@ -35,12 +40,38 @@ def check_mass(source: Source) -> None:
             raise RookeryError(
                 f"{name} has a negative moment of inertia {moments.min():.3g} kg m^2: mend its <inertial>."
             )
-        if moments.max() > (moments.sum() - moments.max()) * (1.0 + 1e-6) + 1e-12:
+        short = 2.0 * moments.max() - moments.sum()
+        if short <= 1e-6 * moments.max() + 1e-12:
+            continue
+        if mend:
+            _raise_moments(body, 0.505 * short)
+            share = 100.0 * short / moments.max()
+            notes.append(
+                f"the largest moment of inertia of {body.name} is {share:.2g} % too large for a body: the others are raised."
+            )
+        else:
             x, y, z = moments
             raise RookeryError(
                 f"{name} has the principal moments {x:.4g}, {y:.4g} and {z:.4g} kg m^2, which no rigid body has: the largest "
-                "must not exceed the sum of the others. Mend its <inertia>, such as by a CAD program's figures."
+                "must not exceed the sum of the others. Mend its <inertia>, such as by a CAD program's figures, or have the "
+                f"others raised by mend_inertia = true in {source.path.stem}.toml."
             )
+    return notes
+
+
+def _raise_moments(body: mujoco.MjsBody, by: float) -> None:
+    """Add `by` kg m^2 to the two smaller principal moments."""
+    full = np.array(body.fullinertia)
+    if np.isfinite(full).all():
+        xx, yy, zz, xy, xz, yz = full
+        values, axes = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        values[:2] += by
+        m = axes @ np.diag(values) @ axes.T
+        body.fullinertia = [m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]]
+    else:
+        values = np.array(body.inertia)
+        values[np.argsort(values)[:2]] += by
+        body.inertia = list(values)
 
 
 def _moments(body: mujoco.MjsBody) -> np.ndarray:
@@ -78,11 +109,14 @@ def set_contacts(spec: mujoco.MjSpec) -> None:
 
 
 def exclude_overlaps(
-    source: Source, spec: mujoco.MjSpec, home: dict[str, float], allowed: Sequence[Sequence[str]]
+    source: Source, spec: mujoco.MjSpec, poses: Sequence[dict[str, float]], allowed: Sequence[Sequence[str]]
 ) -> list[str]:
     """Let links pass through each other whose shapes overlap at home though the links do not; returns what was done.
 
     Only pairs one link apart are taken for such; `allowed` are pairs of bodies that the user names.
+
+    Args:
+        poses: joint angles, rad: home, and others in which whatever overlaps is taken for such.
 
     Raises:
         RookeryError: farther links overlap, so that the robot would push itself apart.
@@ -95,11 +129,25 @@ def exclude_overlaps(
         spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
     model = spec.copy().compile()
     data = mujoco.MjData(model)
-    for joint, angle in home.items():
-        data.joint(joint).qpos[0] = angle
-    mujoco.mj_forward(model, data)
+    notes: list[str] = []
+    done: set[tuple[int, ...]] = set()
+    for i, pose in enumerate(poses):
+        for joint, angle in pose.items():
+            data.joint(joint).qpos[0] = angle
+        mujoco.mj_forward(model, data)
+        notes += _exclude(source, spec, model, data, done, at_home=i == 0)
+    return notes
+
+
+def _exclude(
+    source: Source,
+    spec: mujoco.MjSpec,
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    done: set[tuple[int, ...]],
+    at_home: bool,
+) -> list[str]:
     notes = []
-    done = set()
     for contact in data.contact:
         bodies = [int(model.geom_bodyid[g]) for g in contact.geom]
         pair = tuple(sorted(bodies))
@@ -107,13 +155,16 @@ def exclude_overlaps(
             continue
         done.add(pair)
         first, second = (model.body(b).name for b in bodies)
-        if _apart(model, *bodies) > 2:
+        if at_home and _apart(model, *bodies) > 2:
             raise RookeryError(
                 f"{source.path}: the bodies {first!r} and {second!r} lie {-1e3 * contact.dist:.0f} mm in each other at home: "
                 f'give another home, smaller shapes, or exclude = [["{first}", "{second}"]] in {source.path.stem}.toml.'
             )
         spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
-        notes.append(f"{first} and {second} overlap by {-1e3 * contact.dist:.0f} mm at home: they do not collide.")
+        notes.append(
+            f"{first} and {second} overlap by {-1e3 * contact.dist:.0f} mm {'at home' if at_home else 'over the table'}: they "
+            "do not collide."
+        )
     return notes
 
 

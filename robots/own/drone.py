@@ -25,7 +25,7 @@ from rookery.sim.errors import RookeryError
 
 SETTINGS = (
     "family", "name", "rpy", "rotors", "directions", "max_thrust", "torque_ratio", "tau", "propeller_radius", "max_tilt",
-    "max_velocity",
+    "max_velocity", "mend_inertia",
 )  # fmt: skip
 ROTOR_WORDS = ("rotor", "prop", "motor")
 """One of these is in the name of a rotor's link."""
@@ -69,7 +69,7 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
         site.name = f"{MARK}{i}"
     for joint in _moved(source.spec):
         source.spec.delete(joint)  # the engine has the rotors' own motion
-    checks.check_mass(source)
+    notes += checks.check_mass(source, s.raw("mend_inertia") is True)
     source.spec.fuse_static()
     model = checks.compile_source(source)
     notes += checks.check_inertia(model)

@@ -18,6 +18,9 @@ from typing import Any
 import mujoco
 
 from rookery.robots.drones.table import register_drone
+from rookery.robots.manipulators.model import register_manipulator
+from rookery.robots.own.arm import load_arm
+from rookery.robots.own.arm_links import is_arm
 from rookery.robots.own.drone import is_rotor, load_drone
 from rookery.robots.own.quadruped import load_quadruped
 from rookery.robots.own.reading import Source, read
@@ -29,10 +32,9 @@ from rookery.sim.errors import RookeryError, unknown
 FAMILIES: dict[str, tuple[Callable[..., OwnRobot[Any]], Callable[[Any], Any]]] = {
     "quadruped": (load_quadruped, register_quadruped),
     "drone": (load_drone, register_drone),
+    "arm": (load_arm, register_manipulator),
 }
 """By family, what reads a robot and what registers it."""
-ARM_JOINTS = range(4, 10)
-"""Numbers of joints that arms with and without a gripper have."""
 
 
 def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRobot[Any]:
@@ -40,7 +42,7 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
 
     Args:
         path: of the file; ``my.toml`` beside ``my.urdf`` may hold settings.
-        family: "quadruped" or "drone"; None: by its joints.
+        family: "quadruped", "drone" or "arm"; None: by its joints.
         settings: what the file cannot say, before those of the TOML file; see docs/own_robot.md.
 
     Returns:
@@ -62,23 +64,18 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
 
 
 def family_of(source: Source) -> str:
-    """What a robot is, by the number of joints that move.
+    """What a robot is, by the joints that move.
 
     Raises:
         RookeryError: it could be anything.
     """
     moved = [j for j in source.spec.joints if j.type != mujoco.mjtJoint.mjJNT_FREE]
-    if len(moved) == 12:
-        return "quadruped"
     if all(is_rotor(j.parent.name) for j in moved):
         return "drone"
-    if len(moved) in ARM_JOINTS:
-        raise RookeryError(
-            f"{source.path} has {len(moved)} joints, as arms have, and arms are not read from files, since their drives and "
-            "grippers are not in them: describe one of seven joints as a ManipulatorModel "
-            "(rookery.robots.manipulators.model) for the table, whose kinematics are compiled for seven, and one of six as an "
-            "ArmModel (rookery.robots.arms.arm) for a Go2's back."
-        )
+    if is_arm(source.spec):
+        return "arm"
+    if len(moved) == 12:
+        return "quadruped"
     raise RookeryError(
         f"{source.path} has {len(moved)} joints, which tells no family: say family = one of {', '.join(FAMILIES)}."
     )

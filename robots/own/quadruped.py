@@ -28,6 +28,7 @@ from rookery.sim.scene import Scene
 
 SETTINGS = (
     "family", "name", "rpy", "home", "swing", "kp", "kd", "torque", "speed", "armature", "damping", "exclude", "foot_radius",
+    "mend_inertia",
 )  # fmt: skip
 GO2_MASS = 15.2066  # kg, of assets.go2.go2_spec
 SWING = tuple(GO2.swing[:3])  # rad, of hip, thigh and calf
@@ -72,7 +73,7 @@ class _Builder:
         self.settings = settings
         self.name = plain_name(str(settings.raw("name") or source.name))
         self.notes = list(source.notes)
-        checks.check_mass(source)
+        self.notes += checks.check_mass(source, settings.raw("mend_inertia") is True)
         self.spec = source.spec
         self.motors = motors_of(self.spec)
         self.keys = keys_of(self.spec)
@@ -155,7 +156,7 @@ class _Builder:
         for values in zip(self.joints, torque, speed, kp, kd, strict=True):
             add_motor(self.spec, *values)
         angles = dict(zip(self.joints, home.tolist(), strict=True))
-        self.notes += checks.exclude_overlaps(self.source, self.spec, angles, s.raw("exclude") or ())
+        self.notes += checks.exclude_overlaps(self.source, self.spec, [angles], s.raw("exclude") or ())
         self.spec.body(BASE).add_site(name="imu", size=[0.01] * 3, group=5)
         add_cameras(self.spec.body(BASE), size)
         mirror = mirror_of(_axes(model, chains))

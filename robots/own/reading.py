@@ -36,6 +36,7 @@ class Source:
         name: that the robot has in it.
         spec: holds the bytes of all files that it names.
         efforts, speeds: N m (N) and rad/s (m/s), by joint, where a URDF gives them above 0.
+        unlimited: revolute joints of a URDF without limits of position.
         notes: what was left out, in sentences.
     """
 
@@ -45,6 +46,7 @@ class Source:
     efforts: dict[str, float]
     speeds: dict[str, float]
     notes: tuple[str, ...]
+    unlimited: tuple[str, ...] = ()
 
 
 def is_file(name: str) -> bool:
@@ -82,6 +84,7 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
 
 def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> Source:
     notes: list[str] = []
+    _rename_world(robot)
     assets = _take_meshes(path, robot, notes)
     base = _root_link(path, robot)
     _check_links(path, robot)
@@ -108,11 +111,27 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
         geom.mass = 0.0  # links have their inertials
     spec.body(base).name = BASE
     limits = {j.get("name", ""): j.find("limit") for j in robot.findall("joint")}
+    kinds = {j.get("name", ""): j.get("type") for j in robot.findall("joint")}
     efforts, speeds = (
         {name: v for name, limit in limits.items() if limit is not None and (v := float(limit.get(key, 0) or 0)) > 0.0}
         for key in ("effort", "velocity")
     )
-    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes))
+    unlimited = tuple(
+        name for name, limit in limits.items()
+        if kinds[name] == "revolute" and (limit is None or float(limit.get("lower", 0)) >= float(limit.get("upper", 0)))
+    )  # fmt: skip
+    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited)
+
+
+def _rename_world(robot: ET.Element) -> None:
+    """A link called `world`, as many files have, gets another name: MuJoCo's own world has that one."""
+    for link in robot.findall("link"):
+        if link.get("name") == "world":
+            link.set("name", "world_link")
+    for joint in robot.findall("joint"):
+        for end in (*joint.findall("parent"), *joint.findall("child")):
+            if end.get("link") == "world":
+                end.set("link", "world_link")
 
 
 def _turn(robot: ET.Element, base: str, rpy: Vector) -> str:

@@ -16,7 +16,7 @@ class OwnRobot(Generic[Model]):
 
     Attributes:
         name: by which tasks know it once it is registered.
-        family: "quadruped" or "drone".
+        family: "quadruped", "drone" or "arm".
         path: of the file.
         model: what tasks need to know about it.
         guessed: settings that neither the file nor the user gave, with their values.

@@ -33,7 +33,7 @@ class Args:
             metavar="NAME",
             help=(
                 "Of a task: worked (a complete example), stubbed (every part explained) or blank; worked if left out. Of a "
-                "robot: drone (a package with one), quadruped or quadrotor (a URDF file and its settings); drone if left out."
+                "robot: drone (a package with one), quadruped, quadrotor or arm (a URDF file, its settings); drone if left out."
             ),
         ),
     ] = None

@@ -17,6 +17,7 @@ EXAMPLES = """
 USES = {
     "quadruped": "rookery train go2-velocity --task-config robot={}",
     "drone": "rookery train drone-hover --task-config drone={}",
+    "arm": "rookery train table-reach --task-config robot={}",
 }
 """By family, a training with the robot."""
 
@@ -47,7 +48,8 @@ def run(args: Args) -> int:
             {"name": robot.name, "family": robot.family, "guessed": robot.guessed, "notes": robot.notes, "model": model}
         )
         return 0
-    print(f"{robot.name}: a {robot.family} that tasks can use")
+    article = "an" if robot.family == "arm" else "a"
+    print(f"{robot.name}: {article} {robot.family} that tasks can use")
     for title, lines in (("guessed (set in " + args.file.stem + ".toml)", robot.guessed), ("note", robot.notes)):
         for line in lines:
             print(f"  {title}: {line}")

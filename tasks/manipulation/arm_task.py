@@ -31,10 +31,10 @@ from torch import Tensor
 from rookery.assets.scenery import table
 from rookery.robots.manipulators.action_kinds import find_action, register_action
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_manipulator
-from rookery.robots.manipulators.model import ManipulatorModel
-from rookery.robots.manipulators.panda import PANDA
+from rookery.robots.manipulators.table import PANDA, find_manipulator
 from rookery.robots.manipulators.tool_actions import STEP
 from rookery.sim.actuation import Actuation
+from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
@@ -57,9 +57,9 @@ DEFAULT_RANDOMIZATION = {
 
 @dataclass(frozen=True)
 class ArmMount:
-    """Where an arm stands: prefix of its names in the scene, m, and orientation wxyz, a rotation about z."""
+    """Where an arm stands: prefix of its names in the scene (None: its name), m, and orientation wxyz, a rotation about z."""
 
-    prefix: str = "panda"
+    prefix: str | None = None
     pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
     quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
 
@@ -85,6 +85,7 @@ class ToolTarget:
 class ArmTaskConfig:
     """Values that all tasks with arms share."""
 
+    robot: str = "panda"  # an arm by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     action: str = "cartesian"  # see robots.manipulators.action_kinds
     episode_s: float = 5.0  # s
     control_dt: float = 0.025  # s
@@ -97,7 +98,7 @@ class ArmTask(Task):
     """Base of the table-top tasks. Success: the task is done at the end, and has been for `hold_s`.
 
     Attributes:
-        arms: by agent group; `robot` is the first.
+        model: what kind of arm it is. arms: by agent group; `robot` is the first.
         done: [N] whether the task is done now. done_steps: [N] control steps for which it has been without a break.
         ever_done: [N] whether it was done at any step. steps_to_done: [N] control steps until it first was, or so far.
         terms: unweighted reward terms [N] of this control step.
@@ -116,16 +117,17 @@ class ArmTask(Task):
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
     cfg: Any
-    model: ClassVar[ManipulatorModel] = PANDA
-    """The arm; a subclass may name another one, with a `home` and a `start` for it."""
+    needs_gripper: ClassVar[bool] = True
     mounts: ClassVar[dict[str, ArmMount]] = {"arm": ArmMount()}
     """By agent group."""
     home: ClassVar[tuple[float, ...] | None] = None
-    """rad, see Manipulator; None: the model's."""
+    """rad, of a Panda, see Manipulator, in tasks for no other arm; None: the model's."""
+    across: ClassVar[bool] = False
+    """Whether fingers close along the base's x, not its y."""
     box: ClassVar[Box] = ((0.28, -0.45, 0.012), (0.76, 0.45, 0.6))
-    """m, base's frame, where the tool may go: down to where its finger tips nearly touch the table."""
+    """m, mount's frame, where the tool may go: down to where its finger tips nearly touch the table."""
     start: ClassVar[tuple[float, float, float]] = (0.45, 0.0, 0.25)
-    """m, base's frame, of the tool when an episode begins."""
+    """m, mount's frame, of the tool when an episode begins."""
     opening: ClassVar[float | None] = None
     """m, of the gripper when an episode begins; None: open."""
     integrator: ClassVar[str] = "implicitfast"
@@ -175,6 +177,20 @@ class ArmTask(Task):
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
+        self.model = find_manipulator(self.cfg.robot)
+        if self.home is not None and self.model is not PANDA:
+            raise RookeryError(
+                f"{type(self).__name__} is for a Panda alone, with whose joint angles it begins: leave robot out, or use "
+                f"{self.model.name!r} in another table-top task."
+            )
+        if not self.model.fingers:
+            if self.needs_gripper:
+                raise RookeryError(
+                    f"{type(self).__name__} needs a gripper, and the arm {self.model.name!r} has no two sliding fingers: use "
+                    "it in table-reach, or put a gripper into its file."
+                )
+            ranges = {k: v for k, v in (self.default_randomization or {}).items() if k != "pad_friction"}
+            self.default_randomization = ranges  # type: ignore[misc]
         self.action: ArmAction = find_action(self.cfg.action)
         if isinstance(self.cfg.action, ArmAction):  # configs hold names, which contracts can keep
             self.cfg = dataclasses.replace(self.cfg, action=register_action(self.cfg.action).name)
@@ -187,7 +203,14 @@ class ArmTask(Task):
     def add_arms(self, scene: Scene) -> None:
         """Add the arms and what they stand on."""
         for mount in self.mounts.values():
-            add_manipulator(scene, self.model, self.action, mount.prefix, pos=mount.pos, quat=mount.quat)
+            pos = self.base_of(mount)
+            add_manipulator(scene, self.model, self.action, mount.prefix, pos=pos, quat=mount.quat)
+
+    def base_of(self, mount: ArmMount) -> tuple[float, float, float]:
+        """Where the base of an arm stands, m: arms of short reach are nearer to what they are for."""
+        yaw = 2.0 * math.atan2(mount.quat[3], mount.quat[0])
+        x, y, z = mount.pos
+        return x + self.model.nearer * math.cos(yaw), y + self.model.nearer * math.sin(yaw), z
 
     def ground(self) -> mujoco.MjSpec:
         """The table. Friction cones are elliptic, without which what a gripper holds creeps out of it."""
@@ -199,9 +222,10 @@ class ArmTask(Task):
         world = self.world
         n = world.num_envs
         self.arms: dict[str, Manipulator] = {}
+        home = (self.model.home_across if self.across else self.model.home) if self.home is None else self.home
         for group, mount in self.mounts.items():
             box = self.world_box(mount)
-            arm = Manipulator(world, self.model, self.action, mount.prefix, self.cfg.control_dt, self.home, box)
+            arm = Manipulator(world, self.model, self.action, mount.prefix, self.cfg.control_dt, home, box)
             self.child(group, arm)
             self.arms[group] = arm
         self.robot = next(iter(self.arms.values()))
@@ -224,9 +248,10 @@ class ArmTask(Task):
         return tuple(corners.amin(0).tolist()), tuple(corners.amax(0).tolist())
 
     def groups(self) -> dict[str, Group]:
+        count = len(self.model.joints)
         own: tuple[Term, ...] = (
-            Term("joint_position", 7, "rad", noise=0.001, formula="joint angles"),
-            Term("joint_velocity", 7, "rad/s", scale=0.5, noise=0.01, formula="joint velocities"),
+            Term("joint_position", count, "rad", noise=0.001, formula="joint angles"),
+            Term("joint_velocity", count, "rad/s", scale=0.5, noise=0.01, formula="joint velocities"),
             Term(
                 "opening",
                 1,
@@ -304,9 +329,10 @@ class ArmTask(Task):
         self.refresh(arms=False)
 
     def start_joints(self, ids: Tensor, group: str) -> Tensor:
-        """Joint angles [n, 7] rad with which an arm begins an episode: the tool is drawn about `start`."""
+        """Joint angles [n, J] rad with which an arm begins an episode: the tool is drawn about `start`."""
         spread = torch.tensor(self.cfg.start_spread)
-        local = torch.tensor(self.start) + spread * self.rng(ids).uniform(-1.0, 1.0, (3,))
+        start = torch.tensor((self.start[0] - self.model.nearer, *self.start[1:]))
+        local = start + spread * self.rng(ids).uniform(-1.0, 1.0, (3,))
         return self.arms[group].joints_for(self.to_world(group, local))
 
     def draw(self, ids: Tensor, box: Box) -> Tensor:
@@ -411,7 +437,9 @@ class ArmTask(Task):
             # the sine of the angle to it, along the axis of the rotation
             rotate = 0.5 * torch.linalg.cross(arm.goal_rotation.float(), wanted, dim=1).sum(2)
         command = self.action.tool_command(move, rotate)
-        return torch.cat((command, target.closing[:, None]), 1).clamp(-1.0, 1.0)
+        if arm.grips:
+            command = torch.cat((command, target.closing[:, None]), 1)
+        return command.clamp(-1.0, 1.0)
 
     def next_phase(self, ready: Sequence[Tensor]) -> None:
         """Go to the next phase where the present one's condition, [N] bool, holds. The last phase has none."""

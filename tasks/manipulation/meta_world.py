@@ -37,8 +37,6 @@ BASE = (0.0, 0.17, 0.2)
 """m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested), but (0.3, 0.9), by
 15 mm: from the table's height none is near enough to the far goals and far enough from the near ones (a folded arm begins
 0.3 m ahead of its base)."""
-HOME = (0.0, 0.1, 0.0, -2.0, 0.0, 2.1, -math.pi / 4)
-"""rad: fingers close along y. The Panda's own (7th joint at pi / 4) would have them close along x."""
 FACING = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # towards +y
 BOX: Box = ((-0.40, 0.36, 0.012), (0.40, 0.92, 0.45))
 """m, world, where the tool may go: down to where its finger tips touch the table."""
@@ -59,6 +57,7 @@ DEFAULT_RANDOMIZATION = {
 class MetaWorldConfig(PictureConfig):
     """Values that all Meta-World tasks share."""
 
+    robot: str = "panda"  # an arm by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     action: str = "cartesian"  # see robots.manipulators.action_kinds
     observation: str = "meta_world"  # its 39 numbers; "full" adds the robot's joints and where its command is
     hide_goal: bool = False  # the goal is observed as zeros, as in ML10: to be found out
@@ -128,8 +127,8 @@ class MetaWorldTask(ArmTask):
     causes = ("done",)
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.9, -0.15, 0.75), (0.0, 0.62, 0.12))
-    mounts: ClassVar = {"arm": ArmMount("panda", BASE, FACING)}
-    home: ClassVar = HOME
+    mounts: ClassVar = {"arm": ArmMount(None, BASE, FACING)}
+    across: ClassVar = True
     box: ClassVar = BOX
     start: ClassVar = (0.0, 0.6, CARRY)
     """m, world, of the tool when an episode begins."""
@@ -161,7 +160,8 @@ class MetaWorldTask(ArmTask):
 
     def add_arms(self, scene: Scene) -> None:
         super().add_arms(scene)
-        scene.add(lambda: plinth(BASE[2]), "plinth", pos=(BASE[0], BASE[1], 0.0))
+        x, y, height = self.base_of(self.mounts["arm"])
+        scene.add(lambda: plinth(height), "plinth", pos=(x, y, 0.0))
 
     def ground(self) -> mujoco.MjSpec:
         """The table, its top at z = 0."""
@@ -199,7 +199,7 @@ class MetaWorldTask(ArmTask):
         self._observed = self._views()
         self._pictures = None
         if self.cfg.obs != "state":
-            self._pictures = Pictures(world, self.cfg, self.randomization_rng)
+            self._pictures = Pictures(world, self.cfg, self.randomization_rng, self.robot.name)
             self.child("visual", self._pictures.visual)
             self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
 
@@ -238,9 +238,10 @@ class MetaWorldTask(ArmTask):
         pictures = picture_terms(self.cfg)
         terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
         if self.cfg.observation == "full":
+            count = len(self.model.joints)
             terms += (
-                Term("joint_position", 7, "rad", noise=0.001, formula="joint angles"),
-                Term("joint_velocity", 7, "rad/s", noise=0.01, formula="joint velocities"),
+                Term("joint_position", count, "rad", noise=0.001, formula="joint angles"),
+                Term("joint_velocity", count, "rad/s", noise=0.01, formula="joint velocities"),
                 Term("command", 3, "m", "world, the tool's goal minus the tool", scale=10.0,
                      formula="tool's goal - tool's position, world axes", initial="0"),
             )  # fmt: skip
@@ -261,7 +262,7 @@ class MetaWorldTask(ArmTask):
         self._closing[where] = 0.0
 
     def start_joints(self, ids: Tensor, group: str) -> Tensor:
-        return self._start_joints.expand(len(ids), 7)
+        return self._start_joints.expand(len(ids), -1)
 
     def draw_places(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
@@ -276,7 +277,8 @@ class MetaWorldTask(ArmTask):
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self._before[:] = self._frame
-        self._closing[:] = self.given["arm"].numpy()[:, 0, -1]
+        if self.robot.grips:
+            self._closing[:] = self.given["arm"].numpy()[:, 0, -1]
         super().apply(actions)
 
     def refresh(self, arms: bool = True) -> None:

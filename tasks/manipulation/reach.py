@@ -30,6 +30,7 @@ class Reach(PuckTask):
     """Done: the tool is within 5 cm of the goal."""
 
     radius: ClassVar = RADIUS
+    needs_gripper: ClassVar = False
 
     def misses(self) -> Tensor:
         return (self.robot.tool - self.target).norm(dim=1)

@@ -1,6 +1,6 @@
 """Pictures and point clouds as observations of the table-top tasks: ``obs="depth"``, "rgb", "segmentation" or "points".
 
-Two cameras see: `front`, across the table from the robot, and `panda/wrist` on the hand. What they show takes the place of the
+Two cameras see: `front`, across the table from the robot, and `wrist` on the hand. What they show takes the place of the
 objects' poses; the robot's own state and the goal stay. How things look can be randomised, see VisualRandomization.
 """
 
@@ -23,7 +23,7 @@ from rookery.sim.specs import Term
 from rookery.sim.world import World
 
 OBSERVATIONS = ("state", *KINDS, "points")
-LENSES = ("front", "panda/wrist")
+LENSES = ("front", "wrist")
 FRONT = ((0.0, 1.45, 0.75), (0.0, 0.62, 0.05))  # m, eye and what it looks at
 CROP = ((-0.6, 0.2, 0.002), (0.6, 1.1, 0.6))
 """m, world: what of the scene counts as a point: all that stands on the table, and not the table."""
@@ -96,15 +96,18 @@ class Pictures:
         world: with the cameras of LENSES.
         cfg: size and kind.
         rng: the worlds' streams, for how things look.
+        arm: prefix of the arm's names.
 
     Attributes:
         visual: the switches of how things look, a child for the task to save.
     """
 
-    def __init__(self, world: World, cfg: PictureConfig, rng: Streams) -> None:
+    def __init__(self, world: World, cfg: PictureConfig, rng: Streams, arm: str) -> None:
         kind = "depth" if cfg.obs == "points" else cfg.obs
         self._name = picture_terms(cfg)[0].name
-        self._cameras = Cameras(world, LENSES, cfg.image_width, cfg.image_height, kind, cfg.image_range_m)
+        self._cameras = Cameras(
+            world, (LENSES[0], f"{arm}/{LENSES[1]}"), cfg.image_width, cfg.image_height, kind, cfg.image_range_m
+        )
         self.visual = VisualRandomization([self._cameras], rng)
         self._cloud = None
         if cfg.obs == "points":  # not at random: what a world sees must not depend on how often others are looked at

@@ -141,7 +141,7 @@ def test_all_places_of_the_table_top_tasks_are_within_reach() -> None:
     """Corners of the ranges of Meta-World's ten tasks, and of all goals in the air."""
     scene = Scene(lambda: table(visual=False), dt=DT)
     add_manipulator(scene, PANDA, find_action("cartesian"), pos=meta_world.BASE, quat=meta_world.FACING)
-    robot = Manipulator(MujocoWorld(scene, 1, threads=1), PANDA, find_action("cartesian"), home=meta_world.HOME)
+    robot = Manipulator(MujocoWorld(scene, 1, threads=1), PANDA, find_action("cartesian"), home=PANDA.home_across)
     x, low = (-0.1, 0.1), 0.02  # m, the middle of what lies on the table
     places = [(a, b, c) for a in x for b in (0.6, 0.7, 0.8, 0.9) for c in (low, 0.05, 0.15, 0.3)]
     places += [(a, 0.9 - out, 0.09) for a in x for out in (0.0, 0.16, 0.2)]  # drawers

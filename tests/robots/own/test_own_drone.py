@@ -104,15 +104,3 @@ def test_a_policy_of_another_family_is_refused(tmp_path, monkeypatch, capsys):
     assert main(["eval", "drone-hover", "--episodes", "1", "--task-config", f"drone={dog}"]) == 2
     assert main(["eval", "go2-velocity", "--episodes", "1", "--task-config", "robot=a1"]) == 2
     assert "unknown quadruped 'a1'" in capsys.readouterr().err
-
-
-def test_arms_are_refused_by_name(tmp_path):
-    arm = tmp_path / "arm.urdf"
-    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
-    links = "".join(f'<link name="l{i}">{inertial}</link>' for i in range(7))
-    joints = "".join(
-        f'<joint name="j{i}" type="continuous"><parent link="l{i}"/><child link="l{i + 1}"/></joint>' for i in range(6)
-    )
-    arm.write_text(f'<robot name="arm">{links}{joints}</robot>')
-    with pytest.raises(RookeryError, match="has 6 joints, as arms have, and arms are not read from files"):
-        load(arm)

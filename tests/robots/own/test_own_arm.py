@@ -1,0 +1,169 @@
+"""An arm from a URDF: its limits, gains, tool and gripper by closed forms, its tasks, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pybullet_data
+import pytest
+import torch
+from own_files import write_robot
+
+import rookery
+from rookery.cli.main import main
+from rookery.robots import load
+from rookery.robots.manipulators.kernels import tools
+from rookery.robots.manipulators.panda import PANDA
+from rookery.robots.own.arm import BANDWIDTH, load_arm
+from rookery.sim.errors import RookeryError
+
+DATA = Path(pybullet_data.getDataPath())
+FRANKA = DATA / "franka_panda" / "panda.urdf"
+IIWA = DATA / "kuka_iiwa" / "model.urdf"
+
+
+def done(robot: str, task: str, episodes: int = 4, **config: object) -> float:
+    """Share of worlds in which the scripted expert does a task."""
+    env = rookery.make(task, num_envs=episodes, config={"robot": robot, **config})
+    act = env.controller()
+    obs, _ = env.reset(seed=3)
+    task_ = env.unwrapped.task
+    for _ in range(250):
+        obs, *_ = env.step(act(obs))
+    return float(task_.ever_done.float().mean())
+
+
+def test_frankas_urdf_is_the_panda():
+    """Its chain is our own Panda's; what differs is what its URDF says otherwise (limits without margins, masses)."""
+    m = load_arm(FRANKA).model
+    assert m.joints == tuple(f"panda_joint{i}" for i in range(1, 8)) and m.stroke == 0.04
+    assert m.torque == PANDA.torque and m.speed == PANDA.speed
+    np.testing.assert_allclose(m.lower, (-2.9671, -1.8326, -2.9671, -3.1416, -2.9671, -0.0873, -2.9671))
+    ours, theirs = PANDA.spec(visual=False).compile(), m.spec().compile()
+    for q in np.random.default_rng(1).uniform(-1.0, 1.0, (5, 7)):
+        places = []
+        for model, joints, site in ((ours, PANDA.joints, PANDA.tool), (theirs, m.joints, m.tool)):
+            data = mujoco.MjData(model)
+            for name, angle in zip(joints, q, strict=True):
+                data.joint(name).qpos[0] = angle
+            mujoco.mj_forward(model, data)
+            places.append((data.site(site).xpos, data.site(site).xmat))
+        np.testing.assert_allclose(places[0][0], places[1][0], atol=1e-3)  # the tool is found from the fingers' shapes
+        assert abs(np.dot(places[0][1], places[1][1]) / 3.0) > 0.33 and np.allclose(
+            places[0][1][2::3], places[1][1][2::3], atol=1e-3
+        )
+
+
+@pytest.mark.parametrize("task", ["table-reach", "table-push", "table-pick-place"])
+def test_frankas_urdf_does_our_pandas_tasks(task):
+    assert done(str(FRANKA), task) == 1.0
+
+
+def test_an_arm_without_fingers_reaches(capsys):
+    robot = load_arm(IIWA)
+    assert robot.model.fingers == () and robot.model.pads == ()
+    assert done(str(IIWA), "table-reach") == 1.0
+    env = rookery.make("table-reach", config={"robot": str(IIWA)})
+    assert env.groups["arm"].action.names == ("tool_x", "tool_y", "tool_z")
+    assert env.unwrapped.task.actuation["arm"].gripper is None
+    assert main(["eval", "table-push", "--controller", "classical", "--task-config", f"robot={IIWA}"]) == 2
+    assert "needs a gripper, and the arm 'lbr_iiwa' has no two sliding fingers" in capsys.readouterr().err
+
+
+def test_the_templates_arm(tmp_path):
+    """Six joints: its numbers are those of the file, its gains those of the rule."""
+    file = write_robot(tmp_path, "arm")
+    robot = load_arm(file)
+    m = robot.model
+    assert robot.family == "arm" and m.joints == ("turn", "lift", "elbow", "roll", "pitch", "spin")
+    assert m.fingers == ("finger_left", "finger_right") and m.acceleration == (12.0,) * 6 and m.armature == (0.08,) * 6
+    model = m.spec().compile()
+    data = mujoco.MjData(model)
+    data.qpos[:6] = m.home
+    mujoco.mj_forward(model, data)
+    turn = data.site("tcp").xmat.reshape(3, 3)
+    np.testing.assert_allclose(turn[:, 2], (0.0, 0.0, -1.0), atol=2e-3)
+    assert abs(turn[1, 1]) > 0.999  # the fingers close along y
+    np.testing.assert_allclose(
+        np.linalg.norm(data.site("tcp").xpos - data.body("left_finger").xpos), 0.06 - 0.009, atol=1e-6
+    )
+    full = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, full)
+    np.testing.assert_array_less(full.diagonal()[:6] * BANDWIDTH**2 * 0.99, m.kp)
+    np.testing.assert_allclose(m.kd, 2.0 * np.array(m.kp) / BANDWIDTH, rtol=0.01)
+    assert done(str(file), "table-push") == 1.0
+    assert load(file, name="my_own").name == "my_own"
+    assert rookery.make("panda-lift", config={"robot": "my_own"}).unwrapped.task.model.name == "my_own"
+
+
+def test_a_tool_of_ones_own(tmp_path):
+    file = write_robot(tmp_path, "arm")
+    m = load_arm(file, tool="hand", tool_offset=[0.0, 0.0, 0.1]).model
+    model = m.spec().compile()
+    assert model.body(int(model.site("tcp").bodyid[0])).name == "hand"
+    np.testing.assert_allclose(model.site("tcp").pos, (0.0, 0.0, 0.1))
+    home = (0.0, 0.3, 1.7, 0.0, 1.1416, 0.0)
+    assert load_arm(file, home=list(home), nearer=0.12).model.home == pytest.approx(home)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('lower="-1.8" upper="1.9" ', ""), "revolute joints lift have no limits"),
+        (('effort="50" velocity="2"', 'velocity="2"'), "does not say what the motors of elbow can do"),
+        (('effort="50"', 'effort="3"'), "motors of elbow cannot hold the arm"),
+        (('name="spin" type="revolute"', 'name="spin" type="prismatic"'), None),
+        (('<joint name="turn" type="revolute">', '<joint name="turn" type="fixed">'), None),
+        (('lower="0" upper="0.04"', 'lower="0" upper="0"'), "need limits"),
+    ],
+)
+def test_defects_are_sentences(change, message, tmp_path):
+    file = write_robot(tmp_path, "arm", change=change)
+    if message is None:  # five hinges are left, which other tests try
+        with pytest.raises(RookeryError):
+            load_arm(file)
+        return
+    with pytest.raises(RookeryError, match=message):
+        load_arm(file)
+
+
+def test_settings_that_cannot_be(tmp_path):
+    file = write_robot(tmp_path, "arm")
+    for given, message in (
+        ({"tool": "flange"}, "unknown tool of my_robot.urdf, a link or site, 'flange'"),
+        ({"joints": ["turn", "elbow"]}, "must follow each other"),
+        ({"joints": ["turn", "lift"]}, "2 hinges follow each other"),
+        ({"kp": 0}, "kp of my_robot.urdf must be a number above 0"),
+        ({"tool_rpy": [3.14, 0.0, 0.0], "tool": "hand"}, "does not reach the places"),
+    ):
+        with pytest.raises(RookeryError, match=message):
+            load_arm(file, **given)
+    with pytest.raises(RookeryError, match="is no arm that tasks here know: 4 parts move on its base"):
+        load_arm(write_robot(tmp_path, "quadruped"))
+
+
+def test_tasks_for_a_panda_alone_say_so(tmp_path, capsys):
+    file = write_robot(tmp_path, "arm")
+    assert (
+        main(
+            ["eval", "panda-cabinet", "--episodes", "1", "--controller", "classical", "--task-config", f"robot={file}"]
+        )
+        == 2
+    )
+    assert "is for a Panda alone" in capsys.readouterr().err
+
+
+def test_kernels_of_fewer_joints_are_mujocos(tmp_path):
+    env = rookery.make("table-reach", num_envs=3, config={"robot": str(write_robot(tmp_path, "arm"))})
+    env.reset()
+    arm = env.unwrapped.task.robot
+    q = torch.tensor(np.random.default_rng(0).uniform(-1.0, 1.0, (3, 6)))
+    pos, turn = np.zeros((3, 3)), np.zeros((3, 3, 3))
+    tools(q.numpy(), *arm.chain, pos, turn)
+    arm.reset(torch.arange(3), q)
+    for i in range(3):
+        data = env.unwrapped.world.mj_data(i)
+        mujoco.mj_forward(env.unwrapped.world.model, data)
+        np.testing.assert_allclose(data.site("my_robot/tcp").xpos, pos[i], atol=1e-5)
