@@ -194,6 +194,28 @@ def test_the_policy_climbs_what_critics_see_after_their_step(kind: int, monkeypa
     assert torch.equal(seen[0], after) and not torch.allclose(before, after, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_all_targets_follow_slowly_memories_included(kind: int) -> None:
+    made, learner = collected(kind, policy_every=1, tau=0.1)
+    pairs = {"targets": "critics", "target_features": "features"}
+    if kind:
+        pairs |= {"actor_target": "actor", "actor_target_features": "actor_features"}
+    before = {slow: [p.clone() for p in getattr(learner, slow).parameters()] for slow in pairs}
+    batch = learner._batch(torch.tensor([3, 40, 52, 71]), made._generator)
+    learner.descend(batch, torch.randn(learner.NOISES, 24, 1))
+    for slow, fast in pairs.items():
+        networks = getattr(learner, slow).parameters(), getattr(learner, fast).parameters()
+        for old, now, towards in zip(before[slow], *networks, strict=True):
+            torch.testing.assert_close(now, 0.9 * old + 0.1 * towards)
+            assert not torch.equal(now, old)
+
+
+def test_windows_with_their_burn_in_are_drawn_from_what_is_stored() -> None:
+    made, learner = collected()
+    first = learner.draw(200, made._generator)[0] // 8  # slots; 28 are stored, and a window has 9
+    assert first.min() == 0 and first.max() == 28 - 9
+
+
 def test_a_sequence_after_an_end_does_not_depend_on_what_came_before() -> None:
     """Neither on the stored state nor on the burn-in: outputs and gradients of rows behind an end are the same to the bit."""
     made, learner = collected()

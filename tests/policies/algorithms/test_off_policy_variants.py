@@ -279,6 +279,9 @@ def test_demonstrations_keep_their_share_and_have_no_priorities():
     others = torch.ones(len(before), dtype=torch.bool)
     others[changed] = False
     assert torch.equal(memory.leaves[others], before[others]) and (memory.leaves != before)[changed].any()
+    found = learner.errors[:24].double() + FLOOR  # the demonstrations' errors stand behind them
+    largest = torch.zeros_like(before).scatter_reduce(0, changed, found, "amax")
+    torch.testing.assert_close(memory.leaves[changed], largest[changed])
     alone = SAC(ToyEnv(), replace(made.config, demonstration_share=1.0))
     alone.learners["point"].learn_from(shown)
     assert train(alone, alone.env, alone.env.reset()[0], 6)[1][-1]
