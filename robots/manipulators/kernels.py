@@ -103,6 +103,22 @@ def _jacobian(pos, origins, spins, jac):  # type: ignore[no-untyped-def]  # prag
 
 
 @njit(cache=True, error_model="numpy", inline="always")
+def _free_spin(turn, jac, error):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Take rotations about the tool's own z out of `jac` and `error`: five joints cannot choose it."""
+    along = 0.0
+    for i in range(3):
+        along += turn[i, 2] * error[3 + i]
+    for i in range(3):
+        error[3 + i] -= along * turn[i, 2]
+    for n in range(jac.shape[1]):
+        along = 0.0
+        for i in range(3):
+            along += turn[i, 2] * jac[3 + i, n]
+        for i in range(3):
+            jac[3 + i, n] -= along * turn[i, 2]
+
+
+@njit(cache=True, error_model="numpy", inline="always")
 def _normal(jac, square, a):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Lower half of a = J J^T + square [6, 6]."""
     joints = jac.shape[1]
@@ -147,6 +163,8 @@ def approach(  # type: ignore[no-untyped-def]
     walk(q, world, turns, offsets, axes, turn, pos, origins, spins)
     _jacobian(pos, origins, spins, jac)
     _error(goal_pos, goal_turn, world, pos, turn, error)
+    if joints < 6:
+        _free_spin(turn, jac, error)
     for n in range(joints):
         pull[n] = posture * (home[n] - q[world, n])
     for i in range(6):
@@ -167,7 +185,8 @@ def approach(  # type: ignore[no-untyped-def]
 def track_pose(  # type: ignore[no-untyped-def]
     q, goal_pos, goal_turn, turns, offsets, axes, lower, upper, home, damping, posture, most, rounds
 ):  # pragma: no cover - compiled
-    """Move joint goals towards tool poses by damped least squares, with what is left of the joints pulled home.
+    """Move joint goals towards tool poses by damped least squares, with what is left of the joints pulled home. Of less
+    than six joints the tool's spin about its own z follows from the rest of its pose.
 
     Args:
         q: [N, J] rad, in and out. goal_pos: [N, 3] m, goal_turn: [N, 3, 3], of the tool, in the world.

@@ -343,7 +343,8 @@ class Manipulator(Buffers):
             start: [n, J] rad, where the search begins; None: home.
 
         Raises:
-            RookeryError: a place that the arm cannot reach within 1 mm and 0.01 rad.
+            RookeryError: a place that the arm cannot reach within 1 mm and 0.01 rad, spin about the tool's z aside where there
+                are less than six joints.
         """
         n = len(pos)
         q = (self.home.expand(n, -1) if start is None else start.double()).contiguous().clone()
@@ -355,8 +356,10 @@ class Manipulator(Buffers):
         track_pose(q.numpy(), *arguments, 0.001, 0.0, 0.1, 10)
         reached, now = self.tool_at(q)
         error = (reached - place).norm(dim=1)
-        cosine = (0.5 * ((now * wanted).sum((1, 2)) - 1.0)).clamp(-1.0, 1.0)
-        bad = (error > 1e-3) | (cosine.acos() > 0.01)
+        cosine = 0.5 * ((now * wanted).sum((1, 2)) - 1.0)
+        if q.shape[1] < 6:
+            cosine = (now[:, :, 2] * wanted[:, :, 2]).sum(1)
+        bad = (error > 1e-3) | (cosine.clamp(-1.0, 1.0).acos() > 0.01)
         if bad.any():
             i = int(bad.nonzero()[0])
             where = ", ".join(f"{v:.3f}" for v in pos[i].tolist())

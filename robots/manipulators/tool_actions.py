@@ -69,7 +69,7 @@ class Cartesian(ArmAction):
         return tool_spec(self.name, arm, [self.step] * 3)
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
-        return (_MOVE, _IK)
+        return (_MOVE, _ik(arm))
 
     def tool_goal(self, arm: Manipulator) -> ToolGoal:
         return goal_of(arm, rotation_leash=None, **_DRIVEN)
@@ -100,7 +100,7 @@ class Pose(ArmAction):
         return tool_spec(self.name, arm, [self.step] * 3 + [self.rotation_step] * 3)
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
-        return (_ROTATE, _MOVE, _IK)
+        return (_ROTATE, _MOVE, _ik(arm))
 
     def tool_goal(self, arm: Manipulator) -> ToolGoal:
         return goal_of(arm, rotation_leash=ROTATION_LEASH, **_DRIVEN)
@@ -179,6 +179,11 @@ class Impedance(Pose):
         count = arm.torque.shape[1]
         arm.rows[:, :, :count] = arm.torque[:, None]
         arm.rows[:, :, count:] = arm.grip[:, None, None]
+
+
+def _ik(arm: Manipulator) -> str:
+    """The inverse kinematics in words."""
+    return _IK if len(arm.model.joints) > 5 else f"{_IK}; rotation about the tool's own z is left out of e and J"
 
 
 def tool_spec(kind: str, arm: Manipulator, steps: list[float]) -> ActionSpec:

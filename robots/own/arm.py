@@ -24,6 +24,7 @@ from rookery.robots.own.arm_links import (
     end_of,
     find_chain,
     find_fingers,
+    free_name,
     hold_others,
     last_frame,
     matrix_of,
@@ -77,9 +78,8 @@ class _Builder:
     """One loading: what is known of the arm so far."""
 
     def __init__(self, file: Path, given: Mapping[str, Any]) -> None:
-        find_chain(
-            file, read(file, floating=True).spec, _names(given)
-        )  # before settings, which are another family's then
+        named = given.get("joints", Settings.peek(file, "joints"))
+        find_chain(file, read(file, floating=True).spec, named)  # before settings, which are another family's then
         self.path = file
         self.settings = s = Settings(file, given, SETTINGS)
         self.source = read(file, floating=True, rpy=s.vector("rpy"))
@@ -91,7 +91,7 @@ class _Builder:
         self.spec = self.source.spec
         self.motors = motors_of(self.spec)
         strip(self.spec)
-        chain = find_chain(file, self.spec, s.raw("joints"))
+        chain = find_chain(file, self.spec, named)
         self.joints = tuple(j.name for j in chain)
         last = chain[-1].parent
         slides = find_fingers(last)
@@ -111,6 +111,7 @@ class _Builder:
         name = s.raw("tool")
         self.guess_tool = name is None
         if name is None and self.fingers:
+            free_name(self.spec)
             return
         if name is None:
             name = last_frame(last).name
@@ -181,7 +182,7 @@ class _Builder:
         )
         couple_fingers(self.spec, self.fingers)
         first, second = (self.spec.joint(f).parent.name for f in self.fingers)
-        self.spec.add_exclude(name="fingers", bodyname1=first, bodyname2=second)
+        self.spec.add_exclude(bodyname1=first, bodyname2=second)
 
     def _add_camera(self) -> None:
         """`wrist`: it looks along the tool's approach, from beside it."""
@@ -200,7 +201,12 @@ class _Builder:
         home = self._home()
         nearer = None if not s.has("nearer") else _any_number(s, "nearer")
         chain = chain_of(model, self.joints, BASE, TOOL)
-        found = search(chain, lower, upper, home, nearer, bool(self.fingers))
+        chooses = bool(self.fingers) and len(self.joints) > 5  # which way its fingers close
+        found = search(chain, lower, upper, home, nearer, chooses)
+        if self.fingers and not chooses:
+            self.notes.append(
+                "five joints do not choose which way its fingers close: things with sides are not for it."
+            )
         if found is None:
             raise RookeryError(
                 f"{self.path}: its tool, looking straight down, does not reach the places of the table-top tasks, 0.3 to "
@@ -315,14 +321,8 @@ class _Builder:
     def _exclude(self, found: Postures) -> None:
         poses = [dict(zip(self.joints, q.tolist(), strict=True)) for q in (found.home, found.across, *found.poses)]
         first = self.spec.joint(self.joints[0]).parent.name
-        self.spec.add_exclude(
-            name="base_first", bodyname1=BASE, bodyname2=first
-        )  # a base that stands is no parent to MuJoCo
+        self.spec.add_exclude(bodyname1=BASE, bodyname2=first)  # a base that stands is no parent to MuJoCo
         self.notes += checks.exclude_overlaps(self.source, self.spec, poses, self.settings.raw("exclude") or ())
-
-
-def _names(given: Mapping[str, Any]) -> list[str] | None:
-    return given.get("joints")
 
 
 def _any_number(settings: Settings, name: str) -> float:

@@ -85,8 +85,8 @@ def find_fingers(last: mujoco.MjsBody) -> list[mujoco.MjsJoint]:
 
 def hold_others(spec: mujoco.MjSpec, kept: list[mujoco.MjsJoint]) -> list[str]:
     """Delete all joints but those of the arm, and what couples joints; returns a note on them."""
-    for equality in [*spec.equalities]:  # fingers that follow others: what is left of a gripper is coupled anew
-        spec.delete(equality)
+    for coupling in [*spec.equalities, *spec.tendons]:  # what is left of a gripper is coupled anew
+        spec.delete(coupling)
     names = {j.name for j in kept}
     others = [j for j in spec.joints if j.name not in names and j.type != _FREE]
     if not others:
@@ -115,11 +115,19 @@ def place_tool(path: Path, spec: mujoco.MjSpec, name: str, offset: tuple[float, 
     body = frame.parent if site else frame
     turn = matrix_of(np.array(frame.quat)) if site else np.eye(3)
     place = np.array(frame.pos) if site else np.zeros(3)
+    free_name(spec)
     quat = np.zeros(4)
     mujoco.mju_euler2Quat(quat, np.array(rpy), "XYZ")
     whole = np.zeros(4)
     mujoco.mju_mat2Quat(whole, (turn @ matrix_of(quat)).ravel())
     body.add_site(name=TOOL, pos=list(place + turn @ np.array(offset)), quat=list(whole), size=[0.005] * 3, group=4)
+
+
+def free_name(spec: mujoco.MjSpec) -> None:
+    """Give a site of the file that has the tool's name another one."""
+    for site in spec.sites:
+        if site.name == TOOL:
+            site.name = f"{TOOL}_of_file"
 
 
 def last_frame(last: mujoco.MjsBody) -> mujoco.MjsBody:

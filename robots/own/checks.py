@@ -126,7 +126,7 @@ def exclude_overlaps(
         for name in (first, second):
             if name not in names:
                 raise unknown(f"body in exclude of {source.path.name}", name, names)
-        spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
+        spec.add_exclude(bodyname1=first, bodyname2=second)
     model = spec.copy().compile()
     data = mujoco.MjData(model)
     notes: list[str] = []
@@ -160,7 +160,7 @@ def _exclude(
                 f"{source.path}: the bodies {first!r} and {second!r} lie {-1e3 * contact.dist:.0f} mm in each other at home: "
                 f'give another home, smaller shapes, or exclude = [["{first}", "{second}"]] in {source.path.stem}.toml.'
             )
-        spec.add_exclude(name=f"{first}_{second}", bodyname1=first, bodyname2=second)
+        spec.add_exclude(bodyname1=first, bodyname2=second)
         notes.append(
             f"{first} and {second} overlap by {-1e3 * contact.dist:.0f} mm {'at home' if at_home else 'over the table'}: they "
             "do not collide."

@@ -53,7 +53,7 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
     """
     file = Path(path)
     source = read(file, floating=True)
-    given = settings.get("family", family) or Settings.family(file)
+    given = settings.get("family", family) or Settings.peek(file, "family")
     chosen = family_of(source) if given is None else given
     if chosen not in FAMILIES:
         raise unknown("family of robots", str(chosen), FAMILIES)

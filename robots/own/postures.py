@@ -49,7 +49,7 @@ def search(
 
     Args:
         lower, upper: [J] rad. home: [J] rad, or None to look for one. nearer: m, or None likewise.
-        fingers: False where it does not matter which way they close.
+        fingers: False where the way in which they close does not matter or is not to be chosen.
     """
     low, high = lower + MARGIN, upper - MARGIN
     down = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])
@@ -87,6 +87,8 @@ def _track(chain: Chain, low: Floats, high: Floats, q: Floats, place: Floats, tu
     track_pose(q, goal, facing, *chain, low, high, home, 0.001, 0.0, 0.1, 10)
     pos, now = _tool(chain, q)
     cosine = 0.5 * ((now * facing).sum((1, 2)) - 1.0)
+    if len(low) < 6:  # spin about the tool's z follows from the rest
+        cosine = (now[:, :, 2] * facing[:, :, 2]).sum(1)
     return (np.linalg.norm(pos - goal, axis=1) < 1e-3) & (np.arccos(np.clip(cosine, -1.0, 1.0)) < 0.01)
 
 

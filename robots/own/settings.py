@@ -32,9 +32,9 @@ class Settings:
                 raise unknown(f"setting of {path.name}", name, known)
 
     @staticmethod
-    def family(path: Path) -> str | None:
-        """The family that the TOML file names."""
-        return _of_file(path).get("family")
+    def peek(path: Path, name: str) -> Any:
+        """A value of the TOML file, before it is known what else may stand there; None where it does not."""
+        return _of_file(path).get(name)
 
     def has(self, name: str) -> bool:
         """Whether it is given."""
