@@ -143,7 +143,8 @@ def result(
     within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
     return {
         "name": f"{kind}-vs-sb3",
-        "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {kind} --task {task} --steps {steps} --every {every}",
+        "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {kind} --task {task} --steps {steps} --every {every} "
+        f"--seeds {len(runs['rookery'])}",
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
