@@ -2,22 +2,24 @@
 
     python benchmarks/hand_grasp.py --starts 50 [--policy RUN] [--objects tomato_soup_can ...]
 
-Seconds: from the start to 10 cm. Over the last second of the successful episodes: `dip`, how deep hand and object are in each
-other at the deepest contact, `slip`, how far the object moves in the hand, and `shake`, the object's mean speed; of each
-the mean over episodes and the largest.
+The objects lie on the table as the task draws them; each start has a grasp of the sampler's own.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import mujoco
 import torch
-from machine import machine
+from result_file import RESULTS, write_result
 from torch import Tensor
 
+from rookery.cli.main import guarded
 from rookery.run_env import open_env
 from rookery.runs import find_run
 from rookery.sim.env import Act, Env
@@ -28,30 +30,69 @@ OBJECTS = ("bleach_cleanser", "power_drill", "potted_meat_can", "mustard_bottle"
 HELD_S = 1.0  # s, of the hold that is looked at
 
 
-def main() -> None:
+COLUMNS = [
+    {"key": "object", "title": "object"},
+    {"key": "sampler", "title": "sampler"},
+    {"key": "success", "title": "success rate", "format": ".2f"},
+]
+WHAT = {"s": "time, s", "dip": "penetration, mm", "slip": "slip, mm", "shake": "shake, mm/s"}
+METRICS = {
+    "s": "from the start to 10 cm, of the successes: mean and largest",
+    "dip": "over the last second of the successes, how deep hand and object are in each other at the deepest contact",
+    "slip": "over the last second of the successes, mean and largest; goal for success 0.5",
+    "shake": "mean speed of the object over that second",
+}
+BESIDE = [
+    {"key": "success_expert", "title": "success rate, script", "format": ".2f"},
+    {"key": "s_expert", "title": "time, s, script", "format": ".1f"},
+]
+
+
+def measured(what: Path, controller: str, starts: int, seed: int, config: dict[str, str]) -> dict[str, float | None]:
+    """A row: success rate, and mean and largest of each figure over the successes, None where there are none."""
+    figures = grasp(*open_env(what, starts, controller=controller, seed=seed, config=dict(config)))
+    good = figures.pop("success") > 0
+    row: dict[str, float | None] = {"success": float(good.float().mean())}
+    for name, values in figures.items():
+        row[name] = round(float(values[good].mean()), 2) if good.any() else None
+        row[f"{name}_max"] = round(float(values[good].max()), 2) if good.any() else None
+    return row
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--policy", type=Path, help="run or zoo folder; the expert without it")
+    parser.add_argument("--policy", type=Path, help="run or zoo folder, beside the expert; the expert alone without it")
     parser.add_argument("--objects", nargs="+", default=OBJECTS)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    print(machine())
-    print("\n| object | sampler | success | seconds | dip, mm | slip, mm | shake, mm/s |")
-    print("|---|---|---|---|---|---|---|")
-    what = Path("hand-grasp") if args.policy is None else find_run(args.policy)
-    controller = "classical" if args.policy is None else "policy"
-    won = 0.0
-    all_of_them = 0
-    for name in args.objects:
-        for sampler in SAMPLERS:
-            config = {"object": name, "sampler": sampler}
-            figures = grasp(*open_env(what, args.starts, controller=controller, seed=args.seed, config=config))
-            good = figures.pop("success") > 0
-            won = won + float(good.sum())
-            all_of_them = all_of_them + args.starts
-            cells = [f"{v[good].mean():.1f} ({v[good].max():.1f})" if good.any() else "-" for v in figures.values()]
-            print(f"| {name} | {sampler} | {good.float().mean():.2f} | " + " | ".join(cells) + " |", flush=True)
-    print(f"\noverall {won / all_of_them:.2f} of {all_of_them} starts")
+
+    def measure() -> int:
+        begin = time.perf_counter()
+        policy = None if args.policy is None else find_run(args.policy)
+        rows: list[dict[str, Any]] = []
+        for name in args.objects:
+            for sampler in SAMPLERS:
+                config = {"object": name, "sampler": sampler}
+                row = measured(Path("hand-grasp"), "classical", args.starts, args.seed, config)
+                if policy is not None:
+                    expert = {f"{key}_expert": row[key] for key in ("success", "s")}
+                    row = measured(policy, "policy", args.starts, args.seed, config) | expert
+                rows.append(config | row)
+                print(rows[-1], flush=True)
+        columns = list(COLUMNS)
+        for key, title in WHAT.items():
+            columns += [
+                {"key": key, "title": title, "format": ".1f"},
+                {"key": f"{key}_max", "title": "largest", "format": ".1f"},
+            ]
+        out = args.out or RESULTS / ("hand-grasp.json" if policy is None else "hand-grasp-policy.json")
+        command = f"python benchmarks/hand_grasp.py {shlex.join(sys.argv[1:])}".strip()
+        write_result(out, command, begin, columns + (BESIDE if policy else []), rows, METRICS)
+        return 0
+
+    return guarded(measure)
 
 
 @torch.no_grad()
@@ -75,7 +116,7 @@ def grasp(env: Env, act: Act) -> dict[str, Tensor]:
     metrics = task.metrics()
     slip = (torch.stack(places) - places[0]).norm(dim=2).amax(0)
     return {
-        "success": metrics["success"], "seconds": metrics["seconds"], "dip": 1e3 * dip, "slip": 1e3 * slip,
+        "success": metrics["success"], "s": metrics["seconds"], "dip": 1e3 * dip, "slip": 1e3 * slip,
         "shake": 1e3 * speed,
     }  # fmt: skip
 
@@ -96,4 +137,4 @@ def depth(env: Env) -> Tensor:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
