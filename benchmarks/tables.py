@@ -29,7 +29,16 @@ PAGES = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("results", "off_policy", "other_libraries", "volleyball", "own_robot", "viewer", "manipulation")
+        for name in (
+            "results",
+            "off_policy",
+            "other_libraries",
+            "volleyball",
+            "own_robot",
+            "viewer",
+            "manipulation",
+            "demonstrations",
+        )
     ),
 )
 BLOCK = re.compile(
