@@ -75,6 +75,7 @@ def test_shown_commands_exist():
     """The commands that the README only shows are at least commands, with options that they have."""
     from rookery.cli.main import COMMANDS, command_module
     from rookery.cli.options import option_names
+    from rookery.cli.train_options import read
 
     shown = [line for p in PAGES for kind, text in blocks(p) if kind == "console" for line in text.splitlines()]
     shown = [line.split("#")[0].split()[1:] for line in shown if line.startswith("$ rookery")]
@@ -83,7 +84,7 @@ def test_shown_commands_exist():
         assert command in COMMANDS
         given = {w for w in words if w.startswith("--")}
         if command == "train":  # its options are those of the task's preset and the algorithm
-            assert not given
+            assert read(words, "") is not None
             continue
         assert given <= set(option_names(command_module(command).Args))
 

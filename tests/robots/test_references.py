@@ -43,8 +43,7 @@ def advance(robot: Manipulator, goal: np.ndarray, reference: np.ndarray, togethe
     rate = RATE_SHARE * PANDA.torque_rate
     follow(
         goal, reference, together, np.array((LOW, HIGH, *LIMITS, PANDA.inertial_torque)), rate, *robot.chain, robot._links,
-        ARMATURE,
-        np.zeros(7), dt, grip, rows,
+        np.full(7, ARMATURE), np.zeros(7), dt, grip, rows,
     )  # fmt: skip
 
 
@@ -147,7 +146,7 @@ def test_the_mass_matrix_is_mujocos() -> None:
         rows = np.zeros((1, 1, 8), np.float32)
         reference[0, 0] = q
         follow(
-            goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot.chain, robot._links, ARMATURE,
+            goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot.chain, robot._links, np.full(7, ARMATURE),
             np.zeros(7), DT, np.zeros(1, np.float32), rows,
         )  # fmt: skip
         change = mass_matrix(robot.world.model, q) @ reference[0, 2]
