@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.scenery import ground
-from rookery.assets.terrain import KINDS, Terrain, TerrainConfig
+from rookery.assets.terrain import KINDS, Terrain, TerrainConfig, TileShape
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.model import LEGS
@@ -35,6 +35,10 @@ IMPRATIO = 10.0
 NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjDSBL_ISLAND
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
+STAIRS = ("stairs_up", "stairs_down")
+HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
+"""m, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points, which
+does not jump where it crosses the edge of a step."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
@@ -72,7 +76,8 @@ class LeggedConfig:
 
     robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
-    terrain: str = "flat"  # "flat", "mixed", or one kind of assets.terrain: "rough", "stairs_up", ...
+    terrain: str = "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
+    terrain_step_m: float = 0.18  # m, rise of the steps of the hardest row of stairs
     terrain_rows: int = 8  # rows of tiles, by difficulty
     terrain_columns: int = 10  # tiles in a row
     terrain_level: int = -1  # row on which all episodes begin; -1: by the curriculum
@@ -117,7 +122,7 @@ class LeggedTask(Task):
             instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
-        height: [N] m, of the trunk above the ground below it.
+        height: [N] m, of the trunk above the ground below it, on terrain above the mean of the ground below its hips.
     """
 
     causes = ("fallen",)
@@ -160,11 +165,14 @@ class LeggedTask(Task):
         c = self.cfg
         if c.terrain == "flat":
             return None
-        if c.terrain not in (*KINDS, "mixed"):
-            raise unknown("terrain", c.terrain, ("mixed", *KINDS))
-        config = TerrainConfig(rows=c.terrain_rows, columns=c.terrain_columns)
+        kinds = {"mixed": KINDS, "stairs": STAIRS, **{kind: (kind,) for kind in KINDS}}
+        if c.terrain not in kinds:
+            raise unknown("terrain", c.terrain, kinds)
+        low, _ = TileShape().step_m
+        shape = TileShape(step_m=(min(low, c.terrain_step_m), c.terrain_step_m))
+        config = TerrainConfig(rows=c.terrain_rows, columns=c.terrain_columns, shape=shape)
         if c.terrain != "mixed":
-            config = replace(config, kinds=(c.terrain,), shares=(1.0,))
+            config = replace(config, kinds=kinds[c.terrain], shares=(1.0,) * len(kinds[c.terrain]))
         return make_terrain(config)
 
     def scene(self) -> Scene:
@@ -258,7 +266,11 @@ class LeggedTask(Task):
                 still = torch.zeros(len(ids), dtype=torch.bool)
                 state[:, :3] += self.curriculum.reset(ids, still, still)
             else:
-                state[:, :3] += self.curriculum.reset(ids)
+                state[:, :3] += self.curriculum.reset(ids, *self.terrain_verdict(ids))
+
+    def terrain_verdict(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of the worlds `ids` [n], whose episode is over, go up a row of the terrain and which go down, each [n] bool."""
+        return self.curriculum.verdict(ids)
 
     def _sample_command(self, ids: Tensor) -> None:
         c = self.cfg
@@ -319,8 +331,18 @@ class LeggedTask(Task):
         """Read the robot; place trunk and feet over the ground."""
         r = self.robot
         r.refresh()
-        self.height.copy_(r.base.pos[:, 0, 2] - self.ground_below(r.base.pos[:, :, :2])[:, 0])
+        self.height.copy_(r.base.pos[:, 0, 2])
+        if self.terrain is not None:
+            self.height -= self.ground.at(self._below_hips()).mean(1)
         self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - self.model.foot_radius)
+
+    def _below_hips(self) -> Tensor:
+        """[N, 4, 2] m, world: where the trunk's height is measured."""
+        r = self.robot
+        ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)
+        left = torch.stack((-ahead[:, 1], ahead[:, 0]), dim=1)
+        hips = torch.tensor(HIPS)
+        return r.base.pos[:, :, :2] + hips[:, :1] * ahead[:, None] + hips[:, 1:] * left[:, None]
 
     @property
     def moving(self) -> Tensor:

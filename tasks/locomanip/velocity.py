@@ -30,6 +30,8 @@ SUMS = (
     "torque_peak",
 )
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
+UP_ERROR = 0.2  # m/s, velocity_error of an episode below which a world goes up a row of the terrain
+DOWN_ERROR = 0.35  # m/s, above which it goes down
 HEIGHT_ERROR = "m, rms difference of the trunk's height over the ground from {:g} m, over all time"
 
 
@@ -150,6 +152,19 @@ class Velocity(LeggedTask):
         self.quiet[ids] = round(self.cfg.settle_s / self.cfg.control_dt)
         if self.robot.arm is not None:
             self.arm_goal[ids] = self.arm_from[ids] = self.robot.home[12:]
+
+    def terrain_verdict(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Up: it followed commands over half a tile's way at least. Down: it fell, or followed badly.
+
+        legged_gym's rule asks how far from its start a robot got, which is little however well it walks where commands
+        change every few seconds.
+        """
+        terrain = self.curriculum
+        error = _rms(self.squared[ids], self.counted[ids], torch.full((len(ids), 1), torch.inf))
+        begun = terrain.ticks[ids] > 0
+        way = terrain.commanded[ids] > terrain.half_tile_m
+        up = begun & way & ~self.fallen[ids] & (error < UP_ERROR)
+        return up, begun & (self.fallen[ids] | (error > DOWN_ERROR))
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self.clip_command()
