@@ -76,10 +76,13 @@ class LeggedConfig:
 
     robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
-    terrain: str = "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
+    terrain: str = (
+        "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
+    )
     terrain_step_m: float = 0.18  # m, rise of the steps of the hardest row of stairs
     terrain_rows: int = 8  # rows of tiles, by difficulty
     terrain_columns: int = 10  # tiles in a row
+    terrain_start_rows: int = 4  # worlds begin spread over so many of the easiest rows
     terrain_level: int = -1  # row on which all episodes begin; -1: by the curriculum
     episode_s: float = 20.0  # s
     control_dt: float = 0.02  # s
@@ -215,7 +218,9 @@ class LeggedTask(Task):
             self.ground = Ground(t.heights, t.origin, t.cell_m)
             self.scan = HeightScan(self.ground, ACTOR_X, ACTOR_Y)
             self.wide_scan = HeightScan(self.ground)
-            self.curriculum = TerrainCurriculum(t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt)
+            self.curriculum = TerrainCurriculum(
+                t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt, start_rows=c.terrain_start_rows
+            )
             self.child("curriculum", self.curriculum)
         self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(
             1e-3

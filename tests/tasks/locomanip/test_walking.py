@@ -314,3 +314,51 @@ def test_pushes_go_where_they_are_drawn() -> None:
     expected[2, 7] = -0.35
     torch.testing.assert_close(change, expected, atol=1e-6, rtol=0.0)
     assert task.next_push.tolist() == [50, 50, 50, 1]  # the mean wait: 1 s of 0.02 s
+
+
+def test_stairs_rise_by_the_height_that_is_given_and_go_both_ways() -> None:
+    task = walker(
+        8, terrain="stairs", terrain_step_m=0.12, terrain_rows=1, terrain_columns=2, terrain_start_rows=1
+    ).task
+    heights = torch.from_numpy(task.terrain.heights)
+    steps = torch.unique((heights[1:] - heights[:-1]).abs().round(decimals=4))
+    assert torch.allclose(steps, torch.tensor([0.0, 0.12]), atol=1e-4)
+    assert heights.min() < -0.5 and heights.max() > 0.5  # a pit and a pyramid
+
+
+@pytest.mark.parametrize(
+    ("error", "fell", "commanded", "change"),
+    [
+        (0.19, False, 4.1, 1),
+        (0.21, False, 4.1, 0),
+        (0.19, True, 4.1, -1),
+        (0.19, False, 3.9, 0),
+        (0.36, False, 9.0, -1),
+    ],
+)
+def test_worlds_change_rows_by_how_well_commands_were_followed(error, fell, commanded, change) -> None:
+    env = walker(3, terrain="stairs", terrain_rows=4, terrain_columns=2)
+    task = env.task
+    terrain = task.curriculum
+    terrain.level.fill_(1)
+    terrain.ticks.fill_(500)
+    terrain.commanded.fill_(commanded)
+    terrain.walked.fill_(0.1)  # it may have walked in circles
+    task.squared.fill_(500 * error**2)
+    task.counted.fill_(500.0)
+    task.fallen.fill_(fell)
+    task.reset(torch.tensor([0, 2]))
+    assert terrain.level.tolist() == [1 + change, 1, 1 + change]
+
+
+def test_the_trunk_s_height_does_not_jump_at_the_edge_of_a_step() -> None:
+    """A trunk that is carried level over stairs of 15 cm: over an edge its height changes by at most half a step at once."""
+    env = walker(1, terrain="stairs_down", terrain_step_m=0.15, terrain_rows=1, terrain_columns=1)
+    task = env.task
+    heights = []
+    for i in range(80):
+        put(env, at=(0, [0.02 * i, 0.0, 1.5]))
+        task.refresh()
+        heights.append(float(task.height[0]))
+    rise = torch.tensor(heights).diff().abs()
+    assert 0.01 < rise.max() < 0.08

@@ -1,0 +1,90 @@
+"""How well a policy of go2-velocity climbs and descends stairs: benchmarks/results/stairs.json.
+
+    python benchmarks/stairs.py [policies/zoo/go2-stairs] [--episodes 256] [--only "up 0.15"]
+
+Deterministic policy, episodes of 20 s with the task's own commands and pushes. Every episode begins on the platform of a pit
+("up") or a pyramid ("down") all of whose steps have the height of its row, in m.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from result_file import RESULTS, measure_cases
+
+from rookery.policies.training.evaluate import evaluate
+from rookery.run_env import open_env
+from rookery.sim2real.gate.intervals import wilson
+
+ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
+OUT = RESULTS / "stairs.json"
+STEPS_M = (0.05, 0.10, 0.15, 0.18)
+HARD_M = 0.15
+OTHERS: dict[str, dict[str, Any]] = {
+    "default randomization": {"randomize": "default"},
+    "actions 20 ms late": {"fixed": {"action_delay": 0.02}},
+    "physics steps of 2.5 ms": {"physics": {"dt": 0.0025}},
+}
+
+
+def _on(kind: str, step_m: float) -> dict[str, Any]:
+    """A terrain of one row."""
+    return {"terrain": kind, "terrain_rows": 1, "terrain_columns": 4, "terrain_step_m": step_m}
+
+
+CASES: dict[str, dict[str, Any]] = {
+    f"{way} {step:.2f}": {"config": _on(f"stairs_{way}", step)} for way in ("up", "down") for step in STEPS_M
+}
+for name, options in OTHERS.items():
+    for way in ("up", "down"):
+        config = _on(f"stairs_{way}", HARD_M) | options.get("physics", {})
+        rest = {key: value for key, value in options.items() if key != "physics"}
+        CASES[f"{way} {HARD_M:.2f}, {name}"] = {"config": config, **rest}
+CASES["rough, noise of 0.06"] = {"config": _on("rough", HARD_M)}
+"""Options of open_env."""
+COLUMNS = [
+    {"key": "case", "title": "steps, m"},
+    {"key": "success", "title": "success rate", "format": ".3f"},
+    {"key": "interval", "title": "95 %"},
+    {"key": "settled", "title": "velocity error, settled, low-passed, m/s", "format": ".3f"},
+    {"key": "all", "title": "all time, m/s", "format": ".3f"},
+    {"key": "fell", "title": "fell, %", "format": ".1f"},
+    {"key": "episodes", "title": "episodes", "format": ",.0f"},
+]
+METRICS = {
+    "success": "no fall, and a settled velocity error below 0.15 m/s",
+    "interval": "of the success rate, Wilson's",
+    "settled": "rms of the horizontal velocity behind a low-pass of 0.2 s, without the second after the start, every command "
+    "and every push; mean over episodes",
+    "all": "rms over an episode but its first second",
+}
+
+
+def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
+    """The figures of one case."""
+    env, act = open_env(run, min(episodes, 256), seed=seed, **CASES[case])
+    try:
+        m = evaluate(env, act, episodes, seed)["metrics"]
+    finally:
+        env.close()
+    low, high = wilson(round(m["success"] * episodes), episodes)
+    return {
+        "case": case,
+        "episodes": episodes,
+        "success": m["success"],
+        "interval": f"{low:.2f} to {high:.2f}",
+        "settled": m["velocity_error"],
+        "all": m["velocity_error_all"],
+        "fell": 100.0 * m["fell"],
+    }
+
+
+def main() -> int:
+    about = str(__doc__).splitlines()[0]
+    return measure_cases(Path(__file__), about, ZOO / "go2-stairs", 256, list(CASES), row, OUT, COLUMNS, METRICS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
