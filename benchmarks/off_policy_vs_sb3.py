@@ -1,9 +1,9 @@
 """Returns of our SAC or TD3 and of Stable-Baselines3's on a gymnasium task, with the same settings.
 
-    python benchmarks/off_policy_vs_sb3.py [--algorithm td3] [--task Hopper-v5] [--steps 20000] [--seeds 5] [--out FILE]
+    python benchmarks/off_policy_vs_sb3.py [--algorithm td3] [--task Hopper-v5] [--steps 20000] [--hidden 64 64] [--seeds 5]
 
-Both make one gradient step after every control step, on 256 transitions, with networks of 256 x 256 ReLU, from 100
-random steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every
+Both make one gradient step after every control step, on 256 transitions, with ReLU networks of `--hidden`, from 100 random
+steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every
 `--every` steps the deterministic policy is evaluated in 20 episodes that are the same for both. The result says
 whether our mean return at the end is within the spread of theirs over the seeds.
 """
@@ -57,14 +57,16 @@ def evaluate(task: str, act: Callable[[np.ndarray], np.ndarray]) -> float:
     return total
 
 
-def ours(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str, Any]:
+def ours(kind: str, task: str, seed: int, steps: int, every: int, hidden: tuple[int, ...]) -> dict[str, Any]:
     """Train ours; evaluations and seconds of training."""
     env = make_gymnasium(task, 1, seed)
     space = gymnasium.make(task).action_space
     middle = (space.high + space.low) / 2.0
     half = (space.high - space.low) / 2.0
     cls = OURS[kind]
-    config = cls.Config(rollout_steps=1, updates_per_step=1.0, batch=256, normalize_observations=False, **SETTINGS)
+    config = cls.Config(
+        rollout_steps=1, updates_per_step=1.0, batch=256, hidden=hidden, normalize_observations=False, **SETTINGS
+    )
     algorithm = cls(env, config, seed)
     returns = []
     seconds = 0.0
@@ -88,7 +90,7 @@ def ours(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str, A
     return {"returns": returns, "seconds": seconds}
 
 
-def theirs(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str, Any]:
+def theirs(kind: str, task: str, seed: int, steps: int, every: int, hidden: tuple[int, ...]) -> dict[str, Any]:
     """Train Stable-Baselines3's; evaluations and seconds of training."""
     env = gymnasium.make(task)
     size = env.action_space.shape[0]
@@ -102,7 +104,7 @@ def theirs(kind: str, task: str, seed: int, steps: int, every: int) -> dict[str,
         train_freq=1,
         gradient_steps=1,
         device="cpu",
-        policy_kwargs={"net_arch": [256, 256]},
+        policy_kwargs={"net_arch": list(hidden)},
         **own,
         **SETTINGS,
     )
@@ -123,34 +125,33 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
     return {"mean": statistics.mean(last), "std": spread, "low": min(last), "high": max(last)}
 
 
-def result(
-    runs: dict[str, list[dict[str, Any]]], kind: str, task: str, steps: int, every: int, wall_s: float
-) -> dict[str, Any]:
+def result(runs: dict[str, list[dict[str, Any]]], args: argparse.Namespace, name: str, wall_s: float) -> dict[str, Any]:
     """The results file, see benchmarks/tables.py.
 
     Args:
         runs: by trainer, one entry for each seed.
-        kind: "sac" or "td3".
-        task: name in gymnasium.
-        steps: control steps of each training.
-        every: control steps between evaluations.
+        args: of the command line.
+        name: of the table.
         wall_s: seconds of everything together.
     """
-    figures = {name: summary(done) for name, done in runs.items()}
-    rows = [{"trainer": name, "seeds": len(runs[name]), **figures[name], "runs": runs[name]} for name in runs]
+    figures = {trainer: summary(done) for trainer, done in runs.items()}
+    rows = [
+        {"trainer": trainer, "seeds": len(runs[trainer]), **figures[trainer], "runs": runs[trainer]} for trainer in runs
+    ]
+    hidden = " ".join(str(width) for width in args.hidden)
     mine = figures["rookery"]
     other = figures["stable_baselines3"]
     within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
     return {
-        "name": f"{kind}-vs-sb3",
-        "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {kind} --task {task} --steps {steps} --every {every} "
-        f"--seeds {len(runs['rookery'])}",
+        "name": name,
+        "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {args.algorithm} --task {args.task} "
+        f"--steps {args.steps} --every {args.every} --hidden {hidden} --seeds {len(runs['rookery'])}",
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "wall_s": round(wall_s, 1),
         "metrics": {
-            "mean": f"return of the deterministic policy after {steps} steps of {task}, {EPISODES} episodes a seed",
+            "mean": f"return of the deterministic policy after {args.steps} steps of {args.task}, {EPISODES} episodes a seed",
             "std": "standard deviation over seeds",
         },
         "columns": [
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--task", default="Pendulum-v1")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--every", type=int, default=2_500)
+    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 256])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, help="benchmarks/results/ALGORITHM-vs-sb3.json if left out")
     args = parser.parse_args()
@@ -182,10 +184,10 @@ def main() -> None:
     runs: dict[str, list[dict[str, Any]]] = {"rookery": [], "stable_baselines3": []}
     for seed in range(args.seeds):
         for name, train in (("rookery", ours), ("stable_baselines3", theirs)):
-            run = train(args.algorithm, args.task, seed, args.steps, args.every)
+            run = train(args.algorithm, args.task, seed, args.steps, args.every, tuple(args.hidden))
             runs[name].append({"seed": seed, **run})
             print(f"{name:18} seed {seed}: {[round(r, 1) for r in run['returns']]}, {run['seconds']:.0f} s", flush=True)
-        made = result(runs, args.algorithm, args.task, args.steps, args.every, time.perf_counter() - start)
+        made = result(runs, args, out.stem, time.perf_counter() - start)
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(made, indent=1) + "\n")
     print(json.dumps({row["trainer"]: row["mean"] for row in made["rows"]}, indent=1))
