@@ -222,7 +222,7 @@ def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any]
     for i, name in enumerate(members):
         share = num_envs // len(members) + (i < num_envs % len(members)) if isinstance(num_envs, int) else num_envs
         try:
-            env = make(name, share, seed=part_seed(seed, name), config=values[name], **options)
+            env = make(entry.task_of(name), share, seed=part_seed(seed, name), config=values[name], **options)
             if not isinstance(env, VecEnv):
                 env.close()
                 raise RookeryError("it changes another task, and a set takes only tasks as they are.")
@@ -263,15 +263,15 @@ def by_member(entry: TaskEntry, config: dict[str, Any]) -> dict[str, Any]:
                 f"{name} is a task of {entry.id}: give values of its config, such as {name}.episode_s=5."
             )
     common = {k: v for k, v in config.items() if k not in entry.members and k != TASKS_OF_SET}
-    common = merge(entry.config, common)
-    out: dict[str, Any] = {name: merge(common, config.get(name, {})) for name in entry.members}
+    fixed = {name: merge(entry.config, entry.variants.get(name, {})) for name in entry.members}
+    out: dict[str, Any] = {name: merge(merge(fixed[name], common), config.get(name, {})) for name in entry.members}
     return out | {k: v for k, v in config.items() if k == TASKS_OF_SET}
 
 
 def changes_of(task: str, config: dict[str, Any]) -> dict[str, Any]:
     """Changes to a config in the form of `full_config`, so that they can be merged into it."""
     entry = find(task)
-    return by_member(replace(entry, config={}), config) if entry.members else config
+    return by_member(replace(entry, config={}, variants={}), config) if entry.members else config
 
 
 def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -286,4 +286,4 @@ def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
         own = {k: v for k, v in config.items() if not frozen or k != FROZEN}
         return to_dict(from_dict(entry.load().Config, own)) | frozen
     values = by_member(entry, config)
-    return values | {name: full_config(name, values[name]) for name in entry.members}
+    return values | {name: full_config(entry.task_of(name), values[name]) for name in entry.members}

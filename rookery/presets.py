@@ -191,6 +191,7 @@ PRESETS: dict[str, RunSettings] = {
     "panda-cabinet": PANDA,
     "dual-panda-handover": HANDOVER,
     "hand-grasp": GRASP,
+    "hand-grasp-objects": GRASP,
     "hand-reorient": LONG,
 }
 

@@ -55,7 +55,7 @@ def _page(entry: TaskEntry) -> str:
 
 
 def _set_page(entry: TaskEntry) -> str:
-    members = "\n".join(f"- [`{m}`]({m}.md)" for m in entry.members)
+    members = "\n".join(f"- [`{m}`]({entry.task_of(m)}.md)" for m in entry.members)
     return f"{_head(entry)}\nOne environment whose worlds hold different tasks:\n\n{members}\n\n{_commands(entry.id)}"
 
 

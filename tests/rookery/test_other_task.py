@@ -87,3 +87,21 @@ def test_tasks_that_do_not_fit_are_refused(ml10: Path, tmp_path: Path, capsys: p
     assert "joint_position" in refused(str(full), "--task", "table-push")
     env, _ = open_env(full, 1, task="table-push", config={"observation": "full"})
     assert env.task_id == "table-push"
+
+
+def test_a_set_of_one_task_with_other_values_gives_each_member_its_own() -> None:
+    """Values of a member go before those for all, and these before what the set says of the member."""
+    config = {"tasks": ["ball", "mug"], "goal_height": 0.2, "mug": {"goal_height": 0.3}}
+    env = rookery.make("hand-grasp-objects", 3, config=config)
+    assert {name: part.task.cfg.object for name, part in env.parts.items()} == {"ball": "ball", "mug": "mug"}
+    assert {name: part.task.cfg.goal_height for name, part in env.parts.items()} == {"ball": 0.2, "mug": 0.3}
+    assert [part.num_envs for part in env.parts.values()] == [2, 1]
+    assert env.groups == rookery.make("hand-grasp", 1).groups  # no one-hot term: it must not be told which object it is
+    whole = full_config("hand-grasp-objects", {"goal_height": 0.2})
+    assert whole["banana"]["object"] == "banana" and whole["banana"]["goal_height"] == 0.2
+
+
+def test_a_policy_of_such_a_set_acts_on_an_object_that_is_not_in_it(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run", "hand-grasp-objects", {"episode_s": 0.1}, 14)
+    env, act = open_env(run, 2, task="hand-grasp", config={"object": "gelatin_box", "sampler": "antipodal"})
+    assert act(env.reset(seed=0)[0])["hand"].shape == (2, 1, 22)
