@@ -26,8 +26,9 @@ from torch import Tensor
 from rookery.sim.actions import check_actions
 from rookery.sim.buffers import under
 from rookery.sim.deployment import LINK, Deployment
-from rookery.sim.env import Act, Env, StepResult
+from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
+from rookery.sim.envs.concat_terms import ConcatTerms
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
@@ -115,6 +116,7 @@ class ConcatEnv(Env):
         self.causes = tuple(dict.fromkeys(c for e in envs for c in e.causes))
         self.engine = "+".join(dict.fromkeys(e.engine for e in envs))
         self._episodes = ConcatEpisodes(self)
+        self._terms = ConcatTerms(self)
 
     def _declare(self, name: str, group: Group) -> Group:
         if not self._shown:
@@ -145,6 +147,7 @@ class ConcatEnv(Env):
         """As `Env.reset`; each part's random streams start from `part_seed(seed, name)`."""
         with _one_kernel_thread():
             obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
+        self._terms.hand_on()
         return self._observations(obs), {}
 
     def stagger(self) -> None:
@@ -159,6 +162,7 @@ class ConcatEnv(Env):
                 e.step({g: a[at] for g, a in checked.items()})
                 for e, at in zip(self.parts.values(), self._slices, strict=True)
             ]
+        self._terms.hand_on()
         obs, rewards, terminated, truncated, infos = zip(*steps, strict=True)
         now = self._observations(obs)
         reward = {g: torch.cat([r[g] for r in rewards]) for g in self.groups}
@@ -281,6 +285,10 @@ class ConcatEnv(Env):
     def event_log(self, i: int) -> list[str]:
         env, at = self.locate(i)
         return env.event_log(at)
+
+    def record_terms(self, record: TermRecorder | None) -> None:
+        """As `Env.record_terms`; terms that a part lacks are 0 in its rows."""
+        self._terms.listen(record, {TASK: self._one_hot} if self._shown else {})
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         env, at = self.locate(i)

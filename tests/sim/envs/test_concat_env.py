@@ -162,6 +162,25 @@ def same(a: Any, b: Any) -> bool:
 # parts
 
 
+def test_recorded_terms_are_those_of_the_parts_side_by_side():
+    """Where a part has no such term its rows are 0, so that the weighted sum of reward terms is the reward."""
+    env = mixed()
+    log: list[tuple[str, dict[str, torch.Tensor]]] = []
+    env.record_terms(lambda kind, terms: log.append((kind, terms["arm"])))
+    env.reset(3)
+    reward = env.step(actions(env, 1)[0])[1]["arm"]
+    assert [kind for kind, _ in log] == ["observation", "reward", "observation"]
+    x = torch.cat([e.task.joint.pos for e in env.parts.values()])[:, None]
+    assert same(log[2][1]["x"], x) and log[2][1]["goal"].shape == (5, 1, 1)
+    assert log[0][1]["task"][:, 0].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
+    terms = log[1][1]
+    assert terms["still"][:3].tolist() == [[0.0]] * 3 and (terms["still"][3:] > 0).all()
+    assert torch.allclose(-terms["near"] - 2.0 * terms["still"], reward)
+    env.record_terms(None)
+    env.step(actions(env, 1)[0])
+    assert len(log) == 3
+
+
 @pytest.mark.parametrize("seed", [None, 7])
 def test_every_part_is_bit_for_bit_what_it_is_alone(seed):
     env = mixed()
