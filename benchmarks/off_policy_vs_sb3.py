@@ -1,6 +1,7 @@
-"""Returns of our SAC or TD3 and of Stable-Baselines3's on a gymnasium task, with the same settings.
+"""Returns of our SAC or TD3 on a gymnasium task beside those of Stable-Baselines3's with the same settings, or of a variant.
 
     python benchmarks/off_policy_vs_sb3.py [--algorithm td3] [--task Hopper-v5] [--steps 20000] [--hidden 64 64] [--seeds 5]
+    python benchmarks/off_policy_vs_sb3.py --beside droq --task Hopper-v5 --steps 10000 --hidden 64 64 --out FILE
 
 Both make one gradient step after every control step, on 256 transitions, with ReLU networks of `--hidden`, from 100 random
 steps on. TD3 explores with a standard deviation of 0.1 and moves its policy at every second step. Every
@@ -16,6 +17,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,13 @@ import torch
 from machine import commit, machine
 from stable_baselines3.common.noise import NormalActionNoise
 
+from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.sac import SAC
 from rookery.policies.algorithms.td3 import TD3
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
 
 OURS: dict[str, Any] = {"sac": SAC, "td3": TD3}
+SB3 = "stable_baselines3"
 EPISODES = 20
 FIRST_EVALUATION_SEED = 10_000
 SETTINGS: dict[str, Any] = {
@@ -57,16 +61,18 @@ def evaluate(task: str, act: Callable[[np.ndarray], np.ndarray]) -> float:
     return total
 
 
-def ours(kind: str, task: str, seed: int, steps: int, every: int, hidden: tuple[int, ...]) -> dict[str, Any]:
-    """Train ours; evaluations and seconds of training."""
+def ours(
+    kind: str, task: str, seed: int, steps: int, every: int, hidden: tuple[int, ...], variant: str = ""
+) -> dict[str, Any]:
+    """Train ours, or a variant of it; evaluations and seconds of training."""
     env = make_gymnasium(task, 1, seed)
     space = gymnasium.make(task).action_space
     middle = (space.high + space.low) / 2.0
     half = (space.high - space.low) / 2.0
     cls = OURS[kind]
-    config = cls.Config(
-        rollout_steps=1, updates_per_step=1.0, batch=256, hidden=hidden, normalize_observations=False, **SETTINGS
-    )
+    settings = {"rollout_steps": 1, "updates_per_step": 1.0, "batch": 256, "hidden": hidden, **SETTINGS}
+    settings |= VARIANTS[variant].config if variant else {}
+    config = cls.Config(normalize_observations=False, **settings)
     algorithm = cls(env, config, seed)
     returns = []
     seconds = 0.0
@@ -139,13 +145,13 @@ def result(runs: dict[str, list[dict[str, Any]]], args: argparse.Namespace, name
         {"trainer": trainer, "seeds": len(runs[trainer]), **figures[trainer], "runs": runs[trainer]} for trainer in runs
     ]
     hidden = " ".join(str(width) for width in args.hidden)
-    mine = figures["rookery"]
-    other = figures["stable_baselines3"]
+    mine, other = figures.values()
     within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
     return {
         "name": name,
         "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {args.algorithm} --task {args.task} "
-        f"--steps {args.steps} --every {args.every} --hidden {hidden} --seeds {len(runs['rookery'])}",
+        f"--steps {args.steps} --every {args.every} --hidden {hidden} --seeds {len(rows[0]['runs'])}"
+        + ("" if args.beside == SB3 else f" --beside {args.beside}"),
         "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
@@ -176,14 +182,18 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=2_500)
     parser.add_argument("--hidden", type=int, nargs="+", default=[256, 256])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="benchmarks/results/ALGORITHM-vs-sb3.json if left out")
+    parser.add_argument("--beside", choices=(SB3, *VARIANTS), default=SB3, help="the other trainer")
+    parser.add_argument("--out", type=Path, help="benchmarks/results/ALGORITHM-vs-sb3.json if left out, or -vs-VARIANT")
     args = parser.parse_args()
-    out = args.out or Path(__file__).parent / "results" / f"{args.algorithm}-vs-sb3.json"
+    other = "sb3" if args.beside == SB3 else args.beside
+    out = args.out or Path(__file__).parent / "results" / f"{args.algorithm}-vs-{other}.json"
+    first = "rookery" if args.beside == SB3 else args.algorithm
+    trainers = {first: ours, args.beside: theirs if args.beside == SB3 else partial(ours, variant=args.beside)}
     torch.set_num_threads(1)
     start = time.perf_counter()
-    runs: dict[str, list[dict[str, Any]]] = {"rookery": [], "stable_baselines3": []}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in trainers}
     for seed in range(args.seeds):
-        for name, train in (("rookery", ours), ("stable_baselines3", theirs)):
+        for name, train in trainers.items():
             run = train(args.algorithm, args.task, seed, args.steps, args.every, tuple(args.hidden))
             runs[name].append({"seed": seed, **run})
             print(f"{name:18} seed {seed}: {[round(r, 1) for r in run['returns']]}, {run['seconds']:.0f} s", flush=True)
