@@ -52,9 +52,9 @@ def test_targets_are_the_lower_critics_at_the_smoothed_action(second, lower):
     for parameter in learner.actor_target.parameters():
         parameter.data.zero_()
     learner.actor_target.biases[-1].data += torch.tensor(0.8).atanh()
-    batch = batch_of(5)
-    noise = torch.tensor([[0.0], [0.5], [-0.5], [2.0], [-2.0]])
-    smoothed = torch.tensor([0.8, 1.0, 0.6, 1.0, 0.5])  # 0.8 + clip(0.4 noise, +-0.3), within [-1, 1]
+    batch = replace(batch_of(6), terminated=torch.arange(6) == 5)
+    noise = torch.tensor([[0.0], [0.5], [-0.5], [2.0], [-2.0], [0.0]])
+    smoothed = torch.tensor([0.8, 1.0, 0.6, 1.0, 0.5, 0.8])  # 0.8 + clip(0.4 noise, +-0.3), within [-1, 1]
     wanted = batch.reward + 0.9 * torch.where(batch.terminated, 0.0, smoothed + 10.0 + lower)
     torch.testing.assert_close(learner.target_values(batch, noise)[0], wanted)
 
