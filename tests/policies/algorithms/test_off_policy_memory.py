@@ -11,6 +11,7 @@ import torch
 from policies_cue import CueEnv
 from policies_drive import Drive
 from policies_fake import FakeEnv
+from policies_memory import ACT, OBS, fill
 from policies_toy import ToyEnv, assert_resumes, train
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.sac_learner import squashed_sample
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.storage.replay import Replay
+from rookery.policies.storage.sequences import take_sequences
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -112,7 +114,10 @@ def test_a_gradient_step_is_that_of_a_plain_unroll(kind: int, critic_memory: boo
     x, first = x[:, lanes], first[:, lanes]
     now = slice(9, 9 + steps)
 
-    own_memories = [learner.actor_features.memory, learner.actor_target_features.memory if kind else None]
+    next_memory = (
+        learner.actor_target_features if kind else learner.actor_features
+    ).memory  # SAC's next action is the policy's
+    own_memories = [learner.actor_features.memory, next_memory]
 
     def states(memory: Any) -> tuple[Tensor, nn.GRUCell]:
         """Of the sequence, with gradients that begin there; those of targets go on from what the networks themselves had."""
@@ -127,7 +132,7 @@ def test_a_gradient_step_is_that_of_a_plain_unroll(kind: int, critic_memory: boo
     worlds, agents = lanes // 2, lanes % 2
     slots = torch.arange(9, 9 + steps)
     following = batch.next_observation.view(steps, 4, -1)
-    after, cell = states(learner.next_features.memory)
+    after, cell = states(next_memory)
     next_own = cell(following.flatten(0, 1), after.flatten(0, 1))
     seen, next_seen = x[now].flatten(0, 1), following.flatten(0, 1)
     critic_cell = None
@@ -288,6 +293,52 @@ def cue_success(**changes: Any) -> float:
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
     assert cue_success(memory="none") <= 0.6
     assert cue_success() >= 0.95
+
+
+@pytest.mark.parametrize("control_steps", [9, 14, 27])
+def test_sequences_run_on_through_the_end_of_the_ring(control_steps: int) -> None:
+    """A burn-in of 2 and 3 steps, from each place where all 5 are stored, against the rows themselves."""
+    replay = Replay(9, 2, 2, OBS, ACT, "cpu", memory_size=1)
+    rows = fill(replay, 2, 2, 0, control_steps)[-9 * 4 :]
+    lanes = torch.arange(4)
+
+    def wanted(name: str, start: int, stop: int) -> Tensor:
+        return torch.stack([row[name] for row in rows[start * 4 : stop * 4]])
+
+    oldest = int((replay.head - replay.size) % 10)
+    for start in range(5):
+        number = (oldest + start) % 10 * 4 + lanes
+        got = take_sequences(replay, number, 0.9, 3, 2)
+        assert got.sequences is not None
+        assert torch.equal(got.observation, wanted("observation", start + 2, start + 5))
+        assert torch.equal(got.reward, wanted("reward", start + 2, start + 5))
+        assert torch.equal(got.sequences.before, wanted("observation", start, start + 2))
+        assert torch.equal(got.sequences.first, wanted("ended", start + 1, start + 4))
+        began = torch.cat((torch.zeros(4, dtype=torch.bool), wanted("ended", start, start + 1)))
+        assert torch.equal(got.sequences.before_first, began)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_targets_begin_as_copies_and_follow_by_their_share(kind: int) -> None:
+    """Those of the memories too: after a step of the policy each weight has gone tau of the way."""
+    pairs = {"targets": "critics", "target_features": "features"}
+    pairs |= {"actor_target": "actor", "actor_target_features": "actor_features"} if kind else {}
+    algorithm, config = KINDS[kind]
+    made = algorithm(FakeEnv(4, agents=2, horizon=7, limit=1.0), config(**COMMON | {"tau": 0.25, "policy_every": 1}))
+    learner = made.learners["point"]
+
+    def weights(name: str) -> list[Tensor]:
+        return [p.detach().clone() for p in getattr(learner, name).parameters()]
+
+    before = {name: weights(name) for name in pairs}
+    for name, source in pairs.items():
+        assert before[name] and all(map(torch.equal, before[name], weights(source))), name
+    Drive(made).iterate(3)
+    learner.learn(*learner.draw(1, made._generator), made._generator)
+    for name, source in pairs.items():
+        for old, new, fast in zip(before[name], weights(name), weights(source), strict=True):
+            torch.testing.assert_close(new, old + 0.25 * (fast - old))
+        assert not all(map(torch.equal, before[name], weights(name))), name
 
 
 def test_demonstrations_hold_no_states() -> None:

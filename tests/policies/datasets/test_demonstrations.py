@@ -206,6 +206,44 @@ def test_behaviour_cloning_shuffles_each_pass_anew(lawful):
     torch.testing.assert_close(first.sum(0), second.sum(0), rtol=1e-4, atol=1e-3)
 
 
+def test_a_pass_of_behaviour_cloning_is_over_the_training_episodes_alone(lawful):
+    """Rows, normaliser, learning rate and the loss, a mean over all rows though the last batch is smaller."""
+    one = cloning(lawful, validation_share=0.4, batch=48)
+    network = one.networks["drone"]
+    columns = [lawful.episode(i).columns for i in one.training_episodes]
+    rows = torch.cat([c["observation.drone"][:-1, 0] for c in columns])
+    policy = one.policies()["drone"]
+    torch.testing.assert_close(policy.mean, rows.mean(0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(policy.std, rows.std(0, correction=0).clamp(min=1e-2), rtol=1e-4, atol=1e-5)
+    learn, calls = network.learn, []
+
+    def noting(observation, actions, progress):
+        calls.append((observation, actions, progress, learn(observation, actions, progress)))
+        return calls[-1][-1]
+
+    network.learn = noting
+    loss = one.update(0.25)["drone/loss"]
+    observations, actions, progress, losses = zip(*calls, strict=True)
+    wanted = torch.cat((rows, torch.cat([c["action.drone"][:, 0] for c in columns])), 1)
+    got = torch.cat((torch.cat(observations), torch.cat(actions)), 1)
+    assert sorted(map(tuple, got.tolist())) == sorted(map(tuple, wanted.tolist()))
+    assert set(progress) == {0.25} and len(observations[-1]) < 48
+    assert loss == pytest.approx(sum(x.item() * len(o) for x, o in zip(losses, observations, strict=True)) / len(rows))
+
+
+def test_a_validation_episode_is_there_where_two_are(lawful, tmp_path):
+    """However small the share is; it depends on the seed which one."""
+    splits = []
+    for seed in range(5):
+        config = BehaviorCloningConfig(hidden=(4,), validation_share=1e-6)
+        splits.append(BehaviorCloning(recorded_env(lawful), config, seed, {"dataset": lawful}).validation_episodes)
+    assert all(len(split) == 1 for split in splits) and len({split[0] for split in splits}) > 1
+    with Writer(tmp_path / "one", lawful.contract, lawful.recording) as writer:
+        writer.add(lawful.episode(0))
+    alone = cloning(Dataset(tmp_path / "one"), validation_share=0.9)
+    assert alone.training_episodes == [0] and alone.validation_episodes == []
+
+
 @pytest.mark.parametrize("before", [0, 1, 4])
 def test_a_resumed_behaviour_cloning_is_bit_equal(lawful, before):
     one = cloning(lawful)
