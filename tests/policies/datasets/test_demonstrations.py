@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import shutil
+from copy import deepcopy as copied
 from pathlib import Path
 
 import pytest
@@ -346,6 +347,34 @@ def test_another_task_is_refused(folder):
         with pytest.raises(RookeryError, match=sentence):
             data.require(build_contract(env).to_json())
         env.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "other"),
+        ("size", 2),
+        ("unit", "cm"),
+        ("frame", "elsewhere"),
+        ("scale", 7.0),
+        ("clip", 0.3),
+        ("history", 2),
+    ],
+)
+def test_whatever_changes_the_meaning_of_an_observation_is_refused(folder, key, value):
+    data = Dataset(folder)
+    other = copied(data.contract)
+    other["groups"]["drone"]["observation"][0][key] = value
+    with pytest.raises(RookeryError, match="the demonstrations do not fit the environment: the "):
+        data.require(other)
+
+
+def test_observations_in_another_order_are_refused(folder):
+    data = Dataset(folder)
+    other = copied(data.contract)
+    other["groups"]["drone"]["observation"].reverse()
+    with pytest.raises(RookeryError, match="the order of observations of drone is"):
+        data.require(other)
 
 
 def test_full_disk_and_interruption(folder, tmp_path, monkeypatch):

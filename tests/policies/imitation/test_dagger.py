@@ -289,3 +289,9 @@ def test_the_normaliser_counts_those_who_take_part_alone():
     policy = dagger.policies()["point"]
     torch.testing.assert_close(policy.mean, seen.mean(0))
     torch.testing.assert_close(policy.std, seen.std(0, correction=0))
+
+
+def test_a_controller_teaches_within_the_range_of_actions():
+    teacher = ControllerTeacher(lambda obs: {name: 3.0 * x for name, x in obs.items()})
+    given = teacher.act({"point": torch.tensor([[[0.2]], [[0.5]], [[-4.0]]])})["point"]
+    torch.testing.assert_close(given.flatten(), torch.tensor([0.6, 1.0, -1.0]))
