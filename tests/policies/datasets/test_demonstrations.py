@@ -17,6 +17,7 @@ import torch
 
 import rookery
 from rookery.demonstrations import record, recorded_env
+from rookery.policies.datasets import recorder
 from rookery.policies.datasets import writer as writer_module
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.replay import player, replay
@@ -24,6 +25,7 @@ from rookery.policies.datasets.writer import Writer
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.build import build_contract
 
 SHORT = {"episode_s": 0.4, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4}
 
@@ -67,6 +69,10 @@ def test_rows_are_what_the_environment_said(folder):
     for world, e in enumerate(episodes):
         assert torch.equal(e.columns["observation.drone"][-1], info["final_observation"]["drone"][world])
         assert e.facts.returns["drone"] == pytest.approx(e.columns["reward.drone"].sum().item(), rel=1e-5)
+        row = info["episode"]["ids"].tolist().index(world)
+        metrics = {name: values[row].item() for name, values in info["episode"]["metrics"].items()}
+        assert e.facts.metrics == pytest.approx(metrics) and e.facts.success == (metrics["success"] > 0.5)
+    assert episodes[0].facts.metrics != episodes[1].facts.metrics
     env.close()
 
 
@@ -114,6 +120,23 @@ def test_player_acts_in_its_world_alone(folder):
     assert not first[0].any()
     with pytest.raises(RookeryError, match="no episode 9"):
         player(env, data, 9)
+    env.close()
+
+
+def test_actions_are_recorded_as_the_robot_gets_them_and_diverged_worlds_dropped(tmp_path, monkeypatch):
+    env = rookery.make("drone-hover", 2, config=SHORT)
+    contract = json.loads(json.dumps(build_contract(env).to_json()))
+    facts = recorder._facts
+
+    def one_diverged(*given):
+        return {w: dataclasses.replace(f, cause="diverged") if w == 0 else f for w, f in facts(*given).items()}
+
+    monkeypatch.setattr(recorder, "_facts", one_diverged)
+    with Writer(tmp_path / "d", contract, {}) as writer:
+        recorder.record(env, lambda obs: {"drone": torch.full((2, 1, 4), 3.0)}, writer, 2)
+    data = Dataset(tmp_path / "d")
+    assert [e.world for e in data.episodes] == [1, 1]
+    assert all((data.episode(i).columns["action.drone"] == 1.0).all() for i in range(2))
     env.close()
 
 
@@ -333,8 +356,6 @@ def test_wrong_meta_is_told_in_a_sentence(copy, tmp_path):
 
 
 def test_another_task_is_refused(folder):
-    from rookery.sim2real.build import build_contract
-
     data = Dataset(folder)
     data.require(data.contract)
     for task, config, sentence in (
