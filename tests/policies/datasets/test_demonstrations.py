@@ -21,6 +21,7 @@ from rookery.policies.datasets import recorder
 from rookery.policies.datasets import writer as writer_module
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.replay import player, replay
+from rookery.policies.datasets.schema import mark
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
@@ -388,6 +389,7 @@ def test_whatever_changes_the_meaning_of_an_observation_is_refused(folder, key, 
     other["groups"]["drone"]["observation"][0][key] = value
     with pytest.raises(RookeryError, match="the demonstrations do not fit the environment: the "):
         data.require(other)
+    assert mark(other) != mark(data.contract), "a file from there is noticed"
 
 
 def test_observations_in_another_order_are_refused(folder):

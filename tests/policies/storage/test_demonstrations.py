@@ -168,3 +168,7 @@ def test_agents_that_drop_out_of_demonstrations_have_nothing_after(tmp_path, ter
     assert over[:4, 1].tolist() == [False] * 3 + [True], "nothing follows the last step that it takes part in"
     shown = got.next_observation.view(10, 2, -1)[9, 0]
     assert terminated or torch.equal(shown, e.columns["observation.drone"][-1, 0])
+    (batch,) = Dataset(tmp_path / "out").transitions(100, shuffle=False)
+    whole = [(t, a) for t in range(10) for a in range(2) if active[t, a]]
+    assert (batch.terminated if terminated else batch.truncated).tolist() == [t == 9 for t, _ in whole]
+    assert torch.equal(batch.action, torch.stack([e.columns["action.drone"][t, a] for t, a in whole]))

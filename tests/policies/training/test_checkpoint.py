@@ -253,6 +253,13 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
         trainer(tmp_path).load(tmp_path / "nowhere")
 
 
+def test_later_checkpoints_than_the_one_that_a_run_went_on_from_are_removed(tmp_path):
+    for steps in (1, 2, 3, 4):
+        checkpoint.write(tmp_path, steps, {part: {"x": torch.ones(1)} for part in checkpoint.PARTS}, {"steps": steps})
+    checkpoint.remove_old(tmp_path, keep=2, steps=3)
+    assert [int(f.name) for f in checkpoint.complete(tmp_path)] == [2, 3]
+
+
 def test_everything_is_on_the_disk_before_a_checkpoint_has_its_name(tmp_path, monkeypatch):
     """Files and their folder are flushed, then renamed, then the folder of all checkpoints is flushed: by their inodes."""
     events: list[tuple[str, object]] = []
