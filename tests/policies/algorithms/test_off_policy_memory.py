@@ -214,6 +214,31 @@ def test_all_targets_follow_slowly_memories_included(kind: int) -> None:
             assert not torch.equal(now, old)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_the_policy_climbs_what_the_critics_memories_have_become(kind: int) -> None:
+    """The critics' step moves their memory, and the policy's comes after it."""
+    made, learner = collected(kind, policy_every=1, learning_rate=0.03)
+    batch = learner._batch(torch.tensor([3, 40, 52, 71]), made._generator)
+    found: list[Tensor] = []
+    step = learner.policy_step
+
+    def features() -> Tensor:
+        with torch.no_grad():
+            at = learner.critic_features_at(learner.features, batch, learner.norm.normalize(batch.observation))
+            return learner.seen(batch.state, at)
+
+    def noting(own: Tensor, seen: Tensor, *rest: Any) -> Tensor:
+        found.extend((seen, features()))
+        return step(own, seen, *rest)
+
+    learner.policy_step = noting
+    before = features()
+    learner.descend(batch, torch.randn(learner.NOISES, 24, 1))
+    seen, wanted = found
+    torch.testing.assert_close(seen, wanted)
+    assert not seen.requires_grad and (seen - before).abs().max() > 1e-3
+
+
 def test_windows_with_their_burn_in_are_drawn_from_what_is_stored() -> None:
     made, learner = collected()
     first = learner.draw(200, made._generator)[0] // 8  # slots; 28 are stored, and a window has 9
