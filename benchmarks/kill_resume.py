@@ -61,6 +61,7 @@ WORDS = {
     "ppo-gru": ["ppo", *PPO, "--memory", "gru", "--memory-size", "8"],
     "sac": ["sac", *SAC],
     "sac-prioritised": ["sac", *SAC, "--priority-alpha", "0.6"],
+    "sac-demonstrations": ["sac", *SAC],
     "sac-gru": ["sac", *SAC, *SEQUENCES],
     "sac-cnn": ["sac", *FEW, *EYES, "--picture-shift", "2"],
     "td3": ["td3", *SAC],
@@ -73,6 +74,7 @@ WORDS = {
     "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""
+FROM_DEMONSTRATIONS = ("sac-demonstrations", "bc")
 COLUMNS = [
     {"key": "algorithm", "title": "algorithm"},
     {"key": "kills", "title": "killed", "format": "d"},
@@ -234,12 +236,13 @@ def main() -> int:
             began = time.perf_counter()
             chance = random.Random(f"{args.seed} {algorithm}")
             words = [TASK, "--algorithm", WORDS[algorithm][0], *common, *WORDS[algorithm][1:]]
-            if algorithm == "bc":
+            if algorithm in FROM_DEMONSTRATIONS and not (folder / "demos").exists():
                 recording = os.fork()  # so that this process starts no threads
                 if not recording:
                     record(Path(TASK), folder / "demos", 6, num_envs=6, config=EPISODE)
                     os._exit(0)
                 os.waitpid(recording, 0)
+            if algorithm in FROM_DEMONSTRATIONS:
                 words += ["--data", str(folder / "demos")]
             made = row(algorithm, measure(algorithm, words, args.moments, chance, folder), args.seed)
             rows[algorithm] = made | {"wall_s": round(time.perf_counter() - began, 1)}

@@ -6,7 +6,8 @@
 Each curve is an algorithm, or a variant of one, and options of `rookery train TASK --algorithm`, such as `--config FILE` or
 `--steps 20000`, with or without a label before ": ". While it trains, the deterministic policy is evaluated at `--points`
 equally spaced numbers of steps, in the same `--episodes` episodes of the task's own config. Evaluations are not counted as
-training time, and change no bit of it. The first training of a process has about a second more, for loading kernels.
+training time, and change no bit of it. Neither is compiling or loading kernels: before the first training of a curve, a short
+one with its settings is made and thrown away.
 
 A training that is there is not repeated, and one that was stopped goes on from its checkpoint, so the command goes on after a
 stop. Ctrl-C saves.
@@ -22,6 +23,7 @@ import re
 import shlex
 import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,6 +142,34 @@ class Watch:
         self._env.close()
 
 
+def warm(settings: RunSettings) -> int:
+    """Compile or load the kernels of a training, those of its gradient steps among them, in one that is thrown away.
+
+    Args:
+        settings: of the training.
+
+    Returns:
+        the iterations that it took.
+    """
+    config = settings.algorithm_config
+    soon = {"learning_starts": 0, "updates_per_step": 1.0 / getattr(config, "rollout_steps", 1), "policy_every": 1}
+    known = {name: value for name, value in soon.items() if hasattr(config, name)}
+    with tempfile.TemporaryDirectory() as folder:
+        short = dataclasses.replace(settings, algorithm_config=dataclasses.replace(config, **known))
+        runner = start(short, Path(folder) / "warm").runner
+        with contextlib.closing(runner.env), contextlib.closing(runner.algorithm):
+            runner.iterate()
+            while not runner.figures:  # sequences that are learnt from have to be there
+                runner.iterate()
+            return runner.iteration
+
+
+def is_whole(settings: RunSettings, folder: Path) -> bool:
+    """Whether the training in a folder has made all of its steps."""
+    done = checkpoint.complete(folder) and checkpoint.read_state(folder)["steps"]
+    return bool(done) and done >= settings.runner.total_steps
+
+
 def trained(settings: RunSettings, folder: Path, label: str, points: int, episodes: int) -> dict[str, Any]:
     """Train where that is not done, or go on; what `evaluations.json` of the folder says then.
 
@@ -153,7 +183,7 @@ def trained(settings: RunSettings, folder: Path, label: str, points: int, episod
         training = start(settings, folder)
     else:
         _check_same(settings, folder, points, episodes)
-        if checkpoint.read_state(folder)["steps"] >= settings.runner.total_steps:
+        if is_whole(settings, folder):
             return _read(folder)
         training = resume(folder)
     watch = Watch(training, label, points, episodes)
@@ -304,8 +334,10 @@ def measure(args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for curve, settings in jobs.items():
         found = {}
-        for seed, own in zip(args.seeds, settings, strict=True):
-            folder = curve.folder(args.runs, args.task, seed)
+        folders_of = [curve.folder(args.runs, args.task, seed) for seed in args.seeds]
+        if not all(map(is_whole, settings, folders_of)):
+            warm(settings[0])
+        for seed, own, folder in zip(args.seeds, settings, folders_of, strict=True):
             found[seed] = trained(own, folder, f"{curve.label}, seed {seed}", args.points, args.episodes)
             known = found[seed]["rows"][0]
             if args.figure not in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.datasets.schema import META
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.training import checkpoint
@@ -187,9 +189,23 @@ def _runner(
         name=settings.algorithm,
         settings=settings.to_values(),
         contract=contract,
+        inputs=_checksums(settings),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
         saved=(lambda path: link_latest(folder)) if linked else None,
     )
+
+
+def _checksums(settings: RunSettings) -> dict[str, str]:
+    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's policies, by option."""
+    files: dict[str, list[Path]] = {}
+    if settings.data is not None:
+        files["data"] = [Path(settings.data) / META]
+    if settings.teacher is not None:
+        files["teacher"] = sorted(find_run(Path(settings.teacher)).glob("policy*.safetensors"))
+    return {
+        option: hashlib.sha256(b"".join(file.read_bytes() for file in found)).hexdigest()
+        for option, found in files.items()
+    }
 
 
 def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:

@@ -170,3 +170,40 @@ def test_ticks_of_a_logarithmic_axis(plot):
     assert plot.log_ticks(3.0, 250.0) == [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]
     assert plot.log_ticks(3.0, 2e5) == [10.0, 100.0, 1000.0, 10000.0, 100000.0]
     assert [plot.short(x) for x in (0.25, 20.0, 1500.0, 2e6)] == ["0.25", "20", "1.5k", "2M"]
+
+
+@pytest.mark.parametrize(
+    ("words", "iterations"),
+    [
+        ("ppo --num-envs 4 --rollout-steps 8 --hidden 8 --minibatches 1", 1),
+        ("sac --num-envs 4 --rollout-steps 4 --hidden 8 --updates-per-step 0.01 --learning-starts 5000", 1),
+        (
+            "td3 --num-envs 4 --rollout-steps 4 --hidden 8 --memory gru --memory-size 4 --memory-burn-in 4 --policy-every 9",
+            5,
+        ),
+        ("dagger --num-envs 4 --rollout-steps 4 --hidden 8", 1),
+    ],
+)
+def test_kernels_are_warm_before_the_clock_starts(curves, words, iterations, monkeypatch):
+    """The training that is thrown away makes gradient steps of critics and policy, and as few iterations as that takes."""
+    settings = curves.Curve("a", tuple(words.split())).settings("drone-hover", 0)
+    figures = []
+    start = curves.start
+
+    def noting(*given):
+        figures.append(start(*given).runner)
+        return type("Training", (), {"runner": figures[0]})
+
+    monkeypatch.setattr(curves, "start", noting)
+    assert curves.warm(settings) == iterations
+    (runner,) = figures
+    assert runner.figures and all(value != 0.0 for name, value in runner.figures.items() if name.endswith("loss"))
+    assert not runner.folder.exists()
+
+
+def test_each_curve_is_warmed_once_and_not_where_all_is_there(curves, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(curves, "warm", lambda settings: made.append(settings.seed))
+    for name in ("a", "b"):
+        assert measure(curves, tmp_path, name=name) == 0
+    assert made == [0], "before the first of two seeds"

@@ -69,12 +69,14 @@ class Variant:
         config: settings of it, over those of the task's preset.
         run: settings of the run likewise.
         source: where the settings are from.
+        without: for what is made to learn from demonstrations, the options that give the same without; empty for the others.
     """
 
     algorithm: str
     config: dict[str, Any]
     run: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    without: str = ""
 
 
 VARIANTS = {
@@ -98,6 +100,7 @@ VARIANTS = {
             "policy_value": "mean",
         },
         source="Ball et al. 2023, arXiv 2302.02948; with --data",
+        without="--algorithm redq --critic-layer-norm",
     ),
     "fasttd3": Variant(
         "td3",

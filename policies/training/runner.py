@@ -76,6 +76,8 @@ class Runner:
         name: registered name of the algorithm, stored in checkpoints.
         settings: JSON values stored in checkpoints, from which the caller can make the same environment and algorithm.
         contract: of the policy, without its network; ``provenance.steps`` is kept up to date.
+        inputs: checksums of the files that are learnt from, by the option that names them; stored in checkpoints, and must be
+            the same to continue.
         refresh: called with the contract before each save, to bring up to date what changes in training.
         saved: called after each checkpoint.
 
@@ -97,6 +99,7 @@ class Runner:
         name: str = "",
         settings: dict[str, Any] | None = None,
         contract: dict[str, Any] | None = None,
+        inputs: dict[str, str] | None = None,
         refresh: Callable[[dict[str, Any]], None] | None = None,
         saved: Callable[[Path], None] | None = None,
     ) -> None:
@@ -107,6 +110,7 @@ class Runner:
         self.name = name
         self.settings = settings or {}
         self.contract = contract or {}
+        self.inputs = inputs or {}
         self.steps = 0
         self.iteration = 0
         self.seconds = 0.0
@@ -246,7 +250,7 @@ class Runner:
         """Continue from a checkpoint, or from the newest one of a run folder.
 
         Raises:
-            RookeryError: it is missing, damaged, of a newer version, or of another algorithm, environment or config.
+            RookeryError: it is missing, damaged, of a newer version, or of another algorithm, environment, config or inputs.
         """
         path = checkpoint.resolve(folder)
         state = checkpoint.read_state(path)
@@ -256,6 +260,12 @@ class Runner:
             if state[what] != mine:
                 raise RookeryError(
                     f"{path} was made with {what} {state[what]!r}, not {mine!r}: resume it with its own settings."
+                )
+        for option, digest in state.get("inputs", {}).items():
+            if self.inputs.get(option, digest) != digest:
+                raise RookeryError(
+                    f"the files that --{option} names have changed since {path} was written: put them back as they were, or "
+                    "start a new run."
                 )
         tensors = checkpoint.read_tensors(path, state)
         env_state = under("env", tensors["env"], "/")
@@ -294,6 +304,7 @@ class Runner:
             "seconds": self.seconds,
             "episodes": self.episodes.state_dict(),
             "settings": self.settings,
+            "inputs": self.inputs,
             "contract": self.contract,
         }
 

@@ -85,7 +85,8 @@ def read(words: Sequence[str], examples: str) -> Parsed | None:
     """The words after ``rookery train``; None when help was printed.
 
     Raises:
-        RookeryError: an unknown option or name, a value of the wrong type, or no task.
+        RookeryError: an unknown option or name, a value of the wrong type, no task, or no demonstrations for what is made for
+            them.
     """
     words = _whole_steps(words)
     resume = _value_of(words, "--resume")
@@ -102,7 +103,13 @@ def read(words: Sequence[str], examples: str) -> Parsed | None:
         return None
     if not base.task:
         raise RookeryError("`rookery train` needs TASK, --config FILE or --resume RUN: see `rookery train --help`.")
-    return Parsed(args, _settings(args, base), {})
+    settings = _settings(args, base)
+    if algorithm in VARIANTS and VARIANTS[algorithm].without and settings.data is None:
+        raise RookeryError(
+            f"--algorithm {algorithm} learns from demonstrations: give them by --data DIR; the same without them is "
+            f"{VARIANTS[algorithm].without}."
+        )
+    return Parsed(args, settings, {})
 
 
 def train_option_names(algorithm: str = "ppo") -> list[str]:

@@ -41,6 +41,7 @@ def fill(replay: Replay, worlds: int, agents: int, seed: int, steps: int) -> lis
                         "next_observation": after[n, a],
                         "terminated": torch.tensor(over),
                         "over": over or cut,
+                        "ended": done[n],
                         "active": active[n, a],
                     }
                 )

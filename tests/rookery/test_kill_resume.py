@@ -12,7 +12,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "sac", "dagger", "bc"])
+@pytest.mark.parametrize("algorithm", ["ppo", "sac", "sac-demonstrations", "dagger", "bc"])
 def test_killed_and_resumed_it_ends_with_the_same_bits(algorithm: str, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     command = [sys.executable, str(SCRIPT), "--moments", "2", "--algorithms", algorithm, "--out", str(out)]

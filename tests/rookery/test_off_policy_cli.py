@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rookery.cli.main import main
+from rookery.cli.train_options import read
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
 from rookery.sim.errors import RookeryError
 
@@ -132,3 +133,46 @@ def test_action_spaces_that_no_algorithm_can_take_are_refused(space, said):
             make_gymnasium(name, 1, 0)
     finally:
         gymnasium.registry.pop(name)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "bc"])
+def test_a_training_goes_on_with_the_demonstrations_that_it_began_with(algorithm, folder, tmp_path, capsys):
+    demos = Path(shutil.copytree(folder / "demos", tmp_path / "demos"))
+    small = [*("--hidden", "8", "--batch", "8"), *TINY] if algorithm == "bc" else [*SMALL, *TINY]
+    run = tmp_path / "run"
+    train = ["train", "drone-hover", "--algorithm", algorithm, "--data", demos, "--steps", "64", *small, "--out", run]
+    assert main([str(w) for w in train]) == 0
+    assert main(["train", "--resume", str(run), "--steps", "96"]) == 0
+    shutil.rmtree(demos)
+    record = [
+        "demos",
+        "record",
+        "drone-hover",
+        "--episodes",
+        "2",
+        "--num-envs",
+        "2",
+        "--seed",
+        "5",
+        "--out",
+        str(demos),
+    ]
+    assert main([*record, *TINY]) == 0
+    said = refused(capsys, "train", "--resume", run, "--steps", 160)
+    assert "the files that --data names have changed since" in said and "put them back as they were" in said
+    shutil.rmtree(demos)
+    shutil.copytree(folder / "demos", demos)
+    assert main(["train", "--resume", str(run), "--steps", "160"]) == 0
+
+
+def test_rlpd_without_demonstrations_is_refused_with_the_way_to_have_it(folder, tmp_path, capsys):
+    out = tmp_path / "run"
+    said = refused(capsys, "train", "drone-hover", "--algorithm", "rlpd", "--out", out)
+    assert "--algorithm rlpd learns from demonstrations: give them by --data DIR" in said
+    _, _, without = said.strip().removesuffix(".").rpartition(" without them is ")
+    assert not out.exists()
+    demos = ["--data", str(folder / "demos")]
+    same = [
+        read(["drone-hover", *words], "") for words in (["--algorithm", "rlpd", *demos], [*without.split(), *demos])
+    ]
+    assert same[0].settings == same[1].settings

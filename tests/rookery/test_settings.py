@@ -278,8 +278,10 @@ def test_the_help_of_a_task_imports_no_torch():
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
-    plain = preset("drone-hover", VARIANTS[name].algorithm)
-    found = parsed("drone-hover", "--algorithm", name, "--obs-clip", "7.5").settings
+    data = "demos" if VARIANTS[name].without else None
+    plain = dataclasses.replace(preset("drone-hover", VARIANTS[name].algorithm), data=data)
+    words = ["--data", data] if data else []
+    found = parsed("drone-hover", "--algorithm", name, "--obs-clip", "7.5", *words).settings
     config = dataclasses.replace(plain.algorithm_config, **VARIANTS[name].config, obs_clip=7.5)
     run = VARIANTS[name].run
     assert found == dataclasses.replace(plain, algorithm_config=config, **run)
@@ -294,7 +296,7 @@ def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
         plain, seed=5, algorithm_config=dataclasses.replace(config, obs_clip=clip), **run
     )
     file.write_text(f'task = "drone-hover"\nalgorithm = "{name}"\n')
-    assert parsed("--config", str(file)).settings == preset("drone-hover", name)
+    assert parsed("--config", str(file), *words).settings == dataclasses.replace(preset("drone-hover", name), data=data)
 
 
 def test_other_algorithms_take_what_they_share_from_the_preset():

@@ -239,3 +239,18 @@ def test_corrections_that_are_not_there(tmp_path: Path) -> None:
         make_teacher(stored(tmp_path, env), env, corrected=True)
     with pytest.raises(RookeryError, match="--corrected is for the actions of a policy"):
         make_teacher(None, env, corrected=True)
+
+
+def test_a_student_goes_on_with_the_teacher_that_it_began_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = rookery.make("drone-hover", 2)
+    teacher, out = stored(tmp_path / "teacher", env), tmp_path / "student"
+    small = ["--num-envs", "4", "--hidden", "8", "--rollout-steps", "8", "--checkpoint-every", "1", "--out", str(out)]
+    train = ["train", "drone-hover", "--algorithm", "dagger", "--teacher", str(teacher), "--steps", "64", *small]
+    assert main(train) == 0
+    assert main(["train", "--resume", str(out), "--steps", "96"]) == 0
+    stored(teacher, env, seed=1)
+    capsys.readouterr()
+    assert main(["train", "--resume", str(out), "--steps", "160"]) == 2
+    assert "the files that --teacher names have changed since" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import torch
 from policies_cue import CueEnv
 from policies_drive import Drive
 from policies_fake import FakeEnv
+from policies_memory import ACT, OBS, fill
 from policies_toy import ToyEnv, assert_resumes, train
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.sac_learner import squashed_sample
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.storage.replay import Replay
+from rookery.policies.storage.sequences import take_sequences
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -112,7 +114,9 @@ def test_a_gradient_step_is_that_of_a_plain_unroll(kind: int, critic_memory: boo
     x, first = x[:, lanes], first[:, lanes]
     now = slice(9, 9 + steps)
 
-    own_memories = [learner.actor_features.memory, learner.actor_target_features.memory if kind else None]
+    next_features = learner.actor_target_features if kind else learner.actor_features
+    next_memory = next_features.memory
+    own_memories = [learner.actor_features.memory, next_memory]
 
     def states(memory: Any) -> tuple[Tensor, nn.GRUCell]:
         """Of the sequence, with gradients that begin there; those of targets go on from what the networks themselves had."""
@@ -127,7 +131,7 @@ def test_a_gradient_step_is_that_of_a_plain_unroll(kind: int, critic_memory: boo
     worlds, agents = lanes // 2, lanes % 2
     slots = torch.arange(9, 9 + steps)
     following = batch.next_observation.view(steps, 4, -1)
-    after, cell = states(learner.next_features.memory)
+    after, cell = states(next_memory)
     next_own = cell(following.flatten(0, 1), after.flatten(0, 1))
     seen, next_seen = x[now].flatten(0, 1), following.flatten(0, 1)
     critic_cell = None
@@ -210,6 +214,31 @@ def test_all_targets_follow_slowly_memories_included(kind: int) -> None:
             assert not torch.equal(now, old)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_the_policy_climbs_what_the_critics_memories_have_become(kind: int) -> None:
+    """The critics' step moves their memory, and the policy's comes after it."""
+    made, learner = collected(kind, policy_every=1, learning_rate=0.03)
+    batch = learner._batch(torch.tensor([3, 40, 52, 71]), made._generator)
+    found: list[Tensor] = []
+    step = learner.policy_step
+
+    def features() -> Tensor:
+        with torch.no_grad():
+            at = learner.critic_features_at(learner.features, batch, learner.norm.normalize(batch.observation))
+            return learner.seen(batch.state, at)
+
+    def noting(own: Tensor, seen: Tensor, *rest: Any) -> Tensor:
+        found.extend((seen, features()))
+        return step(own, seen, *rest)
+
+    learner.policy_step = noting
+    before = features()
+    learner.descend(batch, torch.randn(learner.NOISES, 24, 1))
+    seen, wanted = found
+    torch.testing.assert_close(seen, wanted)
+    assert not seen.requires_grad and (seen - before).abs().max() > 1e-3
+
+
 def test_windows_with_their_burn_in_are_drawn_from_what_is_stored() -> None:
     made, learner = collected()
     first = learner.draw(200, made._generator)[0] // 8  # slots; 28 are stored, and a window has 9
@@ -288,6 +317,40 @@ def cue_success(**changes: Any) -> float:
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
     assert cue_success(memory="none") <= 0.6
     assert cue_success() >= 0.95
+
+
+@pytest.mark.parametrize("control_steps", [9, 14, 27])
+def test_sequences_run_on_through_the_end_of_the_ring(control_steps: int) -> None:
+    """A burn-in of 2 and 3 steps, from each place where all 5 are stored, against the rows themselves."""
+    replay = Replay(9, 2, 2, OBS, ACT, "cpu", memory_size=1)
+    rows = fill(replay, 2, 2, 0, control_steps)[-9 * 4 :]
+    lanes = torch.arange(4)
+
+    def wanted(name: str, start: int, stop: int) -> Tensor:
+        return torch.stack([row[name] for row in rows[start * 4 : stop * 4]])
+
+    oldest = int((replay.head - replay.size) % 10)
+    for start in range(5):
+        number = (oldest + start) % 10 * 4 + lanes
+        got = take_sequences(replay, number, 0.9, 3, 2)
+        assert got.sequences is not None
+        assert torch.equal(got.observation, wanted("observation", start + 2, start + 5))
+        assert torch.equal(got.reward, wanted("reward", start + 2, start + 5))
+        assert torch.equal(got.sequences.before, wanted("observation", start, start + 2))
+        assert torch.equal(got.sequences.first, wanted("ended", start + 1, start + 4))
+        began = torch.cat((torch.zeros(4, dtype=torch.bool), wanted("ended", start, start + 1)))
+        assert torch.equal(got.sequences.before_first, began)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_targets_begin_as_copies_those_of_memories_too(kind: int) -> None:
+    algorithm, config = KINDS[kind]
+    learner = algorithm(FakeEnv(4, agents=2, horizon=7, limit=1.0), config(**COMMON)).learners["point"]
+    pairs = {"targets": "critics", "target_features": "features"}
+    pairs |= {"actor_target": "actor", "actor_target_features": "actor_features"} if kind else {}
+    for name, source in pairs.items():
+        mine, its = (list(getattr(learner, n).parameters()) for n in (name, source))
+        assert mine and all(map(torch.equal, mine, its)), name
 
 
 def test_demonstrations_hold_no_states() -> None:

@@ -52,9 +52,9 @@ def test_targets_are_the_lower_critics_at_the_smoothed_action(second, lower):
     for parameter in learner.actor_target.parameters():
         parameter.data.zero_()
     learner.actor_target.biases[-1].data += torch.tensor(0.8).atanh()
-    batch = batch_of(5)
-    noise = torch.tensor([[0.0], [0.5], [-0.5], [2.0], [-2.0]])
-    smoothed = torch.tensor([0.8, 1.0, 0.6, 1.0, 0.5])  # 0.8 + clip(0.4 noise, +-0.3), within [-1, 1]
+    batch = replace(batch_of(6), terminated=torch.arange(6) == 5)
+    noise = torch.tensor([[0.0], [0.5], [-0.5], [2.0], [-2.0], [0.0]])
+    smoothed = torch.tensor([0.8, 1.0, 0.6, 1.0, 0.5, 0.8])  # 0.8 + clip(0.4 noise, +-0.3), within [-1, 1]
     wanted = batch.reward + 0.9 * torch.where(batch.terminated, 0.0, smoothed + 10.0 + lower)
     torch.testing.assert_close(learner.target_values(batch, noise)[0], wanted)
 
@@ -69,6 +69,32 @@ def test_the_policy_climbs_the_first_critic():
         loss = learner.descend(batch, torch.zeros(1, 64, 1))[1].item()
         assert loss == pytest.approx(-(before.mean().item() + 10.0), abs=1e-4)
         assert (learner.actor(batch.observation)[0].tanh() > before).all()
+
+
+def test_priorities_are_the_mean_size_of_all_critics_errors():
+    """One critic 2 above its target and the other 1 below are wrong by 1.5, not by 0.5."""
+    learner = learner_of(replace(SMALL, priority_alpha=0.6, normalize_observations=False))
+    action_critics(learner, learner.critics, 3.0)
+    batch = replace(batch_of(4), importance=torch.ones(4))
+    target = batch.action[:, 0] + 11.0
+    seen = learner.seen(batch.state, batch.observation)
+    now = torch.cat((seen, batch.action), -1)
+    learner.critic_step(batch, now, now, target, torch.full((4,), 0.25), None)
+    torch.testing.assert_close(learner.errors, torch.full((4,), 1.5))
+
+
+def test_agents_that_take_no_part_move_neither_critics_nor_policy():
+    """A step on 5 active rows and 3 inactive ones is the step on the 5."""
+    noise = torch.randn(1, 8, 1, generator=torch.Generator().manual_seed(1))
+    learners = []
+    for rows in (8, 5):
+        learner = learner_of(SMALL)
+        whole = replace(batch_of(8), active=torch.arange(8) < 5)
+        cut = [None if x is None else x[:rows] for x in vars(whole).values()]
+        figures = learner.descend(Transitions(*cut), noise[:, :rows])
+        learners.append([figures, *learner.actor.parameters(), *learner.critics.parameters()])
+    for one, other in zip(*learners, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_policy_and_targets_move_at_every_second_step_alone():

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import shutil
+from copy import deepcopy as copied
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,16 @@ import torch
 
 import rookery
 from rookery.demonstrations import record, recorded_env
+from rookery.policies.datasets import recorder
 from rookery.policies.datasets import writer as writer_module
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.replay import player, replay
+from rookery.policies.datasets.schema import mark
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.build import build_contract
 
 SHORT = {"episode_s": 0.4, "settled_s": 0.1, "start_box_m": 0.3, "success_m": 0.4}
 
@@ -66,6 +70,10 @@ def test_rows_are_what_the_environment_said(folder):
     for world, e in enumerate(episodes):
         assert torch.equal(e.columns["observation.drone"][-1], info["final_observation"]["drone"][world])
         assert e.facts.returns["drone"] == pytest.approx(e.columns["reward.drone"].sum().item(), rel=1e-5)
+        row = info["episode"]["ids"].tolist().index(world)
+        metrics = {name: values[row].item() for name, values in info["episode"]["metrics"].items()}
+        assert e.facts.metrics == pytest.approx(metrics) and e.facts.success == (metrics["success"] > 0.5)
+    assert episodes[0].facts.metrics != episodes[1].facts.metrics
     env.close()
 
 
@@ -113,6 +121,23 @@ def test_player_acts_in_its_world_alone(folder):
     assert not first[0].any()
     with pytest.raises(RookeryError, match="no episode 9"):
         player(env, data, 9)
+    env.close()
+
+
+def test_actions_are_recorded_as_the_robot_gets_them_and_diverged_worlds_dropped(tmp_path, monkeypatch):
+    env = rookery.make("drone-hover", 2, config=SHORT)
+    contract = json.loads(json.dumps(build_contract(env).to_json()))
+    facts = recorder._facts
+
+    def one_diverged(*given):
+        return {w: dataclasses.replace(f, cause="diverged") if w == 0 else f for w, f in facts(*given).items()}
+
+    monkeypatch.setattr(recorder, "_facts", one_diverged)
+    with Writer(tmp_path / "d", contract, {}) as writer:
+        recorder.record(env, lambda obs: {"drone": torch.full((2, 1, 4), 3.0)}, writer, 2)
+    data = Dataset(tmp_path / "d")
+    assert [e.world for e in data.episodes] == [1, 1]
+    assert all((data.episode(i).columns["action.drone"] == 1.0).all() for i in range(2))
     env.close()
 
 
@@ -206,6 +231,44 @@ def test_behaviour_cloning_shuffles_each_pass_anew(lawful):
     torch.testing.assert_close(first.sum(0), second.sum(0), rtol=1e-4, atol=1e-3)
 
 
+def test_a_pass_of_behaviour_cloning_is_over_the_training_episodes_alone(lawful):
+    """Rows, normaliser, learning rate and the loss, a mean over all rows though the last batch is smaller."""
+    one = cloning(lawful, validation_share=0.4, batch=48)
+    network = one.networks["drone"]
+    columns = [lawful.episode(i).columns for i in one.training_episodes]
+    rows = torch.cat([c["observation.drone"][:-1, 0] for c in columns])
+    policy = one.policies()["drone"]
+    torch.testing.assert_close(policy.mean, rows.mean(0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(policy.std, rows.std(0, correction=0).clamp(min=1e-2), rtol=1e-4, atol=1e-5)
+    learn, calls = network.learn, []
+
+    def noting(observation, actions, progress):
+        calls.append((observation, actions, progress, learn(observation, actions, progress)))
+        return calls[-1][-1]
+
+    network.learn = noting
+    loss = one.update(0.25)["drone/loss"]
+    observations, actions, progress, losses = zip(*calls, strict=True)
+    wanted = torch.cat((rows, torch.cat([c["action.drone"][:, 0] for c in columns])), 1)
+    got = torch.cat((torch.cat(observations), torch.cat(actions)), 1)
+    assert sorted(map(tuple, got.tolist())) == sorted(map(tuple, wanted.tolist()))
+    assert set(progress) == {0.25} and len(observations[-1]) < 48
+    assert loss == pytest.approx(sum(x.item() * len(o) for x, o in zip(losses, observations, strict=True)) / len(rows))
+
+
+def test_a_validation_episode_is_there_where_two_are(lawful, tmp_path):
+    """However small the share is; it depends on the seed which one."""
+    splits = []
+    for seed in range(5):
+        config = BehaviorCloningConfig(hidden=(4,), validation_share=1e-6)
+        splits.append(BehaviorCloning(recorded_env(lawful), config, seed, {"dataset": lawful}).validation_episodes)
+    assert all(len(split) == 1 for split in splits) and len({split[0] for split in splits}) > 1
+    with Writer(tmp_path / "one", lawful.contract, lawful.recording) as writer:
+        writer.add(lawful.episode(0))
+    alone = cloning(Dataset(tmp_path / "one"), validation_share=0.9)
+    assert alone.training_episodes == [0] and alone.validation_episodes == []
+
+
 @pytest.mark.parametrize("before", [0, 1, 4])
 def test_a_resumed_behaviour_cloning_is_bit_equal(lawful, before):
     one = cloning(lawful)
@@ -294,8 +357,6 @@ def test_wrong_meta_is_told_in_a_sentence(copy, tmp_path):
 
 
 def test_another_task_is_refused(folder):
-    from rookery.sim2real.build import build_contract
-
     data = Dataset(folder)
     data.require(data.contract)
     for task, config, sentence in (
@@ -308,6 +369,35 @@ def test_another_task_is_refused(folder):
         with pytest.raises(RookeryError, match=sentence):
             data.require(build_contract(env).to_json())
         env.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "other"),
+        ("size", 2),
+        ("unit", "cm"),
+        ("frame", "elsewhere"),
+        ("scale", 7.0),
+        ("clip", 0.3),
+        ("history", 2),
+    ],
+)
+def test_whatever_changes_the_meaning_of_an_observation_is_refused(folder, key, value):
+    data = Dataset(folder)
+    other = copied(data.contract)
+    other["groups"]["drone"]["observation"][0][key] = value
+    with pytest.raises(RookeryError, match="the demonstrations do not fit the environment: the "):
+        data.require(other)
+    assert mark(other) != mark(data.contract), "a file from there is noticed"
+
+
+def test_observations_in_another_order_are_refused(folder):
+    data = Dataset(folder)
+    other = copied(data.contract)
+    other["groups"]["drone"]["observation"].reverse()
+    with pytest.raises(RookeryError, match="the order of observations of drone is"):
+        data.require(other)
 
 
 def test_full_disk_and_interruption(folder, tmp_path, monkeypatch):

@@ -239,3 +239,59 @@ def test_a_student_learns_from_the_rollouts_that_are_stored(monkeypatch):
     monkeypatch.setattr(ActionRegression, "learn", noting)
     iterate(dagger, 5)
     assert sizes == [2 * 4 * stored for stored in (1, 2, 3, 3, 3)]
+
+
+class Listening(ControllerTeacher):
+    """Notes which worlds it is told to have ended."""
+
+    def __init__(self, env: ToyEnv) -> None:
+        super().__init__(env.controller())
+        self.told: list[torch.Tensor] = []
+
+    def observe_ends(self, ended):
+        self.told.append(ended.clone())
+
+
+def test_the_teacher_is_told_of_terminated_and_of_truncated_episodes():
+    env = ToyEnv(16, horizon=6, limit=0.3)
+    teacher = Listening(env)
+    dagger = DAgger(env, DAggerConfig(rollout_steps=12, hidden=(4,)), inputs={"teacher": teacher})
+    ends = []
+    step = env.step
+
+    def noting(actions):
+        out = step(actions)
+        ends.append(out[2:4])
+        return out
+
+    env.step = noting
+    train(dagger, env, env.reset()[0], 1)
+    terminated, truncated = (torch.stack(kind) for kind in zip(*ends, strict=True))
+    assert terminated.any() and truncated.any()
+    assert torch.equal(torch.stack(teacher.told), terminated | truncated)
+
+
+def test_the_normaliser_counts_those_who_take_part_alone():
+    env = ToyEnv(8, agents=2, drop_out=True)
+    dagger = DAgger(
+        env, DAggerConfig(rollout_steps=12, hidden=(4,)), inputs={"teacher": ControllerTeacher(env.controller())}
+    )
+    act, rows = dagger.act, []
+
+    def noting(obs):
+        rows.append(obs["point"][env.active["point"]])
+        return act(obs)
+
+    dagger.act = noting
+    train(dagger, env, env.reset()[0], 2)
+    seen = torch.cat(rows)
+    assert len(seen) < 2 * 12 * 8 * 2
+    policy = dagger.policies()["point"]
+    torch.testing.assert_close(policy.mean, seen.mean(0))
+    torch.testing.assert_close(policy.std, seen.std(0, correction=0))
+
+
+def test_a_controller_teaches_within_the_range_of_actions():
+    teacher = ControllerTeacher(lambda obs: {name: 3.0 * x for name, x in obs.items()})
+    given = teacher.act({"point": torch.tensor([[[0.2]], [[0.5]], [[-4.0]]])})["point"]
+    torch.testing.assert_close(given.flatten(), torch.tensor([0.6, 1.0, -1.0]))

@@ -56,6 +56,14 @@ def test_a_mirrored_input_gives_the_mirrored_output(activation: str) -> None:
     assert value.std() > 0.1
 
 
+def test_actions_that_a_mirror_exchanges_have_one_standard_deviation() -> None:
+    """The last two of the flat weights are log_std, which has no side: no sign changes."""
+    flat = torch.zeros(1, parameter_count(ACTOR) + parameter_count(CRITIC) + 2)
+    flat[0, -2:] = torch.tensor([0.4, 1.0])
+    Symmetry(ACTOR, CRITIC, IN, WIDE, OUT, CPU).project(flat)
+    torch.testing.assert_close(flat[0, -2:], torch.tensor([0.7, 0.7]))
+
+
 def test_a_projected_gradient_is_that_of_a_batch_with_mirrored_copies() -> None:
     generator = torch.Generator().manual_seed(0)
     split = parameter_count(ACTOR)

@@ -14,6 +14,7 @@ from rookery.demonstrations import record
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.datasets.writer import Writer
 from rookery.policies.storage.demonstrations import replay_of
 from rookery.sim.errors import RookeryError
 
@@ -145,3 +146,29 @@ def test_demonstrations_of_something_else_are_refused(data):
         replay_of(vector, "drone", {}, CPU)
     with pytest.raises(RookeryError, match="demonstration_share"):
         SACConfig(demonstration_share=1.5)
+
+
+@pytest.mark.parametrize("terminated", [False, True])
+def test_agents_that_drop_out_of_demonstrations_have_nothing_after(tmp_path, terminated):
+    """Of two drones the second takes part in the first 4 of 10 steps; the episode is cut off, or terminates."""
+    record(Path("drone-hover"), tmp_path / "two", 1, num_envs=1, config=SHORT | {"num_drones": 2})
+    data = Dataset(tmp_path / "two")
+    e = data.episode(0)
+    active = torch.ones(10, 2, dtype=torch.bool)
+    active[4:, 1] = False
+    last = torch.arange(10) == 9
+    ends = {"terminated": last & terminated, "truncated": last & (not terminated)}
+    with Writer(tmp_path / "out", data.contract, data.recording) as writer:
+        writer.add(replace(e, columns=e.columns | ends | {"active.drone": active}))
+    memory = replay_of(Dataset(tmp_path / "out"), "drone", {}, CPU)
+    got = memory.take(torch.arange(20), 0.9)
+    over, taking_part = got.terminated.view(10, 2), got.active.view(10, 2)
+    assert torch.equal(taking_part, active)
+    assert over[:, 0].tolist() == [False] * 9 + [terminated]
+    assert over[:4, 1].tolist() == [False] * 3 + [True], "nothing follows the last step that it takes part in"
+    shown = got.next_observation.view(10, 2, -1)[9, 0]
+    assert terminated or torch.equal(shown, e.columns["observation.drone"][-1, 0])
+    (batch,) = Dataset(tmp_path / "out").transitions(100, shuffle=False)
+    whole = [(t, a) for t in range(10) for a in range(2) if active[t, a]]
+    assert (batch.terminated if terminated else batch.truncated).tolist() == [t == 9 for t, _ in whole]
+    assert torch.equal(batch.action, torch.stack([e.columns["action.drone"][t, a] for t, a in whole]))

@@ -74,6 +74,22 @@ def test_several_steps_end_with_the_episode_and_with_what_is_stored(
 
 
 @settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 20), st.integers(1, 8), st.integers(0, 10**6))
+def test_the_latest_steps_are_given_oldest_first(capacity: int, worlds: int, steps: int, asked: int, seed: int) -> None:
+    replay = Replay(capacity, worlds, 2, OBS, ACT, "cpu", state_size=OBS)
+    rows = fill(replay, worlds, 2, seed, steps)[-min(capacity, steps, asked) * worlds * 2 :]
+    shape = (min(capacity, steps, asked), worlds, 2)
+    names = ("observation", "reward", "active", "ended")
+    wanted = {name: torch.stack([row[name] for row in rows]).view(*shape, *rows[0][name].shape) for name in names}
+    observation, active = replay.latest(asked)
+    assert torch.equal(observation, wanted["observation"]) and torch.equal(active, wanted["active"])
+    assert torch.equal(replay.latest_states(asked), 10.0 * observation[:, :, 0].flatten(0, 1))
+    reward, ended, active = replay.latest_rewards(asked)
+    assert torch.equal(reward, wanted["reward"]) and torch.equal(active, wanted["active"])
+    assert torch.equal(ended, wanted["ended"][..., 0])
+
+
+@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 10**6))
 def test_a_saved_memory_continues_as_if_not_saved(
     capacity: int, worlds: int, before: int, after: int, seed: int

@@ -253,6 +253,36 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
         trainer(tmp_path).load(tmp_path / "nowhere")
 
 
+def test_later_checkpoints_than_the_one_that_a_run_went_on_from_are_removed(tmp_path):
+    for steps in (1, 2, 3, 4):
+        checkpoint.write(tmp_path, steps, {part: {"x": torch.ones(1)} for part in checkpoint.PARTS}, {"steps": steps})
+    checkpoint.remove_old(tmp_path, keep=2, steps=3)
+    assert [int(f.name) for f in checkpoint.complete(tmp_path)] == [2, 3]
+
+
+def test_everything_is_on_the_disk_before_a_checkpoint_has_its_name(tmp_path, monkeypatch):
+    """Files and their folder are flushed, then renamed, then the folder of all checkpoints is flushed: by their inodes."""
+    events: list[tuple[str, object]] = []
+    fsync, rename = os.fsync, os.rename
+
+    def noted_fsync(descriptor):
+        events.append(("flushed", os.fstat(descriptor).st_ino))
+        fsync(descriptor)
+
+    def noted_rename(old, new, **rest):
+        rename(old, new, **rest)
+        events.append(("named", Path(new).name))
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "rename", noted_rename)
+    made = checkpoint.write(tmp_path, 7, {part: {"x": torch.ones(3)} for part in checkpoint.PARTS}, {"steps": 7})
+    named = events.index(("named", made.name))
+    parts = [made, *made.iterdir()]
+    assert len(parts) == 4
+    assert {("flushed", part.stat().st_ino) for part in parts} <= set(events[:named])
+    assert ("flushed", made.parent.stat().st_ino) in events[named:]
+
+
 def test_a_full_disk_leaves_the_older_checkpoint_the_newest(tmp_path, monkeypatch):
     ppo = trainer(tmp_path, total=ITERATION)
     ppo.run(quiet)

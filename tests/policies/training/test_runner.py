@@ -115,6 +115,30 @@ def test_calls_are_in_the_documented_order(tmp_path):
     assert (runner.steps, runner.iteration) == (2 * 4 * WORLDS, 2)
 
 
+def test_the_policy_is_there_before_its_checkpoint(tmp_path, monkeypatch):
+    """A kill between the two must not leave a finished run with an older policy than its last checkpoint."""
+    steps = []
+    write = checkpoint.write
+
+    def noting(folder, at, *rest):
+        steps.append((at, store.load_policy(folder)[1]["provenance"]["steps"]))
+        return write(folder, at, *rest)
+
+    monkeypatch.setattr(checkpoint, "write", noting)
+    contract = {"groups": {"point": {}}, "provenance": {"steps": 0}}
+    make(tmp_path, replace(CONFIG, total_steps=3 * 4 * WORLDS), contract=contract).run(quiet)
+    assert steps == [(k * 4 * WORLDS, k * 4 * WORLDS) for k in (1, 2, 3)]
+
+
+def test_inputs_that_have_changed_are_refused(tmp_path):
+    made = make(tmp_path, inputs={"data": "abc"})
+    made.iterate()
+    made.save()
+    make(tmp_path, inputs={"data": "abc"}).load(tmp_path)
+    with pytest.raises(RookeryError, match="the files that --data names have changed since"):
+        make(tmp_path, inputs={"data": "abd"}).load(tmp_path)
+
+
 def test_total_steps_and_rollout_steps_are_two_numbers(tmp_path):
     """Twice the rollout halves the updates and leaves the total as it is."""
     runner = make(tmp_path, algorithm=CountingConfig(rollout_steps=8))
