@@ -362,3 +362,11 @@ def test_the_trunk_s_height_does_not_jump_at_the_edge_of_a_step() -> None:
         heights.append(float(task.height[0]))
     rise = torch.tensor(heights).diff().abs()
     assert 0.01 < rise.max() < 0.08
+
+
+def test_physics_steps_on_terrain_are_short_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert walker(1, terrain="rough", terrain_rows=1, terrain_columns=1, dt=0.01).task.cfg.dt == 0.005
+    assert "physics steps of 0.01 s are too long for terrain: 0.005 s" in capsys.readouterr().err
+    assert walker(1, dt=0.01).task.cfg.dt == 0.01
+    assert walker(1, terrain="rough", terrain_rows=1, terrain_columns=1, dt=0.0025).task.cfg.dt == 0.0025
+    assert not capsys.readouterr().err
