@@ -40,8 +40,8 @@ HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
 """m, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points, which
 does not jump where it crosses the edge of a step."""
 TERRAIN_DT = 0.005
-"""s, longest physics step on a height field: at 10 ms a policy of the flat falls in 0.35 of episodes on rough ground and in 0.49
-on steps of 5 cm, at 5 ms in 0.15 and 0.18, and on these at 2.5 ms in 0.19 (96 episodes of benchmarks/stairs.py each)."""
+"""s, longest physics step on a height field. At 10 ms a policy of the flat falls in 0.35 of episodes on rough ground and in
+0.49 on steps of 5 cm; at 5 ms in 0.15 and 0.18; on these steps at 2.5 ms in 0.19 (96 episodes each)."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
