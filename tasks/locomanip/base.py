@@ -76,7 +76,9 @@ class LeggedConfig:
 
     robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
-    terrain: str = "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
+    terrain: str = (
+        "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
+    )
     terrain_step_m: float = 0.18  # m, rise of the steps of the hardest row of stairs
     terrain_rows: int = 8  # rows of tiles, by difficulty
     terrain_columns: int = 10  # tiles in a row
