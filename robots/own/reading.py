@@ -74,7 +74,12 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     except (OSError, Damaged, ET.ParseError) as e:
         raise RookeryError(f"{path} cannot be read: {e}. Give a URDF or MJCF file.") from e
     if root.tag == "robot":
-        return _read_urdf(path, root, floating, rpy)
+        try:
+            return _read_urdf(path, root, floating, rpy)
+        except RookeryError:
+            raise
+        except ValueError as e:  # of float()
+            raise RookeryError(f"{path} has something else where a number belongs: {_line(e)}. Mend the file.") from e
     if root.tag == "mujoco":
         return _read_mjcf(path, floating, rpy)
     raise RookeryError(f"{path} is no robot: its root element is <{root.tag}>, not <robot> (URDF) or <mujoco> (MJCF).")

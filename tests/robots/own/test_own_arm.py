@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import mujoco
@@ -224,3 +225,25 @@ def test_an_mjcf_whose_root_is_named_by_its_exclusions(tmp_path):
     assert {("base", "base_2"), ("base_2", "link3")} <= pairs
     assert robot.model.torque == (150.0,) * 6
     assert done(str(file), "table-reach", 2) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('<axis xyz="0 0 1"/>', '<axis xyz="0 0 0"/>'), "MuJoCo refuses .*axis too small"),
+        (('<mass value="', '<mass value="heavy'), "has something else where a number belongs: .*heavy"),
+        (('effort="', 'effort="much'), "bad format in attribute 'effort'"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_a_sentence(tmp_path, change, message):
+    with pytest.raises(RookeryError, match=message):
+        load(write_robot(tmp_path, "arm", change=change))
+
+
+@pytest.mark.parametrize("template", ["arm", "quadruped", "quadrotor"])
+def test_a_mesh_that_is_none_is_refused_by_a_sentence(tmp_path, template):
+    file = write_robot(tmp_path, template)
+    (tmp_path / "a.stl").write_text("no mesh")
+    file.write_text(re.sub(r"<(box|cylinder|sphere) [^>]*/>", '<mesh filename="a.stl"/>', file.read_text()))
+    with pytest.raises(RookeryError, match=r"MuJoCo refuses .*invalid header in STL file"):
+        load(file)
