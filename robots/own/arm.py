@@ -131,7 +131,7 @@ class _Builder:
         if tool is not None:
             tool.name = TOOL
         self.notes += checks.check_mass(self.source, s.raw("mend_inertia") is True)
-        self.spec.fuse_static()
+        checks.fuse_static(self.source)
         for joint in [j for j in self.spec.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]:
             self.spec.delete(joint)
         last = self.spec.body(self.last)

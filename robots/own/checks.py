@@ -83,6 +83,18 @@ def _moments(body: mujoco.MjsBody) -> np.ndarray:
     return np.sort(body.inertia)
 
 
+def fuse_static(source: Source) -> None:
+    """Fuse what no joint moves, for which MuJoCo reads the meshes.
+
+    Raises:
+        RookeryError: MuJoCo refuses the robot.
+    """
+    try:
+        source.spec.fuse_static()
+    except ValueError as e:
+        raise RookeryError(f"MuJoCo refuses {source.path}: {' '.join(str(e).split())}. Mend the file.") from e
+
+
 def compile_source(source: Source) -> mujoco.MjModel:
     """The robot alone, as its file says.
 
@@ -93,7 +105,7 @@ def compile_source(source: Source) -> mujoco.MjModel:
     try:
         return source.spec.copy().compile()
     except ValueError as e:
-        raise RookeryError(f"MuJoCo refuses {source.path}: {' '.join(str(e).split())}") from e
+        raise RookeryError(f"MuJoCo refuses {source.path}: {' '.join(str(e).split())}. Mend the file.") from e
 
 
 def set_contacts(spec: mujoco.MjSpec) -> None:

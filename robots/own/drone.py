@@ -70,7 +70,7 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     for joint in _moved(source.spec):
         source.spec.delete(joint)  # the engine has the rotors' own motion
     notes += checks.check_mass(source, s.raw("mend_inertia") is True)
-    source.spec.fuse_static()
+    checks.fuse_static(source)
     model = checks.compile_source(source)
     notes += checks.check_inertia(model)
     data = mujoco.MjData(model)

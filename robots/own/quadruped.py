@@ -78,7 +78,7 @@ class _Builder:
         self.motors = motors_of(self.spec)
         self.keys = keys_of(self.spec)
         strip(self.spec)
-        self.spec.fuse_static()
+        checks.fuse_static(self.source)
         name_all(self.spec)
         checks.set_contacts(self.spec)
         model = checks.compile_source(source)

@@ -7,6 +7,7 @@ named.
 
 from __future__ import annotations
 
+import itertools
 import os
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -73,7 +74,12 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     except (OSError, Damaged, ET.ParseError) as e:
         raise RookeryError(f"{path} cannot be read: {e}. Give a URDF or MJCF file.") from e
     if root.tag == "robot":
-        return _read_urdf(path, root, floating, rpy)
+        try:
+            return _read_urdf(path, root, floating, rpy)
+        except RookeryError:
+            raise
+        except ValueError as e:  # of float()
+            raise RookeryError(f"{path} has something else where a number belongs: {_line(e)}. Mend the file.") from e
     if root.tag == "mujoco":
         return _read_mjcf(path, floating, rpy)
     raise RookeryError(f"{path} is no robot: its root element is <{root.tag}>, not <robot> (URDF) or <mujoco> (MJCF).")
@@ -84,9 +90,11 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
 
 def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> Source:
     notes: list[str] = []
-    _rename_world(robot)
+    _rename_link(robot, "world", "world_link")  # MuJoCo's own world has that name
     assets = _take_meshes(path, robot, notes)
     base = _root_link(path, robot)
+    if base != BASE:
+        _rename_link(robot, BASE, _free_name([link.get("name", "") for link in robot.findall("link")], notes))
     _check_links(path, robot)
     if any(rpy):
         base = _turn(robot, base, rpy)
@@ -123,15 +131,24 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
     return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited)
 
 
-def _rename_world(robot: ET.Element) -> None:
-    """A link called `world`, as many files have, gets another name: MuJoCo's own world has that one."""
+def _rename_link(robot: ET.Element, old: str, new: str) -> None:
+    """Call a link by another name, where there is one of the old name."""
     for link in robot.findall("link"):
-        if link.get("name") == "world":
-            link.set("name", "world_link")
+        if link.get("name") == old:
+            link.set("name", new)
     for joint in robot.findall("joint"):
         for end in (*joint.findall("parent"), *joint.findall("child")):
-            if end.get("link") == "world":
-                end.set("link", "world_link")
+            if end.get("link") == old:
+                end.set("link", new)
+
+
+def _free_name(names: list[str], notes: list[str]) -> str:
+    """What a link that is called `base`, and is not the root, is called instead; BASE itself where there is none."""
+    if BASE not in names:
+        return BASE
+    new = next(name for i in itertools.count(2) if (name := f"{BASE}_{i}") not in names)
+    notes.append(f"its link {BASE!r} is called {new!r} here: the root is the base.")
+    return new
 
 
 def _turn(robot: ET.Element, base: str, rpy: Vector) -> str:
@@ -286,13 +303,30 @@ def _read_mjcf(path: Path, floating: bool, rpy: Vector) -> Source:
         notes = ["what stands in the world beside the robot is left out."]
         spec.delete(element)
     (base,) = roots
-    base.name = BASE
+    _name_base(spec, base, notes)
     free = [j for j in base.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]
     for joint in free:
         spec.delete(joint)
     if floating:
         base.add_freejoint(name="root")
     return Source(path, spec.modelname or path.stem, spec, {}, {}, tuple(notes))
+
+
+def _name_base(spec: mujoco.MjSpec, base: mujoco.MjsBody, notes: list[str]) -> None:
+    """Call the root BASE, also where others name it; a body that has that name gets another."""
+    names = [body.name for body in spec.bodies]
+    changes = {} if base.name == BASE else {BASE: _free_name(names, notes), base.name: BASE}
+    for old, new in changes.items():
+        if old not in names:
+            continue
+        spec.body(old).name = new
+        for pair in spec.excludes:
+            pair.bodyname1, pair.bodyname2 = (new if n == old else n for n in (pair.bodyname1, pair.bodyname2))
+        for equality in spec.equalities:
+            if equality.objtype == mujoco.mjtObj.mjOBJ_BODY:
+                equality.name1, equality.name2 = (new if n == old else n for n in (equality.name1, equality.name2))
+        for looking in (*spec.cameras, *spec.lights):
+            looking.targetbody = new if looking.targetbody == old else looking.targetbody
 
 
 def _hold_files(path: Path, spec: mujoco.MjSpec) -> None:

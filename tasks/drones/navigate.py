@@ -64,7 +64,8 @@ class NavigateConfig(DroneConfig):
 class Navigate(DroneTask):
     """Success: the drone has been within 0.3 m of its goal, and has not crashed.
 
-    Whoever touches a pillar (with the sphere around its body) or the ground, or leaves, also above the pillars, has crashed.
+    Whoever touches a pillar (with its body, or with the sphere around it at the end of a control step) or the ground, or
+    leaves, also above the pillars, has crashed.
     With obs=state the drone sees the direction of the goal and the distances of a ring of lidar rays; with obs=depth, rgb or
     segmentation the picture of its camera in place of the lidar.
     """
@@ -132,6 +133,11 @@ class Navigate(DroneTask):
     def pillar_names(self) -> tuple[str, ...]:
         return tuple(f"pillar_{i}" for i in range(ACROSS * self.cfg.rows))
 
+    @property
+    def _obstacles(self) -> list[str]:
+        """The pillars' shapes."""
+        return [f"{name}/obstacle" for name in self.pillar_names]
+
     def scene(self) -> Scene:
         scene = super().scene()
         high = self.cfg.pillar_height_m
@@ -139,12 +145,13 @@ class Navigate(DroneTask):
             place = (2.0 + 2.0 * i, 20.0, 0.5 * high + FLOOR_GAP)  # until an episode begins, out of the way
             scene.add(partial(pillar, radius, high), name, pos=place)
             scene.extension(Aeronautics).moving.append(name)
-        return scene
+        return scene.add_contact_sensor("drone_0/collision", self._obstacles)
 
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
         self.pillars = self.world.bodies([f"{name}/base" for name in self.pillar_names])
+        self.contact = self.world.contact_sensor("drone_0/collision", self._obstacles)
         for name in ("clearance", "least_clearance", "distance", "progress", "there_at"):
             self.buffer(name, n)
         self._rays = lidar.ring(self.cfg.rays)
@@ -206,8 +213,9 @@ class Navigate(DroneTask):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
-        hit = (self.clearance < self.drone.body_radius + TOUCHING_M)[:, None]
-        self.crash_where(hit, OBSTACLE)
+        # a drone that strikes a pillar beside its middle has bounced off by the end of the control step: contacts count too
+        hit = (self.clearance < self.drone.body_radius + TOUCHING_M) | (self.contact.impulse > 0.0).any(1)
+        self.crash_where(hit[:, None], OBSTACLE)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_body({"goal_offset": self.target})

@@ -157,3 +157,23 @@ def test_pillars_stand_on_raised_ground(height):
 def test_fields_that_cannot_be_are_refused(config, message):
     with pytest.raises(RookeryError, match=message):
         make(1, **config)
+
+
+@pytest.mark.parametrize("engine", ["rotor", "mujoco", "pybullet"])
+@pytest.mark.parametrize(("speed", "beside"), [(2.5, 0.2), (8.0, 0.17), (8.0, 0.0), (20.0, 0.15)])
+def test_a_drone_that_strikes_a_pillar_and_bounces_off_has_crashed(engine, speed, beside):
+    """Struck beside its middle, it is on its way past, turning, by the end of the control step."""
+    env = make(1, engine)
+    task = env.task
+    pillar, radius = task.pillars.pos[0, 4], float(task.radii[4])
+    state = torch.zeros(1, 1, 13)
+    state[0, 0, :2] = pillar[:2] + torch.tensor([-radius - 0.3, beside])
+    state[0, 0, 2], state[0, 0, 3], state[0, 0, 7] = 1.5, 1.0, speed
+    task.drones.bodies.set_state(None, state)
+    env.world.forward()
+    for _ in range(25):
+        info = env.step(neutral(env))[4]
+        if "episode" in info and len(info["episode"]["ids"]):
+            break
+    assert info["episode"]["cause"].tolist() == [4]  # obstacle
+    assert info["episode"]["metrics"]["success"].tolist() == [0.0]

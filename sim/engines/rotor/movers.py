@@ -1,8 +1,9 @@
 """Bodies that move as they are told: at the velocities that were written to them, whatever touches them.
 
-Drones stand on their shapes with the rims of their body cylinders, as on planes, and feel their velocity at every point that
-they touch. The points of the rims, and a smaller sphere around a drone's centre, are swept along their paths, so that
-drones do not pass through thin shapes; one that dives edge-on at 25 m/s and more may stay caught in a thin one.
+Drones stand on their shapes with the rims of their body cylinders, as on planes, and with the deepest point of the body where
+an edge or a tip goes between the rims; they feel the shapes' velocity at every point that they touch. The points of the rims,
+and a smaller sphere around a drone's centre, are swept along their paths, so that drones do not pass through thin shapes; one
+that dives edge-on at 25 m/s and more may stay caught in a thin one.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -36,6 +37,10 @@ CORE = 0.8
 DEEP = 2e-3
 """m: what would go this deep into a shape in one step is stopped where it touches, or it might leave on the other side. Slower
 impacts are not, since a drone that slides must not stick."""
+DEEPER = 1e-4
+"""m: the deepest point of a body counts where it is that much deeper in a shape than the rims."""
+HALVINGS = 8
+"""Steps of the search for it, of a body's radius at first, each 0.6 of the one before."""
 _RIGID = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -55,6 +60,39 @@ def _rim(radius, half, corner):
     """m, body axes: one of eight points on the rims of a drone's body."""
     angle = 0.5 * math.pi * (corner // 2)
     return radius * math.cos(angle), radius * math.sin(angle), half if corner % 2 else -half
+
+
+@compiled
+def _corner(radius, half, corner, deepest):
+    """m, body axes: a point of the rims, or after those the deepest one."""
+    return _rim(radius, half, corner) if corner < 8 else deepest
+
+
+@compiled
+def _deepest(f, x, q, qm, radius, half):
+    """How near the points of a drone's body come to a shape, and which comes nearest: (m, point in body axes).
+
+    The distance from a convex shape is a convex function, whose least value in the body is found downhill. Points whose way
+    out is not the centre's do not count: they would lead a drone that dives into a thin shape out on its other side.
+
+    Args:
+        x: m, the drone's centre from the mover's, world axes.
+        q, qm: attitudes of drone and mover.
+    """
+    point = (0.0, 0.0, 0.0)
+    found = point
+    least, out = gap(f, inwards(qm, x))
+    step = radius
+    for _ in range(HALVINGS):
+        distance, normal = gap(f, inwards(qm, along(x, outwards(q, point), 1.0)))
+        if distance < least and dot(normal, out) > 0.0:
+            least = distance
+            found = point
+        y = along(point, inwards(q, outwards(qm, normal)), -step)
+        inside = min(1.0, radius / max(math.hypot(y[0], y[1]), 1e-9))
+        point = inside * y[0], inside * y[1], min(max(y[2], -half), half)
+        step *= 0.6
+    return least, found
 
 
 @compiled
@@ -105,7 +143,7 @@ def drone_on_mover(n, i, a, m, step, dt, before, state, p, types, touching):
 
 @compiled
 def _stand(f, i, d, pa, radius, half, mover, dt):
-    """Eight points of a drone's rims on a shape, one after the other, a few times; then out of it. The impulses' sum in N s."""
+    """Points of a drone's body on a shape, one after the other, a few times; then out of it. The impulses' sum in N s."""
     q = attitude(d, i)
     qm = attitude(mover, i)
     inertia = turned(three(pa, at.INV_INERTIA, i) + three(pa, at.INV_INERTIA + 3, i), q[0], q[1], q[2], q[3])
@@ -114,9 +152,15 @@ def _stand(f, i, d, pa, radius, half, mover, dt):
     total = 0.0
     deepest = 0.0
     way = (0.0, 0.0, 1.0)
+    x = minus(three(d, POS, i), three(mover, POS, i))
+    least, point = _deepest(f, x, q, qm, radius, half)
+    rims = math.inf
+    for corner in range(8):
+        rims = min(rims, gap(f, inwards(qm, along(x, outwards(q, _rim(radius, half, corner)), 1.0)))[0])
+    corners = 9 if least < SLOP and least < rims - DEEPER else 8
     for _ in range(ROUNDS):
-        for corner in range(8):
-            r = outwards(q, _rim(radius, half, corner))
+        for corner in range(corners):
+            r = outwards(q, _corner(radius, half, corner, point))
             arm = minus(along(three(d, POS, i), r, 1.0), three(mover, POS, i))
             distance, normal = gap(f, inwards(qm, arm))
             if distance >= SLOP:

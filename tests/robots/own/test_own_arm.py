@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import mujoco
@@ -185,3 +186,64 @@ def test_kernels_of_fewer_joints_are_mujocos(tmp_path):
         data = env.unwrapped.world.mj_data(i)
         mujoco.mj_forward(env.unwrapped.world.model, data)
         np.testing.assert_allclose(data.site("my_robot/tcp").xpos, pos[i], atol=1e-5)
+
+
+def test_a_link_called_base_that_is_not_the_root(tmp_path):
+    """As the URDFs of Universal Robots have it, and MJCFs of grippers."""
+    file = write_robot(tmp_path, "arm")
+    frame = (
+        '<link name="base"/><joint name="turned" type="fixed"><parent link="foot"/><child link="base"/></joint></robot>'
+    )
+    file.write_text(file.read_text().replace('"base"', '"foot"').replace("</robot>", frame))
+    robot = load_arm(file)
+    assert "its link 'base' is called 'base_2' here: the root is the base." in robot.notes
+    assert done(str(file), "table-reach", 2) == 1.0
+
+
+MJCF_ARM = """<mujoco model="six"><worldbody><body name="link0"><geom size="0.06" mass="1"/>{links}</worldbody>
+<contact><exclude body1="link0" body2="base"/><exclude body1="base" body2="link3"/></contact>
+<actuator>{motors}</actuator></mujoco>"""
+
+
+def test_an_mjcf_whose_root_is_named_by_its_exclusions(tmp_path):
+    """The root becomes `base` also where pairs of bodies name it, and the body of that name becomes another there too."""
+    hinges = (
+        ("link1", "0 0 0.16", "0 0 1"), ("base", "0 0.13 0", "0 1 0"), ("link3", "0 -0.12 0.42", "0 1 0"),
+        ("link4", "0 0 0.39", "0 1 0"), ("link5", "0 0.1 0", "0 0 1"), ("link6", "0 0 0.1", "0 1 0"),
+    )  # fmt: skip
+    links = "".join(
+        f'<body name="{name}" pos="{pos}"><joint name="j{i}" axis="{axis}" range="-170 170"/>'
+        f'<geom type="capsule" size="0.03 0.02" mass="{3.0 - 0.4 * i}"/>'
+        for i, (name, pos, axis) in enumerate(hinges)
+    )
+    links += '<body name="hand" pos="0 0.05 0" euler="-90 0 0"><geom size="0.01" mass="0.1"/></body>' + 7 * "</body>"
+    motors = "".join(f'<motor joint="j{i}" ctrlrange="-150 150"/>' for i in range(6))
+    file = tmp_path / "six.xml"
+    file.write_text(MJCF_ARM.format(links=links, motors=motors))
+    robot = load_arm(file)
+    pairs = {(e.bodyname1, e.bodyname2) for e in robot.model.spec().excludes}
+    assert {("base", "base_2"), ("base_2", "link3")} <= pairs
+    assert robot.model.torque == (150.0,) * 6
+    assert done(str(file), "table-reach", 2) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('<axis xyz="0 0 1"/>', '<axis xyz="0 0 0"/>'), "MuJoCo refuses .*axis too small"),
+        (('<mass value="', '<mass value="heavy'), "has something else where a number belongs: .*heavy"),
+        (('effort="', 'effort="much'), "bad format in attribute 'effort'"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_a_sentence(tmp_path, change, message):
+    with pytest.raises(RookeryError, match=message):
+        load(write_robot(tmp_path, "arm", change=change))
+
+
+@pytest.mark.parametrize("template", ["arm", "quadruped", "quadrotor"])
+def test_a_mesh_that_is_none_is_refused_by_a_sentence(tmp_path, template):
+    file = write_robot(tmp_path, template)
+    (tmp_path / "a.stl").write_text("no mesh")
+    file.write_text(re.sub(r"<(box|cylinder|sphere) [^>]*/>", '<mesh filename="a.stl"/>', file.read_text()))
+    with pytest.raises(RookeryError, match=r"MuJoCo refuses .*invalid header in STL file"):
+        load(file)

@@ -151,3 +151,34 @@ def test_other_free_bodies_are_still_refused():
     scene.add(lambda: platform((1.0, 1.0, THICKNESS)), "pad", pos=(0.0, 0.0, 1.0))
     with pytest.raises(RookeryError, match=r"'pad/base' is none of them.*Aeronautics.moving"):
         make_world("rotor", scene, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("over", [0.005, 0.02, 0.04])
+def test_a_drone_whose_middle_is_over_the_edge_tips_off(engine, over):
+    """It does not hang on the edge by rims above and below it: the edge meets the flat of its body."""
+    world = make(engine)
+    put(world, "pad", (0.0, 0.0, 1.0))
+    put(world, "drone_0", (0.5 + over, 0.01, 1.0 + REST + 1e-3))
+    for _ in range(20):
+        put(world, "pad", (0.0, 0.0, 1.0))
+        world.step(10)
+    drone = state(world, "drone_0")
+    assert drone[2] < 0.8
+    assert drone[7:10].norm() < math.sqrt(2.0 * G * (1.0 + REST - drone[2].item())) + 0.01  # no energy comes of it
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pole_under_the_middle_of_a_drone_carries_it(engine):
+    """Its end touches between the rims."""
+    scene = Scene(ground, dt=0.002, integrator="euler")
+    add_drone(scene, "drone_0", CRAZYFLIE_21, (0.0, 0.0, 1.0 + 0.5 + HALF + 1e-3))
+    scene.add(lambda: platform((0.03, 0.03, 1.0)), "pole", pos=(0.0, 0.0, 1.0))
+    scene.extension(Aeronautics).moving.append("pole")
+    world = make_world(engine, scene, 1)
+    put(world, "drone_0", (0.002, -0.003, 1.5 + HALF + 1e-3))
+    for _ in range(10):
+        put(world, "pole", (0.0, 0.0, 1.0))
+        world.step(10)
+    drone = state(world, "drone_0")
+    assert drone[2].item() == pytest.approx(1.5 + HALF, abs=2e-3)
