@@ -78,6 +78,7 @@ WebGL2RenderingContext.prototype.drawElementsInstanced = function (...a) {
       this.flush();
       const poll = setInterval(() => {
         if (this.getSyncParameter(fence, this.SYNC_STATUS) !== this.SIGNALED) return;
+        if (parseFloat(this.canvas.style.opacity || 1) < 1) return;  // viser fades in a scene with an environment map
         window.drawn = now();
         clearInterval(poll);
       }, 10);
@@ -176,6 +177,9 @@ def received(address: str) -> Iterator[tuple[int, set[str]]]:
             assert isinstance(data, bytes)
             size = int.from_bytes(data[8:16], "little")
             inner = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data[16 : 16 + size]))
+            for message in inner["messages"]:
+                if message["type"] == "SetCameraFovMessage" and not message["initial"]:  # has it drawn what it got?
+                    socket.send(msgspec.msgpack.encode(camera | {"fov": message["fov"]}))
             yield len(data), {m["type"] for m in inner["messages"]}
 
 
