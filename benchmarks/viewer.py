@@ -55,8 +55,9 @@ COLUMNS = (
 METRICS = {
     "what": f"the classical controller acts, {WORLDS} worlds",
     "value": "command to meshes sent, to first frame: median, until a receiving client has the last mesh, and until Chromium "
-    "has drawn them and faded them in, with a software renderer on the processor that simulates; page: script and meshes; stream: "
-    "messages with poses a second; training: median over pairs of spans of one training, with the viewer halted and not",
+    "has drawn them and faded them in, with a software renderer on the processor that simulates; page: script and meshes; "
+    "stream: messages with poses a second; training: median over pairs of spans of one training, with the viewer halted or "
+    "not",
     "processor": "time of the command's process until then",
 }
 HOOK = """
