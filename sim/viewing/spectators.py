@@ -7,6 +7,7 @@ before by a millionth, which the page answers with its camera.
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ ROUNDS = 6
 """Answers until the page's speed is known."""
 PATIENCE = 10.0
 """s that time stands still at most for a page that does not answer."""
-QUICK = 0.1
+QUICK = 0.06
 """s from question to answer, of a page that has graphics to spare: a fast one answers in two pictures and the network's
 time."""
 NOTCH = 1e-6
@@ -89,4 +90,4 @@ class Spectators:
         """Whether all pages draw quickly; None where that is not known."""
         if not self._pages or any(page.answers < ROUNDS for page in self._pages.values()):
             return None
-        return all(min(page.times[FIRST:]) < QUICK for page in self._pages.values())
+        return all(statistics.median(page.times[FIRST:]) < QUICK for page in self._pages.values())
