@@ -125,16 +125,14 @@ def drag_the_drone(browser, viewer) -> None:
 
 
 def pull_up(browser, viewer) -> None:
-    """Press on the drone with Ctrl, and move the mouse up, once the page has taken the window's size: it tells that with its
-    camera, and looks for what is under the mouse by the size that it has."""
+    """Press on the drone with Ctrl, and move the mouse up."""
     (client,) = viewer.server.get_clients().values()
-    width, height = browser.execute_script("return [window.innerWidth, window.innerHeight]")
-    wait(lambda: abs(client.camera.image_width / client.camera.image_height - width / height) < 0.02)
     eye, target, up = (np.asarray(x, float) for x in (client.camera.position, client.camera.look_at, (0.0, 0.0, 1.0)))
     ahead = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(ahead, up) / np.linalg.norm(np.cross(ahead, up))
     drone = viewer._now.pos[viewer._drawing.geoms(0)][viewer._model(0).geom_bodyid == viewer._focus].mean(0)
     drone = drone + viewer._drawing.offsets[0] + viewer._drawing.shift
+    width, height = browser.execute_script("return [window.innerWidth, window.innerHeight]")
     depth = float((drone - eye) @ ahead) * np.tan(0.5 * client.camera.fov)
     x, y = (0.5 * height * float((drone - eye) @ axis) / depth for axis in (right, np.cross(right, ahead)))
     actions = ActionChains(browser, duration=50).key_down(Keys.CONTROL)
