@@ -55,8 +55,9 @@ COLUMNS = (
 METRICS = {
     "what": f"the classical controller acts, {WORLDS} worlds",
     "value": "command to meshes sent, to first frame: median, until a receiving client has the last mesh, and until Chromium "
-    "has drawn them, with a software renderer on the processor that simulates; page: script and meshes; stream: messages with "
-    "poses a second; training: median over pairs of spans of one training, with the viewer halted and not",
+    "has drawn them and faded them in, with a software renderer on the processor that simulates; page: script and meshes; "
+    "stream: messages with poses a second; training: median over pairs of spans of one training, with the viewer halted or "
+    "not",
     "processor": "time of the command's process until then",
 }
 HOOK = """
@@ -78,6 +79,7 @@ WebGL2RenderingContext.prototype.drawElementsInstanced = function (...a) {
       this.flush();
       const poll = setInterval(() => {
         if (this.getSyncParameter(fence, this.SYNC_STATUS) !== this.SIGNALED) return;
+        if (parseFloat(this.canvas.style.opacity || 1) < 1) return;  // viser fades in a scene with an environment map
         window.drawn = now();
         clearInterval(poll);
       }, 10);
@@ -126,6 +128,16 @@ def processor_s(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def family_s(pid: int) -> float:
+    """Processor time so far of a process and of those that it and they have started, s."""
+    total = processor_s(pid)
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                total += family_s(int(child))
+    return total
+
+
 def first_frame(task: str, repeats: int) -> dict[str, Any]:
     """Time from the command to the first drawn picture."""
     from selenium import webdriver
@@ -135,25 +147,36 @@ def first_frame(task: str, repeats: int) -> dict[str, Any]:
     options.binary_location = shutil.which("chromium") or "chromium"
     for flag in FLAGS:
         options.add_argument(flag)
-    browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    times, worked = [], []
+    service = Service(shutil.which("chromedriver"))
+    browser = webdriver.Chrome(options=options, service=service)
+    times, worked, drew = [], [], []
     try:
         browser.set_script_timeout(120)  # the page is busy drawing
         browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOOK})
         for _ in range(repeats + 1):
             browser.get("about:blank")
+            before = family_s(service.process.pid)
             with started(play(task)) as (process, address, begin):
                 browser.get(f"http://{address}/")
                 while not (found := browser.execute_script(TIMES)):
                     time.sleep(0.05)
                 worked.append(processor_s(process.pid))
+                drew.append(family_s(service.process.pid) - before)
             times.append([t / 1e3 - begin for t in found])
-        del times[0], worked[0]  # a browser's first page takes seconds more, whatever it is
+        del times[0], worked[0], drew[0]  # a browser's first page takes seconds more, whatever it is
     finally:
         browser.quit()
     loaded, meshes, drawn = (statistics.median(column) for column in zip(*times, strict=True))
     value = f"{drawn:.1f} s (page loaded {loaded:.1f} s, meshes received {meshes:.1f} s)"
-    return {"value": value, "target": "< 5 s", "processor": statistics.median(worked), "seconds": times}
+    chromium = statistics.median(drew)
+    value += f", Chromium's processor time {chromium:.1f} s"
+    return {
+        "value": value,
+        "target": "< 5 s",
+        "processor": statistics.median(worked),
+        "chromium": drew,
+        "seconds": times,
+    }
 
 
 def received(address: str) -> Iterator[tuple[int, set[str]]]:
@@ -176,6 +199,9 @@ def received(address: str) -> Iterator[tuple[int, set[str]]]:
             assert isinstance(data, bytes)
             size = int.from_bytes(data[8:16], "little")
             inner = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data[16 : 16 + size]))
+            for message in inner["messages"]:
+                if message["type"] == "SetCameraFovMessage" and not message["initial"]:  # has it drawn what it got?
+                    socket.send(msgspec.msgpack.encode(camera | {"fov": message["fov"]}))
             yield len(data), {m["type"] for m in inner["messages"]}
 
 

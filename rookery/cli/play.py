@@ -24,7 +24,7 @@ from rookery.cli.options import (
     print_json,
     values,
 )
-from rookery.cli.viewing import ViewerOptions, show
+from rookery.cli.viewing import ViewerOptions, show, uncollected
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -185,13 +185,15 @@ def _view(args: Args) -> int:
     for name in ("out", "seconds", "camera", "size", "worlds", "beside", "slow", "sheet", "json"):
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
-    from rookery.kernels import announce_compiling
-    from rookery.pilots import pilots, task_shows
+    with uncollected():
+        from rookery.kernels import announce_compiling
+        from rookery.pilots import pilots, task_shows
 
-    server, _ = args.live.open()
-    announce_compiling()
-    env, act = _open(args, args.run, args.live.viewer_worlds)
-    announce(args.run, args.controller)
-    tasks = task_shows(args.live.viewer_worlds, args.seed)
-    show(server, env, pilots(args.run, args.controller, env, act), args.seed, tasks=tasks)
+        server, _ = args.live.open()
+        announce_compiling()
+        env, act = _open(args, args.run, args.live.viewer_worlds)
+        announce(args.run, args.controller)
+        tasks = task_shows(args.live.viewer_worlds, args.seed)
+        acting = pilots(args.run, args.controller, env, act)
+    show(server, env, acting, args.seed, tasks=tasks)
     return 0

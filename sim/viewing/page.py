@@ -1,4 +1,4 @@
-"""What all pages of the viewer have: colours, light, and the first view."""
+"""The first view of a page."""
 
 from __future__ import annotations
 
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
 ASPECT = 16 / 9
 """Width over height of the page that the first view is for."""
-
-
-def set_page(server: ViserServer, title: str) -> None:
-    """Colours and light."""
-    server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
-    server.gui.set_panel_label(f"rookery: {title}")
-    sky = np.linspace((150, 186, 224), (232, 240, 246), 64)[:, None].repeat(2, 1)
-    server.scene.set_background_image(sky.astype(np.uint8))
-    server.scene.configure_environment_map("park", environment_intensity=0.5)
 
 
 def first_view(server: ViserServer, env: Env, model: mujoco.MjModel, world: int, over: bool) -> bool:

@@ -64,6 +64,8 @@ class Panel:
         self._on(follow.on_update, lambda: setattr(viewer, "follow", follow.value))
         forces = gui.add_checkbox("Contact forces", False)
         self._on(forces.on_update, lambda: setattr(viewer, "forces", forces.value))
+        self.shadows = gui.add_checkbox("Shadows", False, hint="Costs pictures a second where there is no GPU.")
+        self._on(self.shadows.on_update, lambda: viewer.cast_shadows(self.shadows.value))
         gui.add_markdown("Ctrl and the left mouse button drag a body.")
 
     def _add_tasks(self, gui: Any, tasks: list[str]) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from rookery.sim.env import Act, Env
 from rookery.sim.rendering.frame import Stage
 from rookery.sim.viewing.drawing import Drawing, Poses
-from rookery.sim.viewing.page import first_view, set_page
+from rookery.sim.viewing.look import set_page
+from rookery.sim.viewing.page import first_view
 from rookery.sim.viewing.panel import SPEEDS
 from rookery.sim.viewing.poses import stage_poses
 
@@ -114,7 +115,7 @@ class Timeline:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._model = env.visual_model(world)
         self._env = env
-        set_page(server, title)
+        set_page(server, title, shadows=True)
         self._drawing = Drawing(server, [self._model], np.zeros((1, 3)), lambda *_: None)
         gui = server.gui
         names = list(episodes)

@@ -25,10 +25,12 @@ from rookery.sim.viewing.commands import CommandPanel
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.forces import contact_arrows
 from rookery.sim.viewing.hand import Hand
-from rookery.sim.viewing.page import first_view, look_again, set_page
+from rookery.sim.viewing.look import cast_shadows, set_page
+from rookery.sim.viewing.page import first_view, look_again
 from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.plots import Plots
 from rookery.sim.viewing.poses import stage_poses
+from rookery.sim.viewing.spectators import Spectators
 
 if TYPE_CHECKING:
     import mujoco
@@ -100,7 +102,9 @@ class Viewer:
         self.episodes = 0
         self.story = ""
         self._held_world = 0
-        set_page(server, env.task_id)
+        set_page(server, env.task_id, shadows=False)
+        self.spectators = Spectators(server)
+        self._shadows_chosen = False
         self.panel = Panel(self, list(pilots), list(tasks))
         self.commands = CommandPanel(server, env, self.do)
         self.plots = Plots(server, env, self.do)
@@ -153,7 +157,8 @@ class Viewer:
             now = time.perf_counter()
             passed, last = now - last, now
             self._obey()
-            watched = bool(self.server.get_clients())
+            open_pages = self.spectators.look()
+            watched = open_pages and self.spectators.see()  # time stands still until the first picture is drawn
             if watched and not self.paused:
                 self._owed = min(self._owed + passed * self.speed, max(BEHIND * self.speed, self.env.control_dt))
                 while self._owed >= self.env.control_dt and time.perf_counter() - now < 0.1:
@@ -167,8 +172,9 @@ class Viewer:
                 told = now
                 self.panel.tell(self.figures())
                 self.plots.draw()
+                self._choose_shadows()
             drawn = max(drawn + 1.0 / self.rate, now)
-            pause = drawn - time.perf_counter() if watched else 0.1
+            pause = drawn - time.perf_counter() if open_pages else 0.1
             if pause > 0:
                 time.sleep(pause)
 
@@ -181,6 +187,20 @@ class Viewer:
         with contextlib.suppress(Empty):
             while True:
                 self._jobs.get_nowait()()
+
+    def _choose_shadows(self) -> None:
+        """Cast shadows if all pages draw quickly, once, unless somebody has chosen already."""
+        quick = self.spectators.quick()
+        if quick is None or self._shadows_chosen:
+            return
+        self._shadows_chosen = True
+        if quick:
+            self.panel.shadows.value = True  # which casts them
+
+    def cast_shadows(self, on: bool) -> None:
+        """Let bodies cast shadows, or not."""
+        self._shadows_chosen = True
+        cast_shadows(self.server, on)
 
     def step(self) -> None:
         """One control step of all worlds."""

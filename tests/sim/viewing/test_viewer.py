@@ -95,6 +95,40 @@ def test_time_stands_still_steps_and_begins_anew(page):
     viewer.env.close()
 
 
+def test_shadows_where_pages_draw_quickly_unless_somebody_has_chosen(page, monkeypatch):
+    sent = []
+    monkeypatch.setattr("rookery.sim.viewing.viewer.cast_shadows", lambda _, on: sent.append(on))
+    viewer = watch(page, "drone-hover")
+    quick = [None]
+    monkeypatch.setattr(viewer.spectators, "quick", lambda: quick[0])
+    viewer._choose_shadows()
+    assert not sent and not viewer.panel.shadows.value
+    quick[0] = True
+    for _ in range(2):
+        viewer._choose_shadows()
+        viewer._obey()
+    assert sent == [True] and viewer.panel.shadows.value
+    viewer.cast_shadows(False)
+    viewer._choose_shadows()
+    viewer._obey()
+    assert sent == [True, False]
+    viewer.env.close()
+
+
+def test_time_stands_still_until_a_page_has_its_first_picture(page, monkeypatch):
+    viewer = watch(page, "drone-hover")
+    has = []
+    monkeypatch.setattr(viewer.spectators, "look", lambda: True)
+    monkeypatch.setattr(viewer.spectators, "see", lambda: bool(has))
+    frames = viewer.frames
+    viewer.run(0.2)
+    assert viewer.steps == 0 and viewer.frames == frames
+    has.append(True)
+    viewer.run(0.3)
+    assert viewer.steps > 0 and viewer.frames > frames
+    viewer.env.close()
+
+
 def test_a_world_that_ends_does_not_fly_to_its_new_start(page):
     viewer = watch(page, "drone-hover", config={"episode_s": 0.1})
     for _ in range(10):
