@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.policies.algorithms import sac_arrays as arrays
 from rookery.policies.algorithms import sac_kernels as kernels
 from rookery.policies.nn.compiled_adam import Optimized
-from rookery.policies.nn.compiled_mlp import Arena, layer_table
+from rookery.policies.nn.compiled_mlp import OUTPUT, WORKING, Arena, layer_table
 from rookery.policies.nn.elementwise import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class CompiledSteps:
         (actor,) = _tables(learner.actor, rows, arena)
         critics = _tables(learner.critics, rows, arena)
         targets = _tables(learner.targets, rows, arena, like=critics[0])
+        # They give their values before the critics work, and borrow the memory of these: so it stays in the cache.
+        targets[..., list(WORKING)] = critics[:1, :, list(WORKING)]
+        targets[:, -1, OUTPUT] = critics[:, -1, OUTPUT]
         activation = ACTIVATIONS[config.activation]
         self._networks = arrays.Networks(actor, critics, targets, activation)
         self._arena = arena.allocate()

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 
 from rookery.policies.algorithms.sac_arrays import POLICY_VALUES
-from rookery.policies.nn.compiled_adam import adam_step
+from rookery.policies.nn.compiled_adam import adam_step, follow
 from rookery.policies.nn.compiled_critic import critic_backward, critic_forward
 from rookery.policies.nn.compiled_mlp import (
     GAIN,
@@ -90,8 +90,7 @@ def learn(
             sums[2] += entropy
             sums[3] += value
             sums[4] += alpha
-        for i in range(targets.size):
-            targets[i] += tau * (critics.parameters[i] - targets[i])
+        follow(targets, critics.parameters, tau)
     return sums
 
 
@@ -131,7 +130,8 @@ def _put_observation(observation: Any, settings: Any, arena: Any, first: int, se
         x = -clip if x < -clip else x
         x = clip if x > clip else x
         arena[first + i] = x
-        arena[second + i] = x
+    for i in range(observation.size):  # apart, so that both loops are vectorised
+        arena[second + i] = arena[first + i]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
