@@ -45,6 +45,9 @@ SETTINGS_WIDTHS = (64, 256)
 SETTINGS_BATCH = 256
 EPISODES = 10
 
+Case = tuple[dict[str, Any], Callable[[bool], Callable[[], Any]]]
+"""What a row is of, and what makes its gradient steps, by torch or compiled."""
+
 
 def sac_steps(
     group: Any, width: int, batch: int, compiled: bool, data: Dataset | None = None, **settings: Any
@@ -97,7 +100,7 @@ def compare(make_steps: Callable[[bool], Callable[[], Any]], repetitions: int) -
     return best | {"ratio": best["torch"] / best["compiled"]}
 
 
-def measure(cases: list[tuple[dict[str, Any], Callable[[bool], Callable[[], Any]]]], repetitions: int) -> list[Any]:
+def measure(cases: list[Case], repetitions: int) -> list[dict[str, Any]]:
     """Rows of the table."""
     rows = []
     for what, make_steps in cases:
@@ -109,7 +112,7 @@ def measure(cases: list[tuple[dict[str, Any], Callable[[bool], Callable[[], Any]
 def sizes(env: Any, repetitions: int, out: Path, start: float) -> None:
     """SAC and PPO with networks and batches of several sizes."""
     (group,) = env.groups.values()
-    cases = []
+    cases: list[Case] = []
     for n in WIDTHS:
         for b in SAC_BATCHES:
             cases.append(({"algorithm": "SAC", "width": n, "batch": b}, partial(sac_steps, group, n, b)))
@@ -132,7 +135,7 @@ def sizes(env: Any, repetitions: int, out: Path, start: float) -> None:
 def variants(env: Any, repetitions: int, out: Path, start: float) -> None:
     """SAC with the settings of its variants of few worlds, and RLPD with demonstrations."""
     (group,) = env.groups.values()
-    cases = []
+    cases: list[Case] = []
     with tempfile.TemporaryDirectory() as folder:
         record(Path(TASK), Path(folder) / "demos", EPISODES, num_envs=EPISODES)
         data = Dataset(Path(folder) / "demos")

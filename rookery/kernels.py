@@ -127,7 +127,7 @@ def _compile(job: Case | str) -> tuple[int, float]:
 def announce_compiling() -> None:
     """Print `NOTICE` on standard error when this process begins to compile a kernel, once; and `LEARNING_NOTICE` likewise when
     it is one of the gradient steps, minutes after the first perhaps, since these come after a rollout or more."""
-    said = set()
+    said: set[str] = set()
 
     def announce(module: str) -> None:
         notice = LEARNING_NOTICE if module.startswith("rookery.policies.") else NOTICE
