@@ -155,8 +155,8 @@ def variants(env: Any, repetitions: int, out: Path, start: float) -> None:
         {"key": "ratio", "title": "ratio", "format": ".1f"},
     ]
     metrics = {
-        "gradient steps a second": f"on batches of {SETTINGS_BATCH}, one thread, the most of several repetitions; one of the "
-        "policy in 20 of the critics"
+        "gradient steps a second": f"on batches of {SETTINGS_BATCH}, one thread, by the time of the process, the most of "
+        "several repetitions; one of the policy in 20 of the critics"
     }
     write_result(out, "python benchmarks/updates.py --variants", start, columns, rows, metrics)
 
