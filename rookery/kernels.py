@@ -25,6 +25,10 @@ from typing import Any
 from rookery.tasks.registry import OWN_TASKS, find
 
 NOTICE = "rookery: compiling kernels for this machine (once, about 20 s; `rookery doctor --compile` does all) ..."
+LEARNING_NOTICE = (
+    "rookery: compiling the kernels of the gradient steps for this machine (once, about 40 s; `rookery doctor --compile` does "
+    "all) ..."
+)
 STEPS = 3
 """Control steps of each environment: the first ends no episode, the last ones have an action to delay."""
 
@@ -121,8 +125,17 @@ def _compile(job: Case | str) -> tuple[int, float]:
 
 @functools.cache
 def announce_compiling() -> None:
-    """Print `NOTICE` on standard error when this process begins to compile a kernel, once."""
-    _Counter(lambda: print(NOTICE, file=sys.stderr, flush=True))
+    """Print `NOTICE` on standard error when this process begins to compile a kernel, once; and `LEARNING_NOTICE` likewise when
+    it is one of the gradient steps, minutes after the first perhaps, since these come after a rollout or more."""
+    said: set[str] = set()
+
+    def announce(module: str) -> None:
+        notice = LEARNING_NOTICE if module.startswith("rookery.policies.") else NOTICE
+        if notice not in said:
+            said.add(notice)
+            print(notice, file=sys.stderr, flush=True)
+
+    _Counter(announce)
 
 
 def _step(case: Case) -> None:
@@ -157,22 +170,28 @@ def _learn(algorithm: str) -> None:
 
 
 class _Counter:
-    """Counts the functions that Numba compiles from now on; those that it finds in its caches do not count."""
+    """Counts the functions that Numba compiles from now on; those that it finds in its caches do not count.
 
-    def __init__(self, first: Callable[[], None] = lambda: None) -> None:
+    Args:
+        begin: takes the module of each of them that is not compiled for the sake of another one.
+    """
+
+    def __init__(self, begin: Callable[[str], None] = lambda module: None) -> None:
         from numba.core import event
 
         self.done = 0
+        self._within = 0
         counter = self
 
         class Listener(event.Listener):
             def on_start(self, event: Any) -> None:
-                if counter.done == 0:
-                    first()
+                if counter._within == 0:
+                    begin(event.data["dispatcher"].__module__)
+                counter._within += 1
                 counter.done += 1
 
             def on_end(self, event: Any) -> None:
-                pass
+                counter._within -= 1
 
         self._listener = Listener()
         event.register("numba:compile", self._listener)

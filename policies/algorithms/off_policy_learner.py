@@ -23,7 +23,7 @@ from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
-__all__ = ["OffPolicyLearner", "weights_of"]
+__all__ = ["OffPolicyLearner", "subset", "weights_of"]
 
 
 class OffPolicyLearner(OffPolicyNetworks):
@@ -166,8 +166,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         else:
             out = self.outputs(self.targets, seen, next_action, generator)
         if c.target_critics < c.critics:
-            chosen = torch.randperm(c.critics, generator=generator, device=out.device)[: c.target_critics]
-            out = out[chosen]
+            out = out[subset(c.critics, c.target_critics, generator, out.device)]
         q = self.q_values(out)
         if self.categorical is None:
             return batch.reward + batch.discount * torch.where(batch.terminated, 0.0, q.amin(0) + bonus)
@@ -306,3 +305,8 @@ class OffPolicyLearner(OffPolicyNetworks):
 def weights_of(active: Tensor) -> Tensor:
     """[B] shares of the rows in a loss: those of inactive agents are 0."""
     return active / active.sum().clamp(min=1)
+
+
+def subset(count: int, size: int, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:
+    """`size` different numbers below `count`."""
+    return torch.randperm(count, generator=generator, device=device)[:size]

@@ -5,7 +5,7 @@ Reading order, as in the paper's algorithm 1: `OffPolicy.act` and `OffPolicy.obs
 (equation 18), targets. Small networks on a CPU act and make the same steps in compiled kernels (sac_compiled.py), where the
 calls of some hundred torch operations would take most of the time.
 
-REDQ and DroQ are this with other settings: see VARIANTS in rookery.policies.algorithms.
+REDQ, DroQ and RLPD are this with other settings, in the same kernels: see VARIANTS in rookery.policies.algorithms.
 """
 
 from __future__ import annotations

@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Batch", "Memory", "Networks", "Settings", "Sources"]
+__all__ = ["POLICY_VALUES", "Batch", "Draws", "Memory", "Networks", "Settings", "Sources"]
+
+POLICY_VALUES = {"min": 0, "mean": 1, "first": 2}
+"""Number of each policy_value in the kernels."""
 
 
 class Networks(NamedTuple):
     """Tables of compiled_mlp, and the number of the activation (elementwise.ACTIVATIONS)."""
 
     actor: np.ndarray  # [layers, COLUMNS]
-    critics: np.ndarray  # [2, layers, COLUMNS]
-    targets: np.ndarray  # [2, layers, COLUMNS]
+    critics: np.ndarray  # [C, layers, COLUMNS]
+    targets: np.ndarray  # [C, layers, COLUMNS]
     activation: int
 
 
@@ -40,11 +43,21 @@ class Sources(NamedTuple):
     own: int
 
 
+class Draws(NamedTuple):
+    """What U gradient steps have besides transitions and noise."""
+
+    chosen: np.ndarray  # [U, M] int64, the target critics whose least value counts
+    seeds: np.ndarray  # [U, 3] int64, of dropout in the target critics, in the critics, and in these for the policy
+    policy: np.ndarray  # [U] bool, whether the policy takes a step
+
+
 class Batch(NamedTuple):
     """Working memory for the rows of a batch."""
 
     places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
-    lower: np.ndarray  # [2, B] int64: where a critic is the lower one, the row of its backward pass, else -1
+    climbed: (
+        np.ndarray
+    )  # [C, B] int64: where a critic gives the policy a gradient, the row of its backward pass, else -1
     weight: np.ndarray  # [B] float32, share of the row in the loss
     target: np.ndarray  # [B] float32
     discount: np.ndarray  # [B] float32, of what follows; 0 where nothing does
@@ -62,5 +75,7 @@ class Settings(NamedTuple):
     log_std_min: float
     log_std_max: float
     clip: float
+    dropout: float  # of the critics
+    policy_value: int  # see POLICY_VALUES
     mean: np.ndarray  # [O]
     std: np.ndarray  # [O]

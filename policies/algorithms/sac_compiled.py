@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.policies.algorithms import sac_arrays as arrays
 from rookery.policies.algorithms import sac_kernels as kernels
 from rookery.policies.nn.compiled_adam import Optimized
-from rookery.policies.nn.compiled_mlp import Arena, layer_table
+from rookery.policies.nn.compiled_mlp import OUTPUT, WORKING, Arena, layer_table
 from rookery.policies.nn.elementwise import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class CompiledSteps:
         self._own = rows
         optimizers = learner.optimizers
         self._rate = optimizers["actor"].param_groups[0]  # the same for all
-        self._step_counters = [slots["step"] for o in optimizers.values() for slots in o.state.values()]
+        self._steps = {name: [slots["step"] for slots in o.state.values()] for name, o in optimizers.items()}
         self._actor, self._critics, self._temperature = (
             _optimized(optimizers[name]) for name in ("actor", "critics", "temperature")
         )
@@ -50,15 +50,19 @@ class CompiledSteps:
         (actor,) = _tables(learner.actor, rows, arena)
         critics = _tables(learner.critics, rows, arena)
         targets = _tables(learner.targets, rows, arena, like=critics[0])
+        # They give their values before the critics work, and borrow the memory of these: so it stays in the cache.
+        targets[..., list(WORKING)] = critics[:1, :, list(WORKING)]
+        targets[:, -1, OUTPUT] = critics[:, -1, OUTPUT]
         activation = ACTIVATIONS[config.activation]
         self._networks = arrays.Networks(actor, critics, targets, activation)
         self._arena = arena.allocate()
         floats = np.zeros((4, rows), np.float32)
-        self._batch = arrays.Batch(np.zeros((4, rows), np.int64), np.zeros((2, rows), np.int64), *floats)
+        self._batch = arrays.Batch(np.zeros((4, rows), np.int64), np.zeros((config.critics, rows), np.int64), *floats)
         norm = learner.norm
         self._settings = arrays.Settings(
             config.gamma, config.n_step, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
-            config.obs_clip, norm.mean.numpy(), norm.std.numpy(),
+            config.obs_clip, config.critic_dropout, arrays.POLICY_VALUES[config.policy_value], norm.mean.numpy(),
+            norm.std.numpy(),
         )  # fmt: skip
         worlds, agents = learner.replay.reward.shape[1:]
         acting = Arena()
@@ -80,17 +84,19 @@ class CompiledSteps:
         self._demonstrations = demonstrations
         self._own -= share
 
-    def learn(self, index: Tensor, noise: Tensor) -> Tensor:
+    def learn(self, index: Tensor, noise: Tensor, draws: arrays.Draws) -> Tensor:
         """Gradient steps on transitions [U, B] drawn from their sources, see sac_kernels.learn; returns the sums of their
         figures, [5]."""
-        steps = int(self._step_counters[0])
+        critics, actor = (int(self._steps[name][0]) for name in ("critics", "actor"))
         sums = kernels.learn(
             self._networks, self._actor, self._critics, self._targets, self._temperature, self._sources(),
             self._settings._replace(learning_rate=self._rate["lr"]), self._batch, self._arena, index.numpy(),
-            noise.numpy(), steps + 1,
+            noise.numpy(), draws, critics + 1, actor + 1,
         )  # fmt: skip
-        for counter in self._step_counters:
-            counter += len(index)
+        for name, counters in self._steps.items():
+            made = len(index) if name == "critics" else int(draws.policy.sum())
+            for counter in counters:
+                counter += made
         return torch.from_numpy(sums)
 
     def _sources(self) -> arrays.Sources:
@@ -117,7 +123,9 @@ def _tables(networks: Ensemble, rows: int, arena: Arena, like: np.ndarray | None
     for g in range(count):
         at = [start + g * size // count for start, size in zip(starts, sizes, strict=False)]
         shared = tables[0] if tables else like
-        tables.append(layer_table(networks.sizes, at[:layers], at[layers:], rows, arena, shared))
+        hidden = 2 * layers, 2 * layers + len(networks.gains)
+        norms = list(zip(at[slice(*hidden)], at[hidden[1] :], strict=False)) if networks.layer_norm else None
+        tables.append(layer_table(networks.sizes, at[:layers], at[layers : 2 * layers], rows, arena, shared, norms))
     return np.stack(tables)
 
 

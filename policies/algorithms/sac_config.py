@@ -19,26 +19,20 @@ class SACConfig(OffPolicyConfig):
     target_entropy: float | None = None
     """Entropy that the temperature aims at; none takes minus the number of action components."""
     compiled: bool = True
-    """Make the gradient steps in a compiled kernel where the networks are small enough and the critics are plain (see
-    sac_compiled.py); the results are those of torch but for rounding."""
+    """Make the gradient steps in a compiled kernel where the networks are small enough and the kernel has the settings (see
+    `in_kernel`); the results are those of torch but for rounding."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bounds(self, ("initial_std", "initial_temperature"), 0.0, exclude_low=True)
 
     @property
-    def plain(self) -> bool:
-        """Whether gradient steps are those of the paper, without later additions."""
+    def in_kernel(self) -> bool:
+        """Whether the compiled kernel has these gradient steps: critics are perceptrons, maybe with layer normalisation and
+        dropout, that give one value for the observation of a uniformly drawn transition."""
         central = self.critic == "central"
         distributional = self.atoms > 1
-        normalised = self.critic_layer_norm or self.critic_batch_norm or self.critic_unit_weights
-        regularised = normalised or self.critic_hypersphere or self.critic_dropout > 0.0 or self.weight_decay > 0.0
+        constrained = self.critic_batch_norm or self.critic_unit_weights or self.critic_hypersphere
         remade = self.memory != "none" or self.encoder != "none"
-        weighted = self.priority_alpha > 0.0 or self.return_limit is not None
-        return (
-            self.critics == 2
-            and self.target_critics == 2
-            and self.policy_value == "min"
-            and self.policy_every == 1
-            and not (central or distributional or regularised or weighted or remade or self.mirror)
-        )
+        weighted = self.priority_alpha > 0.0 or self.return_limit is not None or self.weight_decay > 0.0
+        return not (central or distributional or constrained or remade or weighted or self.mirror)

@@ -2,8 +2,8 @@
 `sample` and `descend`, which are the reference.
 
 Reading order: `learn` makes the steps; each gathers a batch, computes the value targets (`_target_values`), and descends
-with the critics (`_critic_step`), the policy (`_actor_step`) and the temperature. Both critics, their targets and the
-policy work in one arena; the critics and their targets share the input [rows, observation and action].
+with the critics (`_critic_step`) and, where it is its turn, the policy (`_actor_step`) and the temperature. Critics, their
+targets and the policy work in one arena; the critics and their targets share the input [rows, observation and action].
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from rookery.policies.nn.compiled_adam import adam_step
+from rookery.policies.algorithms.sac_arrays import POLICY_VALUES
+from rookery.policies.nn.compiled_adam import adam_step, follow
+from rookery.policies.nn.compiled_critic import critic_backward, critic_forward
 from rookery.policies.nn.compiled_mlp import (
+    GAIN,
     IN_PAD,
     INPUT,
     INPUT_GRAD,
@@ -36,6 +39,7 @@ EPS = 1e-8
 FIGURES = 5
 """Critic loss, policy loss, entropy, mean value and temperature."""
 
+_MIN, _MEAN = POLICY_VALUES["min"], POLICY_VALUES["mean"]
 _HALF_LOG_2_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 _LOG_2 = np.float32(math.log(2.0))
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
@@ -45,7 +49,7 @@ _SOFTPLUS_LINEAR = np.float32(20.0)  # from here on softplus(x) is x, as in torc
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def learn(
     networks: Any, actor: Any, critics: Any, targets: Any, temperature: Any, sources: Any, settings: Any, batch: Any,
-    arena: Any, index: Any, noise: Any, steps: int,
+    arena: Any, index: Any, noise: Any, draws: Any, step: int, policy_step: int,
 ) -> Any:  # fmt: skip
     """Gradient steps in a row; returns the sums of their figures, [FIGURES] float32.
 
@@ -59,31 +63,34 @@ def learn(
         arena: of the networks.
         index: numbers of the drawn transitions in their sources, see Replay.draw, [U, B].
         noise: standard normal draws [U, 2, B, D], for the next and the present action.
-        steps: number of the first step, from 1.
+        draws: see sac_arrays.Draws.
+        step, policy_step: numbers of the first step of the critics and of the policy, from 1.
     """
     sums = np.zeros(FIGURES, np.float32)
-    for g in range(2):
-        pack(networks.targets[g], targets, arena, False)
+    for g in range(networks.critics.shape[0]):
         pack(networks.critics[g], critics.parameters, arena, True)
     pack(networks.actor, actor.parameters, arena, True)
+    tau = np.float32(settings.tau)
     for u in range(index.shape[0]):
-        step = steps + u
+        seeds = draws.seeds[u]
         alpha = np.exp(temperature.parameters[0])
         _find(sources, index[u], batch)
-        _target_values(networks, sources, settings, batch, arena, noise[u, 0], alpha)
-        sums[0] += _critic_step(networks, critics, sources, settings, batch, arena, step)
-        policy_loss, entropy, value = _actor_step(networks, actor, settings, batch, arena, noise[u, 1], alpha, step)
-        temperature.gradients[0] = alpha * np.float32(entropy - settings.target_entropy)
-        adam_step(temperature, step, settings.learning_rate, EPS, np.inf)
-        tau = np.float32(settings.tau)
-        for i in range(targets.size):
-            targets[i] += tau * (critics.parameters[i] - targets[i])
-        for g in range(2):
+        for g in draws.chosen[u]:
             pack(networks.targets[g], targets, arena, False)
-        sums[1] += policy_loss
-        sums[2] += entropy
-        sums[3] += value
-        sums[4] += alpha
+        _target_values(networks, sources, settings, batch, arena, noise[u, 0], alpha, draws.chosen[u], seeds[0])
+        sums[0] += _critic_step(networks, critics, sources, settings, batch, arena, step + u, seeds[1])
+        if draws.policy[u]:
+            loss, entropy, value = _actor_step(
+                networks, actor, settings, batch, arena, noise[u, 1], alpha, policy_step, seeds[2]
+            )
+            temperature.gradients[0] = alpha * np.float32(entropy - settings.target_entropy)
+            adam_step(temperature, policy_step, settings.learning_rate, EPS, np.inf)
+            policy_step += 1
+            sums[1] += loss
+            sums[2] += entropy
+            sums[3] += value
+            sums[4] += alpha
+        follow(targets, critics.parameters, tau)
     return sums
 
 
@@ -123,7 +130,8 @@ def _put_observation(observation: Any, settings: Any, arena: Any, first: int, se
         x = -clip if x < -clip else x
         x = clip if x > clip else x
         arena[first + i] = x
-        arena[second + i] = x
+    for i in range(observation.size):  # apart, so that both loops are vectorised
+        arena[second + i] = arena[first + i]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -210,8 +218,10 @@ def _follow(memory: Any, settings: Any, batch: Any, b: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _target_values(networks: Any, sources: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any) -> None:
-    """See sac_learner.SACLearner.target_values."""
+def _target_values(
+    networks: Any, sources: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any, chosen: Any, seed: int
+) -> None:
+    """See OffPolicyLearner.target_values; of the chosen target critics."""
     rows = noise.shape[0]
     policy = networks.actor[0]
     critic = networks.critics[0, 0]
@@ -231,17 +241,21 @@ def _target_values(networks: Any, sources: Any, settings: Any, batch: Any, arena
             _put_observation(following, settings, arena, to_policy, to_critic)
     forward(networks.actor, arena, rows, networks.activation)
     _sample(networks, settings, batch, arena, noise, settings.mean.size)
-    for g in range(2):
-        forward(networks.targets[g], arena, rows, networks.activation)
-    one, two = networks.targets[0, -1], networks.targets[1, -1]
+    for g in chosen:
+        critic_forward(networks.targets[g], arena, rows, networks.activation, settings.dropout, seed, g * rows)
+    width = networks.targets[0, -1, OUT_PAD]
     for b in range(rows):
-        q = min(arena[one[OUTPUT] + b * one[OUT_PAD]], arena[two[OUTPUT] + b * two[OUT_PAD]])
+        q = arena[networks.targets[chosen[0], -1, OUTPUT] + b * width]
+        for g in chosen[1:]:
+            q = min(q, arena[networks.targets[g, -1, OUTPUT] + b * width])
         if batch.discount[b] > _ZERO:
             batch.target[b] += batch.discount[b] * (q - alpha * batch.log_prob[b])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _critic_step(networks: Any, critics: Any, sources: Any, settings: Any, batch: Any, arena: Any, step: int) -> Any:
+def _critic_step(
+    networks: Any, critics: Any, sources: Any, settings: Any, batch: Any, arena: Any, step: int, seed: int
+) -> Any:
     """Equation 5 of the paper; returns the loss, and leaves the new critics packed."""
     rows = batch.target.size
     policy = networks.actor[0]
@@ -256,78 +270,103 @@ def _critic_step(networks: Any, critics: Any, sources: Any, settings: Any, batch
         for d in range(memory.action.shape[3]):
             arena[to_critic + size + d] = memory.action[slot, world, agent, d]
     loss = _ZERO
-    for g in range(2):
+    for g in range(networks.critics.shape[0]):
         table = networks.critics[g]
         last = table[-1]
-        forward(table, arena, rows, networks.activation)
+        critic_forward(table, arena, rows, networks.activation, settings.dropout, seed, g * rows)
         for b in range(rows):
             error = arena[last[OUTPUT] + b * last[OUT_PAD]] - batch.target[b]
             loss += _HALF * batch.weight[b] * error * error
             arena[last[OUTPUT_GRAD] + b * last[OUT_PAD]] = batch.weight[b] * error
         zero_gradients(table, arena)
-        backward(table, arena, rows, networks.activation, True, False)
+        critic_backward(table, arena, rows, networks.activation, settings.dropout, seed, g * rows, True, False)
         read_gradients(table, arena, critics.gradients)
     adam_step(critics, step, settings.learning_rate, EPS, np.inf)
-    for g in range(2):
+    for g in range(networks.critics.shape[0]):
         pack(networks.critics[g], critics.parameters, arena, True)
     return loss
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _actor_step(
-    networks: Any, actor: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any, step: int
+    networks: Any, actor: Any, settings: Any, batch: Any, arena: Any, noise: Any, alpha: Any, step: int, seed: int
 ) -> Any:
     """Equation 9 of the paper, on the observations of `_critic_step`; returns loss, entropy and mean value."""
     rows = noise.shape[0]
-    at = settings.mean.size
     forward(networks.actor, arena, rows, networks.activation)
-    _sample(networks, settings, batch, arena, noise, at)
-    for g in range(2):
-        forward(networks.critics[g], arena, rows, networks.activation)
-    one, two = networks.critics[0, -1], networks.critics[1, -1]
-    loss = _ZERO
-    entropy = _ZERO
-    mean_value = _ZERO
+    _sample(networks, settings, batch, arena, noise, settings.mean.size)
+    for g in range(networks.critics.shape[0]):
+        critic_forward(networks.critics[g], arena, rows, networks.activation, settings.dropout, seed, g * rows)
+    mean_value = _policy_value(networks, settings, batch, arena)
+    log_prob = _ZERO
     for b in range(rows):
-        q1 = arena[one[OUTPUT] + b * one[OUT_PAD]]
-        q2 = arena[two[OUTPUT] + b * two[OUT_PAD]]
-        # The gradient goes to the lower critic; where both are equal, half to each, as in torch.amin.
-        share = _ONE if q1 < q2 else _HALF if q1 == q2 else _ZERO
-        w = batch.weight[b]
-        arena[one[OUTPUT_GRAD] + b * one[OUT_PAD]] = -w * share
-        arena[two[OUTPUT_GRAD] + b * two[OUT_PAD]] = -w * (_ONE - share)
-        value = min(q1, q2)
-        loss += w * (alpha * batch.log_prob[b] - value)
-        entropy -= w * batch.log_prob[b]
-        mean_value += w * value
-    for g in range(2):
-        _lower_backward(networks.critics[g], networks.activation, arena, batch.lower[g])
+        log_prob += batch.weight[b] * batch.log_prob[b]
+    for g in range(networks.critics.shape[0]):
+        _action_gradient(networks.critics[g], networks.activation, settings, arena, batch.climbed[g], seed, g * rows)
     _policy_gradient(networks, settings, batch, arena, noise, alpha)
     zero_gradients(networks.actor, arena)
     backward(networks.actor, arena, rows, networks.activation, True, False)
     read_gradients(networks.actor, arena, actor.gradients)
     adam_step(actor, step, settings.learning_rate, EPS, np.inf)
     pack(networks.actor, actor.parameters, arena, True)
-    return loss, entropy, mean_value
+    return alpha * log_prob - mean_value, -log_prob, mean_value
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _lower_backward(table: Any, activation: int, arena: Any, lower: Any) -> None:
-    """Carry d loss / d value of a critic to its input in the rows in which it is the lower one, about half of them; nothing
-    goes back in others. They move to the front; what `forward` left of the hidden layers is lost."""
+def _policy_value(networks: Any, settings: Any, batch: Any, arena: Any) -> Any:
+    """The mean of what the policy climbs, see OffPolicyNetworks.policy_value; minus its derivatives by the critics' values
+    go to their outputs. The least value's are divided among the critics that share it, as in torch.amin."""
+    kind = settings.policy_value
+    count = networks.critics.shape[0]
+    width = networks.critics[0, -1, OUT_PAD]
+    total = _ZERO
+    for b in range(batch.weight.size):
+        w = batch.weight[b]
+        first = arena[networks.critics[0, -1, OUTPUT] + b * width]
+        least, mean, ties = first, first, 1
+        for g in range(1, count):
+            q = arena[networks.critics[g, -1, OUTPUT] + b * width]
+            mean += q
+            ties = 1 if q < least else ties + (q == least)
+            least = min(q, least)
+        mean /= np.float32(count)
+        value = least if kind == _MIN else mean if kind == _MEAN else first
+        total += w * value
+        for g in range(count):
+            q = arena[networks.critics[g, -1, OUTPUT] + b * width]
+            share = _ONE / np.float32(count)
+            if kind == _MIN:
+                share = _ONE / np.float32(ties) if q == least else _ZERO
+            elif kind != _MEAN:
+                share = _ONE if g == 0 else _ZERO
+            arena[networks.critics[g, -1, OUTPUT_GRAD] + b * width] = -w * share
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _action_gradient(
+    table: Any, activation: int, settings: Any, arena: Any, climbed: Any, seed: int, first: int
+) -> None:
+    """Carry d loss / d value of a critic to its input.
+
+    Without dropout and normalisation in the rows alone that have a gradient, of the lower of two critics about half of them;
+    they move to the front, and what `critic_forward` left of the hidden layers is lost.
+    """
     last, count = table[-1], 0
-    for b in range(lower.size):
+    whole = settings.dropout > 0.0 or table[0, GAIN] >= 0
+    for b in range(climbed.size):
         gradient = arena[last[OUTPUT_GRAD] + b * last[OUT_PAD]]
-        lower[b] = count if gradient != _ZERO else -1
-        if lower[b] < 0:
+        climbed[b] = count if whole or gradient != _ZERO else -1
+        if climbed[b] < 0:
             continue
-        arena[last[OUTPUT_GRAD] + count * last[OUT_PAD]] = gradient
-        for k in range(1, table.shape[0]):
-            to = table[k, INPUT] + count * table[k, IN_PAD]
-            row = table[k, INPUT] + b * table[k, IN_PAD]
-            arena[to : to + table[k, IN_PAD]] = arena[row : row + table[k, IN_PAD]]
+        if count < b:
+            arena[last[OUTPUT_GRAD] + count * last[OUT_PAD]] = gradient
+            for k in range(1, table.shape[0]):
+                to = table[k, INPUT] + count * table[k, IN_PAD]
+                row = table[k, INPUT] + b * table[k, IN_PAD]
+                arena[to : to + table[k, IN_PAD]] = arena[row : row + table[k, IN_PAD]]
         count += 1
-    backward(table, arena, count, activation, False, True)
+    critic_backward(table, arena, count, activation, settings.dropout, seed, first, False, True)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -349,8 +388,8 @@ def _policy_gradient(networks: Any, settings: Any, batch: Any, arena: Any, noise
             column = b * one[IN_PAD] + at + d
             a = arena[one[INPUT] + column]
             by_action = _ZERO
-            for g in range(2):
-                row = batch.lower[g, b]
+            for g in range(networks.critics.shape[0]):
+                row = batch.climbed[g, b]
                 if row >= 0:
                     by_action += arena[networks.critics[g, 0, INPUT_GRAD] + row * one[IN_PAD] + at + d]
             by_u = _TWO * scale * a + by_action * (_ONE - a * a)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
+from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, subset
 from rookery.policies.algorithms.off_policy_networks import descend_with
+from rookery.policies.algorithms.sac_arrays import Draws
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.nn.compiled import MAX_WIDTH_SAC, fits
+from rookery.policies.nn.dropout import draw_seed
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
 from rookery.sim.specs import Group
@@ -52,7 +55,7 @@ class SACLearner(OffPolicyLearner):
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
         self.optimizers["temperature"] = self.adam(self.log_temperature)
-        small = config.compiled and config.plain and fits(config.hidden, device, MAX_WIDTH_SAC)
+        small = config.compiled and config.in_kernel and fits(config.hidden, device, MAX_WIDTH_SAC)
         self.compiled = self._compile() if small else None
 
     def _compile(self) -> CompiledSteps:
@@ -86,11 +89,32 @@ class SACLearner(OffPolicyLearner):
     def learn(self, index: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
         if self.compiled is None:
             return super().learn(index, noise, generator)
+        shown, draws = self._draws(len(index), generator)
         self.made += len(index)
         if self.demonstrations is not None:
-            shown = [self.demonstrations.draw(self.shown, generator) for _ in index]
-            index = torch.cat((index[:, : index.shape[1] - self.shown], torch.stack(shown)), 1)
-        return self.compiled.learn(index, noise) / len(index)
+            index = torch.cat((index[:, : index.shape[1] - self.shown], shown), 1)
+        critics, policy = len(index), max(int(draws.policy.sum()), 1)
+        return self.compiled.learn(index, noise, draws) / torch.tensor([critics, *[policy] * (len(self.FIGURES) - 1)])
+
+    def _draws(self, steps: int, generator: torch.Generator) -> tuple[Tensor, Draws]:
+        """What torch draws in gradient steps, in the same order, at once: numbers of demonstrations [U, K], and the rest."""
+        c = self.config
+        shown = torch.zeros(steps, self.shown, dtype=torch.int64)
+        chosen = np.tile(np.arange(c.target_critics), (steps, 1))
+        seeds = np.zeros((steps, 3), np.int64)
+        policy = (int(self.made) + 1 + np.arange(steps)) % c.policy_every == 0
+        for u in range(steps):
+            if self.demonstrations is not None:
+                shown[u] = self.demonstrations.draw(self.shown, generator)
+            if c.critic_dropout > 0.0:
+                seeds[u, 0] = draw_seed(generator).item()
+            if c.target_critics < c.critics:
+                chosen[u] = subset(c.critics, c.target_critics, generator).numpy()
+            if c.critic_dropout > 0.0:
+                seeds[u, 1] = draw_seed(generator).item()
+            if c.critic_dropout > 0.0 and policy[u]:
+                seeds[u, 2] = draw_seed(generator).item()
+        return shown, Draws(chosen, seeds, policy)
 
     def move_targets(self, policy: bool) -> None:
         self.follow(self.targets, self.critics)

@@ -51,6 +51,13 @@ def adam_step(weights: Any, steps: int, learning_rate: float, eps: float, max_no
         parameters[i] -= rate * m / (np.sqrt(v) * root + small)
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def follow(slow: Any, fast: Any, share: Any) -> None:
+    """Move weights [P] by a share towards others, in place."""
+    for i in range(slow.size):
+        slow[i] += share * (fast[i] - slow[i])
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _sum_of_squares(x: Any) -> float:
     """Of a vector [P], summed in float64."""

@@ -15,13 +15,18 @@ import numpy as np
 from rookery.policies.nn.elementwise import activate, activate_backward
 from rookery.policies.nn.gemm import ADD, BIAS, COLUMN_PAD, ROW_PAD, ZERO, multiply
 
-# Columns of a network's table. Of the parameters: widths and offsets of weights [in, out] and biases [out].
-IN, OUT, WEIGHT, BIAS_AT = range(4)
+# Columns of a network's table. Of the parameters: widths and offsets of weights [in, out] and biases [out], and of gains and
+# shifts [out] of a layer normalisation, -1 without (compiled_critic.py).
+IN, OUT, WEIGHT, BIAS_AT, GAIN, SHIFT = range(6)
 # Of the arena: padded widths; packed weights [in, OUT_PAD], their transposes [out, IN_PAD] and biases; their gradients; the
-# layer's input [rows, IN_PAD], output [rows, OUT_PAD], and derivatives of the loss by both.
-IN_PAD, OUT_PAD, PACKED, TRANSPOSED, PACKED_BIAS, WEIGHT_GRAD, BIAS_GRAD = range(4, 11)
-INPUT, OUTPUT, INPUT_GRAD, OUTPUT_GRAD = range(11, 15)
-COLUMNS = 15
+# layer's input [rows, IN_PAD], output [rows, OUT_PAD], and derivatives of the loss by both. Of a normalised layer besides:
+# gains and shifts, their gradients, normalised outputs [rows, OUT_PAD] and inverse standard deviations [rows].
+IN_PAD, OUT_PAD, PACKED, TRANSPOSED, PACKED_BIAS, WEIGHT_GRAD, BIAS_GRAD = range(6, 13)
+INPUT, OUTPUT, INPUT_GRAD, OUTPUT_GRAD = range(13, 17)
+PACKED_GAIN, PACKED_SHIFT, GAIN_GRAD, SHIFT_GRAD, NORMALIZED, INVERSE_STD = range(17, 23)
+COLUMNS = 23
+WORKING = (INPUT, OUTPUT, INPUT_GRAD, OUTPUT_GRAD, NORMALIZED, INVERSE_STD)
+"""What a pass writes."""
 
 
 def padded(size: int, to: int) -> int:
@@ -59,6 +64,7 @@ def layer_table(
     rows: int,
     arena: Arena,
     like: np.ndarray | None = None,
+    norms: list[tuple[int, int]] | None = None,
 ) -> np.ndarray:
     """A network's table, [layers, COLUMNS] int64.
 
@@ -68,12 +74,13 @@ def layer_table(
         rows: most rows of a batch.
         arena: gets the network's memory.
         like: table of a network of the same input width whose input memory this one uses as well; None for its own.
+        norms: offsets of each hidden layer's gains and shifts in the flat parameters; None without layer normalisation.
     """
     table = np.zeros((len(sizes) - 1, COLUMNS), np.int64)
     rows = padded(rows, ROW_PAD)
     for k, (i, o) in enumerate(pairwise(sizes)):
         layer = table[k]
-        layer[[IN, OUT, WEIGHT, BIAS_AT]] = i, o, weights[k], biases[k]
+        layer[[IN, OUT, WEIGHT, BIAS_AT, GAIN, SHIFT]] = i, o, weights[k], biases[k], -1, -1
         i_pad = padded(i, COLUMN_PAD)
         o_pad = padded(o, COLUMN_PAD)
         layer[[IN_PAD, OUT_PAD]] = i_pad, o_pad
@@ -90,6 +97,12 @@ def layer_table(
             layer[INPUT_GRAD] = table[k - 1, OUTPUT_GRAD]
         layer[OUTPUT] = arena.add(rows * o_pad)
         layer[OUTPUT_GRAD] = arena.add(rows * o_pad)
+        if norms is not None and k < len(table) - 1:
+            layer[[GAIN, SHIFT]] = norms[k]
+            for column in (PACKED_GAIN, PACKED_SHIFT, GAIN_GRAD, SHIFT_GRAD):
+                layer[column] = arena.add(o_pad)
+            layer[NORMALIZED] = arena.add(rows * o_pad)
+            layer[INVERSE_STD] = arena.add(rows)
     return table
 
 
@@ -124,23 +137,32 @@ def pack(table, parameters, memory, transposes):  # type: ignore[no-untyped-def]
             _pack_transpose(layer, parameters, memory)
         bias = layer[BIAS_AT]
         memory[layer[PACKED_BIAS] : layer[PACKED_BIAS] + size_out] = parameters[bias : bias + size_out]
+        if layer[GAIN] >= 0:
+            gain, shift = layer[GAIN], layer[SHIFT]
+            memory[layer[PACKED_GAIN] : layer[PACKED_GAIN] + size_out] = parameters[gain : gain + size_out]
+            memory[layer[PACKED_SHIFT] : layer[PACKED_SHIFT] + size_out] = parameters[shift : shift + size_out]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def linear(layer, memory, rows):  # type: ignore[no-untyped-def]
+    """A layer's outputs before its activation, for the inputs in its memory."""
+    base = memory.ctypes.data
+    i_pad, o_pad = layer[IN_PAD], layer[OUT_PAD]
+    multiply(
+        base + 4 * layer[INPUT], i_pad, 1, base + 4 * layer[PACKED], o_pad, base + 4 * layer[OUTPUT], o_pad,
+        -(-rows // ROW_PAD) * ROW_PAD, o_pad, layer[IN], BIAS, base + 4 * layer[PACKED_BIAS],
+    )  # fmt: skip
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def forward(table, memory, rows, activation):  # type: ignore[no-untyped-def]
     """Outputs of the inputs in the network's memory, [rows, IN_PAD] to [rows, OUT_PAD]."""
-    base = memory.ctypes.data
-    rows_pad = -(-rows // ROW_PAD) * ROW_PAD
     last = table.shape[0] - 1
     for k in range(last + 1):
         layer = table[k]
-        i_pad, o_pad = layer[IN_PAD], layer[OUT_PAD]
-        multiply(
-            base + 4 * layer[INPUT], i_pad, 1, base + 4 * layer[PACKED], o_pad, base + 4 * layer[OUTPUT], o_pad,
-            rows_pad, o_pad, layer[IN], BIAS, base + 4 * layer[PACKED_BIAS],
-        )  # fmt: skip
+        linear(layer, memory, rows)
         if k < last:
-            activate(memory[layer[OUTPUT] : layer[OUTPUT] + rows * o_pad], activation)
+            activate(memory[layer[OUTPUT] : layer[OUTPUT] + rows * layer[OUT_PAD]], activation)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -150,6 +172,32 @@ def zero_gradients(table, memory):  # type: ignore[no-untyped-def]
         layer = table[k]
         memory[layer[WEIGHT_GRAD] : layer[WEIGHT_GRAD] + layer[IN_PAD] * layer[OUT_PAD]] = 0.0
         memory[layer[BIAS_GRAD] : layer[BIAS_GRAD] + layer[OUT_PAD]] = 0.0
+        if layer[GAIN] >= 0:
+            memory[layer[GAIN_GRAD] : layer[GAIN_GRAD] + layer[OUT_PAD]] = 0.0
+            memory[layer[SHIFT_GRAD] : layer[SHIFT_GRAD] + layer[OUT_PAD]] = 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def linear_backward(layer, memory, rows, weight_grad, input_grad):  # type: ignore[no-untyped-def]
+    """Carry the derivatives by a layer's outputs before its activation back to its weights and its inputs, on request."""
+    base = memory.ctypes.data
+    i_pad, o_pad = layer[IN_PAD], layer[OUT_PAD]
+    delta = base + 4 * layer[OUTPUT_GRAD]
+    if weight_grad:
+        multiply(
+            base + 4 * layer[INPUT], 1, i_pad, delta, o_pad, base + 4 * layer[WEIGHT_GRAD], o_pad,
+            -(-layer[IN] // ROW_PAD) * ROW_PAD, o_pad, rows, ADD, base,
+        )  # fmt: skip
+        total = memory[layer[BIAS_GRAD] : layer[BIAS_GRAD] + o_pad]
+        for r in range(rows):
+            row = memory[layer[OUTPUT_GRAD] + r * o_pad : layer[OUTPUT_GRAD] + (r + 1) * o_pad]
+            for o in range(o_pad):
+                total[o] += row[o]
+    if input_grad:
+        multiply(
+            delta, o_pad, 1, base + 4 * layer[TRANSPOSED], i_pad, base + 4 * layer[INPUT_GRAD], i_pad,
+            -(-rows // ROW_PAD) * ROW_PAD, i_pad, layer[OUT], ZERO, base,
+        )  # fmt: skip
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -163,29 +211,11 @@ def backward(table, memory, rows, activation, weight_grad, input_grad):  # type:
         weight_grad: whether to add to the gradients of the weights.
         input_grad: whether to compute d loss / d input as well.
     """
-    base = memory.ctypes.data
-    rows_pad = -(-rows // ROW_PAD) * ROW_PAD
     for k in range(table.shape[0] - 1, -1, -1):
         layer = table[k]
-        i_pad, o_pad = layer[IN_PAD], layer[OUT_PAD]
-        delta = base + 4 * layer[OUTPUT_GRAD]
-        if weight_grad:
-            multiply(
-                base + 4 * layer[INPUT], 1, i_pad, delta, o_pad, base + 4 * layer[WEIGHT_GRAD], o_pad,
-                -(-layer[IN] // ROW_PAD) * ROW_PAD, o_pad, rows, ADD, base,
-            )  # fmt: skip
-            total = memory[layer[BIAS_GRAD] : layer[BIAS_GRAD] + o_pad]
-            for r in range(rows):
-                row = memory[layer[OUTPUT_GRAD] + r * o_pad : layer[OUTPUT_GRAD] + (r + 1) * o_pad]
-                for o in range(o_pad):
-                    total[o] += row[o]
-        if k > 0 or input_grad:
-            multiply(
-                delta, o_pad, 1, base + 4 * layer[TRANSPOSED], i_pad, base + 4 * layer[INPUT_GRAD], i_pad,
-                rows_pad, i_pad, layer[OUT], ZERO, base,
-            )  # fmt: skip
+        linear_backward(layer, memory, rows, weight_grad, k > 0 or input_grad)
         if k > 0:
-            size = rows * i_pad
+            size = rows * layer[IN_PAD]
             below = memory[layer[INPUT_GRAD] : layer[INPUT_GRAD] + size]
             activate_backward(below, memory[layer[INPUT] : layer[INPUT] + size], activation)
 
@@ -199,6 +229,9 @@ def read_gradients(table, memory, gradients):  # type: ignore[no-untyped-def]
             source = layer[WEIGHT_GRAD] + i * layer[OUT_PAD]
             target = layer[WEIGHT] + i * layer[OUT]
             gradients[target : target + layer[OUT]] = memory[source : source + layer[OUT]]
-        gradients[layer[BIAS_AT] : layer[BIAS_AT] + layer[OUT]] = memory[
-            layer[BIAS_GRAD] : layer[BIAS_GRAD] + layer[OUT]
-        ]
+        out, bias = layer[OUT], layer[BIAS_AT]
+        gradients[bias : bias + out] = memory[layer[BIAS_GRAD] : layer[BIAS_GRAD] + out]
+        if layer[GAIN] >= 0:
+            gain, shift = layer[GAIN], layer[SHIFT]
+            gradients[gain : gain + out] = memory[layer[GAIN_GRAD] : layer[GAIN_GRAD] + out]
+            gradients[shift : shift + out] = memory[layer[SHIFT_GRAD] : layer[SHIFT_GRAD] + out]

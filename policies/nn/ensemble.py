@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.policies.nn.batch_norm import BatchNorm
+from rookery.policies.nn.dropout import draw_seed, kept_units
 from rookery.policies.policy import ACTIVATIONS
 
 __all__ = ["Ensemble"]
@@ -125,7 +126,7 @@ class Ensemble(nn.Module):
 
         Args:
             x: inputs.
-            generator: draws which units are dropped; None drops none.
+            generator: draws the number that says which units are dropped, see dropout.py; None drops none.
             counted: [R] bool, the rows whose statistics normalise a batch, see `BatchNorm`; None takes running ones.
         """
         x = x.expand(self.weights[0].shape[0], *x.shape)
@@ -133,14 +134,14 @@ class Ensemble(nn.Module):
             return self._on_sphere(x)
         if self.norms:
             x = self.norms[0](x, counted)
+        seed = draw_seed(generator, x.device) if self.dropout > 0.0 and generator is not None else None
         last = len(self.weights) - 1
         for k, weight in enumerate(self.weights):
             x = x @ weight if self.norms and k < last else torch.baddbmm(self.biases[k - last - 1], x, weight)
             if k == last:
                 break
-            if self.dropout > 0.0 and generator is not None:
-                kept = torch.rand(x.shape, generator=generator, device=x.device) >= self.dropout
-                x = x * kept / (1.0 - self.dropout)
+            if seed is not None:
+                x = x * kept_units(x.shape, self.dropout, seed, k) / (1.0 - self.dropout)
             if self.layer_norm:
                 x = functional.layer_norm(x, x.shape[-1:]) * self.gains[k] + self.shifts[k]
             if self.norms:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.kernels import NOTICE, cases
+from rookery.kernels import LEARNING_NOTICE, NOTICE, cases
 from rookery.robots.drones.drone import LEVELS
 from rookery.tasks.registry import OWN_TASKS, find
 
@@ -34,6 +34,24 @@ def test_every_task_engine_and_action_kind_is_compiled_for():
     for engine in (None, "mujoco"):
         actions = {c.config.get("action") for c in listed if c.task == "drone-hover" and c.engine == engine}
         assert set(LEVELS) <= actions
+
+
+def test_the_kernels_of_the_gradient_steps_are_announced_too(tmp_path):
+    """They are compiled long after those of the simulation, whose notice is forgotten by then."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    code = (
+        "from rookery.kernels import announce_compiling; announce_compiling(); import kernel, numpy; kernel.twice(3);"
+        "from rookery.policies.nn.elementwise import activate; activate(numpy.ones(3, numpy.float32), 0);"
+        "activate(numpy.ones(3), 0); kernel.thrice(3)"
+    )
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        ).stderr
+        for _ in range(2)
+    ]
+    assert said == [f"{NOTICE}\n{LEARNING_NOTICE}\n", ""]
 
 
 def test_compiling_is_announced_once_and_a_cached_kernel_is_not(tmp_path):

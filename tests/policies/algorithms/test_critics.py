@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from policies_fake import FakeEnv
 from policies_toy import ToyEnv, assert_resumes, batch_of, train
 
+from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Mirror
@@ -59,11 +61,12 @@ def test_the_policy_moves_at_its_own_pace(every):
     assert steps["actor"] == steps["temperature"] == made // every
 
 
-def test_dropout_and_subsets_resume_with_the_same_bits():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_and_subsets_resume_with_the_same_bits(compiled):
     def make() -> SAC:
         config = replace(
             SMALL, batch=16, buffer_size=200, critics=5, critic_dropout=0.1, critic_layer_norm=True, policy_every=4,
-            updates_per_step=2.5, policy_value="mean",
+            updates_per_step=2.5, policy_value="mean", compiled=compiled,
         )  # fmt: skip
         return SAC(ToyEnv(4, agents=2, drop_out=True), config, seed=3)
 
@@ -151,15 +154,26 @@ def test_every_other_transition_is_mirrored(monkeypatch):
         SAC(ToyEnv(), replace(SMALL, mirror=True))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"critics": 3}, {"critics": 1, "target_critics": 1}, {"target_critics": 1}, {"critic_layer_norm": True},
-     {"critic_dropout": 0.1}, {"mirror": True}, {"policy_every": 2}, {"policy_value": "mean"},
-     {"atoms": 11}, {"weight_decay": 0.1}],
-)  # fmt: skip
-def test_only_plain_critics_are_compiled(change):
-    assert SAC(MirroredEnv(), replace(SMALL, compiled=True)).learners["point"].compiled is not None
-    assert SAC(MirroredEnv(), replace(SMALL, compiled=True, **change)).learners["point"].compiled is None
+KERNEL = [
+    {"critics": 3}, {"critics": 1, "target_critics": 1}, {"target_critics": 1}, {"critic_layer_norm": True},
+    {"critic_dropout": 0.1}, {"policy_every": 2}, {"policy_value": "mean"}, {"n_step": 3}, {},
+]  # fmt: skip
+TORCH: list[dict[str, Any]] = [
+    {"mirror": True}, {"atoms": 11}, {"weight_decay": 0.1}, {"critic_batch_norm": True}, {"critic_unit_weights": True},
+    {"critic_hypersphere": True}, {"return_limit": 5.0}, {"priority_alpha": 0.5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "compiled"), [*((c, True) for c in KERNEL), *((c, False) for c in TORCH)], ids=str)
+def test_which_critics_are_compiled(change, compiled):
+    learner = SAC(MirroredEnv(), replace(SMALL, compiled=True, **change)).learners["point"]
+    assert (learner.compiled is not None) == compiled
+
+
+@pytest.mark.parametrize("name", ["droq", "redq", "rlpd"])
+def test_the_variants_of_few_worlds_are_compiled(name):
+    config = SACConfig(**VARIANTS[name].config, buffer_size=400)
+    assert SAC(ToyEnv(), config).learners["point"].compiled is not None
 
 
 def test_misfits_are_refused():

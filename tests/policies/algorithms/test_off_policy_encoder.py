@@ -182,4 +182,4 @@ def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str)
 def test_features_of_an_encoder_are_what_it_gives() -> None:
     learner = made()[0].learners["eye"]
     assert isinstance(learner.features, Features) and learner.features.size == 3 + learner.encoder.features
-    assert not SACConfig(**COMMON).plain and learner.compiled is None
+    assert not SACConfig(**COMMON).in_kernel and learner.compiled is None

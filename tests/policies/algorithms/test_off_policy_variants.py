@@ -294,7 +294,7 @@ def test_a_variant_trains_and_its_policy_is_a_plain_perceptron(name):
     made = SAC(ToyEnv(), config)
     obs, figures = train(made, made.env, made.env.reset()[0], 6)
     assert all(torch.isfinite(torch.tensor(list(f.values()))).all() for f in figures)
-    assert made.learners["point"].compiled is None and not config.plain
+    assert made.learners["point"].compiled is None and not config.in_kernel
     policy = made.policies()["point"]
     learner = made.learners["point"]
     mean = learner.actor(learner.norm.normalize(obs["point"]).flatten(0, 1))[0][:, :1]
@@ -304,13 +304,6 @@ def test_a_variant_trains_and_its_policy_is_a_plain_perceptron(name):
         (16, 16),
         (1, 16),
     ]
-
-
-@pytest.mark.parametrize("change", [*SETTINGS.values(), {"critic_unit_weights": True}, {"return_limit": 5.0}])
-def test_only_plain_critics_are_compiled(change):
-    config = SACConfig(**COMMON)
-    assert SAC(ToyEnv(), config).learners["point"].compiled is not None
-    assert SAC(ToyEnv(), replace(config, **change)).learners["point"].compiled is None
 
 
 @pytest.mark.parametrize("name", ["simbav2", "xqc", "prioritised"])

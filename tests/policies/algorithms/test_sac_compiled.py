@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +25,8 @@ def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACL
     learner = SACLearner(group, WORLDS, STEPS, replace(config, compiled=compiled), g, torch.device("cpu"))
     learner.norm.record(2.0 * torch.randn(100, OBS, generator=g) + 0.5)
     learner.norm.commit()
+    for p in (*learner.critics.gains, *learner.critics.shifts, *learner.targets.gains, *learner.targets.shifts):
+        p.data += 0.5 * torch.randn(p.shape, generator=g)
     for _ in range(STEPS + 7):  # the oldest are overwritten
         obs, following, final = torch.randn(3, WORLDS, AGENTS, OBS, generator=g) * spread
         acts = 2.0 * torch.rand(WORLDS, AGENTS, ACT, generator=g) - 1.0
@@ -35,7 +38,7 @@ def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACL
 
 
 def assert_equal_learning(config: SACConfig, steps: int, spread: float = 1.0, change=None) -> None:  # type: ignore[no-untyped-def]
-    """Weights, moments, temperature and figures after so many steps, within 1e-5 of their scale."""
+    """Weights, moments, temperature and figures after so many steps, within 1e-5 of their scale; and as many draws."""
     results = []
     for compiled in (True, False):
         learner, g = filled(config, compiled, spread)
@@ -43,7 +46,7 @@ def assert_equal_learning(config: SACConfig, steps: int, spread: float = 1.0, ch
         if change is not None:
             change(learner)
         figures = learner.learn(*learner.draw(steps, g), g)
-        results.append(learner.parts() | {"figures": figures})
+        results.append(learner.parts() | {"figures": figures, "next draw": torch.rand(9, generator=g)})
     for name, mine in results[0].items():
         reference = results[1][name].double()
         error = (mine.double() - reference).abs().max() / reference.abs().max().clamp(min=1e-3)
@@ -64,6 +67,30 @@ CASES = {
     "other settings": replace(
         BASE, tau=0.3, gamma=0.5, learning_rate=2e-3, initial_temperature=0.2, target_entropy=1.0
     ),
+    "one critic": replace(BASE, critics=1, target_critics=1),
+    "five critics": replace(BASE, critics=5, target_critics=5),
+    "a subset": replace(BASE, critics=5, target_critics=2, tau=0.3),
+    "the mean of all": replace(BASE, critics=3, policy_value="mean"),
+    "the first": replace(BASE, critics=3, policy_value="first"),
+    "a policy now and then": replace(BASE, policy_every=3),
+    "a policy at last": replace(BASE, policy_every=50),
+    "layer norm": replace(BASE, critic_layer_norm=True, tau=0.3),
+    "layer norm, odd sizes": replace(BASE, batch=37, hidden=(19, 33), activation="tanh", critic_layer_norm=True),
+    "dropout": replace(BASE, critic_dropout=0.3, tau=0.3),
+    "dropout, odd sizes": replace(BASE, batch=37, hidden=(19, 33, 8), activation="elu", critic_dropout=0.6),
+    "redq": replace(BASE, critics=6, target_critics=2, policy_every=4, policy_value="mean"),
+    "droq": replace(BASE, critic_layer_norm=True, critic_dropout=0.2, policy_every=4, policy_value="mean", n_step=3),
+    "all": replace(
+        BASE, critics=4, target_critics=3, critic_layer_norm=True, critic_dropout=0.2, policy_every=2, activation="elu"
+    ),
+    "no hidden layer": replace(BASE, hidden=(), critic_layer_norm=True, critic_dropout=0.2),
+}
+REGULARIZED = {
+    "critic_layer_norm": True,
+    "critic_dropout": 0.2,
+    "critics": 4,
+    "policy_every": 2,
+    "policy_value": "mean",
 }
 
 
@@ -73,9 +100,10 @@ def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
     assert_equal_learning(CASES[case], steps)
 
 
+@pytest.mark.parametrize("change", [{}, REGULARIZED])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_batches_with_demonstrations(share: float, n_step: int) -> None:
+def test_batches_with_demonstrations(share: float, n_step: int, change: dict[str, Any]) -> None:
     """Recorded in one world, of episodes that end in every way; seldom equal in number to what is in the memory."""
 
     def show(learner: SACLearner) -> None:
@@ -88,7 +116,7 @@ def test_batches_with_demonstrations(share: float, n_step: int) -> None:
             recorded.add(obs, acts, torch.randn(1, AGENTS, generator=g), following, ended, cut, final)
         learner.learn_from(recorded)
 
-    assert_equal_learning(replace(BASE, n_step=n_step, demonstration_share=share), 20, change=show)
+    assert_equal_learning(replace(BASE, n_step=n_step, demonstration_share=share, **change), 20, change=show)
 
 
 @pytest.mark.parametrize("bias", [-30.0, 1.0, 5.0])
@@ -104,21 +132,22 @@ def test_at_the_limits_of_the_standard_deviation_and_of_the_action(bias: float) 
     assert_equal_learning(BASE, 1, change=shift)
 
 
-def test_the_gradients_are_those_of_autograd() -> None:
+@pytest.mark.parametrize(
+    "case", ["relu", "a subset", "the mean of all", "layer norm", "dropout", "dropout, odd sizes", "all"]
+)
+def test_the_gradients_are_those_of_autograd(case: str) -> None:
     """One step from rest: Adam's first moment is a tenth of the gradient."""
-    kernel, g = filled(BASE, True)
-    reference, _ = filled(BASE, False)
-    index = kernel.replay.draw(BASE.batch, g).view(1, -1)
-    noise = torch.randn(1, 2, BASE.batch, ACT, generator=g)
-    assert kernel.compiled is not None
-    kernel.compiled.learn(index, noise)
-    reference.descend(reference.replay.take(index[0], BASE.gamma), noise[0])
+    config = replace(CASES[case], policy_every=1)
+    kernel, g = filled(config, True)
+    reference, its = filled(config, False)
+    kernel.learn(*kernel.draw(1, g), g)
+    reference.learn(*reference.draw(1, its), its)
     for part, optimizer in reference.optimizers.items():
         mine = kernel.optimizers[part]
         for p, q in zip(optimizer.param_groups[0]["params"], mine.param_groups[0]["params"], strict=True):
             want = p.grad
             torch.testing.assert_close(10.0 * mine.state[q]["exp_avg"], want, rtol=1e-4, atol=1e-5 * want.abs().max())
-            assert mine.state[q]["step"] == 1
+            assert mine.state[q]["step"] == 1 and want.abs().max() > 0.0
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -135,27 +164,42 @@ def test_actions_equal_those_of_torch(case: str) -> None:
     assert acted[0].shape == (WORLDS, AGENTS, ACT) and acted[0].std() > 0.1
 
 
-def test_equal_critics_share_the_policys_gradient() -> None:
+@pytest.mark.parametrize("critics", [2, 4])
+def test_equal_critics_share_the_policys_gradient(critics: int) -> None:
     """As torch.amin divides it."""
 
     def copy(learner: SACLearner) -> None:
         for p in (*learner.critics.parameters(), *learner.targets.parameters()):
             p.data[1] = p.data[0]
 
-    assert_equal_learning(BASE, 3, change=copy)
+    assert_equal_learning(replace(BASE, critics=critics, target_critics=critics), 3, change=copy)
 
 
-def test_several_steps_in_a_call_are_those_of_several_calls() -> None:
-    together, g = filled(BASE, True)
-    apart, _ = filled(BASE, True)
-    index = together.replay.draw(4 * BASE.batch, g).view(4, -1)
-    noise = torch.randn(4, 2, BASE.batch, ACT, generator=g)
-    assert together.compiled is not None and apart.compiled is not None
-    together.compiled.learn(index, noise)
+@pytest.mark.parametrize("change", [{}, REGULARIZED | {"policy_every": 3, "target_critics": 2}])
+def test_several_steps_in_a_call_are_those_of_several_calls(change: dict[str, Any]) -> None:
+    """Of the policy too, whose turn is every third step of all."""
+    together, g = filled(replace(BASE, **change), True)
+    apart, its = filled(replace(BASE, **change), True)
+    index, noise = together.draw(4, g)
+    apart.draw(4, its)
+    together.learn(index, noise, g)
     for i, n in zip(index, noise, strict=True):
-        apart.compiled.learn(i[None], n[None])
+        apart.learn(i[None], n[None], its)
     mine = together.parts()
     assert all(torch.equal(mine[k], v) for k, v in apart.parts().items())
+
+
+def test_figures_are_means_over_the_steps_of_the_policy() -> None:
+    """And zeros where it takes none."""
+    learner, g = filled(replace(BASE, policy_every=4), True)
+    for value in learner.critics.parameters():
+        value.data.zero_()
+    entropies = []
+    for steps in (3, 2):
+        figures = learner.learn(*learner.draw(steps, g), g)
+        entropies.append(figures[2].item())
+        assert figures[0] > 0.0 and (figures[1:].abs().max() > 0.0) == (steps == 2)
+    assert figures[4] == 1.0 and entropies[0] == 0.0
 
 
 def test_it_learns_in_torch_what_it_learnt_in_the_kernel() -> None:
