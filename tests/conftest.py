@@ -8,6 +8,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "shared"))  # helpers of tests in several folders
 
+# Tests start some 200 processes. Where a container sets this variable, each would compile our modules again, 0.4 s of the 2 s
+# that a short command computes, and every run would rewrite the assertions of all tests, 12 s.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+
 # Set before torch and NumPy are imported, here and in the processes that tests start. Threads without work sleep, as `import
 # rookery` has it where torch comes later: on busy cores 100 steps of 16 worlds of go2arm-reach took 5 s of computing while they
 # spun and 0.3 s while they slept. Under xdist the workers share the cores: one computing thread each.
