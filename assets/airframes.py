@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
 
 from rookery.assets import meshes
+
+if TYPE_CHECKING:
+    import trimesh
 
 Rgba = tuple[float, float, float, float]
 Rotors = Sequence[Sequence[float]]

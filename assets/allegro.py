@@ -14,14 +14,17 @@ their neighbours in the chain.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
-import trimesh
 
 from rookery.assets import meshes
 from rookery.assets.arms import COLLISION_GROUP, FIXTURE_BIT, PAD_FRICTION, PAD_SOLIMP, TOUCH_BIT
-from rookery.assets.geometry import add_visual_mesh
+from rookery.assets.geometry import add_visual_mesh, looks_wanted
+
+if TYPE_CHECKING:
+    import trimesh
 
 Vec = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
@@ -266,6 +269,8 @@ _WHITE = (0.93, 0.93, 0.91, 1.0)
 
 def _add_looks(spec: mujoco.MjSpec) -> None:
     """Black shells with rounded edges, grey caps on the joints' axes, white rubber tips."""
+    if not looks_wanted():
+        return
     palm = spec.body("palm")
     x, y, z = PALM_CENTRE
     shell = _shell(PALM_HALF, PALM_CENTRE, 8.0)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
-import trimesh
 
 from rookery.assets import meshes
-from rookery.assets.geometry import add_visual_mesh
+from rookery.assets.geometry import add_visual_mesh, looks_wanted
+
+if TYPE_CHECKING:
+    import trimesh
 
 Vec = Sequence[float]
 Rgba = tuple[float, float, float, float]
@@ -36,6 +39,8 @@ class Look:
 
 def add_looks(spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], arm: str) -> None:
     """Add the visual geoms of `arm`, "airbot_play" or "arx5", to its bodies (by name)."""
+    if not looks_wanted():
+        return
     for look in {"airbot_play": _airbot_play, "arx5": _arx5}[arm]():
         add_visual_mesh(spec, bodies[look.body], f"look_{look.name}", look.mesh, look.rgba)
 

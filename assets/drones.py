@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from rookery.assets import airframes, meshes
-from rookery.assets.geometry import add_visual_mesh
+from rookery.assets.geometry import add_visual_mesh, looks_wanted
 
 LOOKS = {"crazyflie": airframes.crazyflie, "iris": airframes.iris}
 VISUAL_GROUP = 2
@@ -66,7 +66,7 @@ def quadrotor_spec(
     _add_actuation(spec, base, rotor_positions, propeller_radius)
     _add_sensors(spec)
     _add_cameras(base, body_radius)
-    if visual:
+    if visual and looks_wanted():
         _add_looks(spec, base, look, rotor_positions, rotor_directions, propeller_radius, body_height)
     return spec
 

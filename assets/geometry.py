@@ -17,12 +17,18 @@ _looks: ContextVar[bool] = ContextVar("looks", default=True)
 
 @contextmanager
 def without_looks() -> Iterator[None]:
-    """Inside, `add_visual_mesh` adds nothing: for specs of the physics, which runs without what is only looked at."""
+    """Inside, `looks_wanted` is false and `add_visual_mesh` adds nothing: for specs of the physics, which runs without what is
+    only looked at."""
     before = _looks.set(False)
     try:
         yield
     finally:
         _looks.reset(before)
+
+
+def looks_wanted() -> bool:
+    """Whether a robot's looks are to be made, for which trimesh is imported: half a second."""
+    return _looks.get()
 
 
 def add_visual_mesh(
@@ -40,7 +46,7 @@ def add_visual_mesh(
 
     Mesh, material and geom all get the name `name`. `shine` in [0, 1] sets how glossy it is.
     """
-    if not _looks.get():
+    if not looks_wanted():
         return
     asset = spec.add_mesh(name=name)
     asset.uservert = mesh.vertices.ravel()

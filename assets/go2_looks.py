@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import trimesh
 
 from rookery.assets.meshes import join, loft, tube
+
+if TYPE_CHECKING:
+    import trimesh
 
 LIGHT = (0.86, 0.87, 0.88, 1.0)
 DARK = (0.22, 0.23, 0.25, 1.0)
@@ -118,6 +121,8 @@ def _calf(side: int, end: int) -> trimesh.Trimesh:
 
 
 def _foot(side: int, end: int) -> trimesh.Trimesh:
+    import trimesh
+
     ball = trimesh.creation.icosphere(subdivisions=2, radius=0.022)
     ball.apply_translation((-0.002, 0.0, -0.213))
     return ball

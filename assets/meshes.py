@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import trimesh
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # half a second of imports that no training of a drone needs
+    import trimesh
 
 Spin = Literal["ccw", "cw"]
 
@@ -23,6 +25,8 @@ def loft(rings: ArrayLike) -> trimesh.Trimesh:
     Args:
         rings: [S, P, 3] m. Every ring runs anticlockwise as viewed from the last ring looking towards the first.
     """
+    import trimesh
+
     points = np.asarray(rings, dtype=float)
     s, p, _ = points.shape
     vertices = np.concatenate([points.reshape(-1, 3), points[0].mean(0)[None], points[-1].mean(0)[None]])
@@ -84,6 +88,8 @@ def propeller(radius: float, spin: Spin, blades: int = 2, stations: int = 8) -> 
         blades: number of blades.
         stations: number of sections along a blade.
     """
+    import trimesh
+
     parts = [trimesh.creation.cylinder(radius=0.09 * radius, height=0.12 * radius, sections=14)]
     rings = [_blade_section(radius, t) for t in np.linspace(0.0, 1.0, stations)]
     blade = loft(rings)
@@ -111,17 +117,23 @@ def _blade_section(radius: float, t: float) -> NDArray[np.float64]:
 
 def box(size: Sequence[float], centre: Sequence[float]) -> trimesh.Trimesh:
     """A box of edge lengths `size` [3] m around `centre` [3] m."""
+    import trimesh
+
     return trimesh.creation.box(extents=size).apply_translation(centre)
 
 
 def cylinder(radius: float, bottom: float, top: float, xy: Sequence[float], sides: int = 16) -> trimesh.Trimesh:
     """An upright cylinder between two heights (m) over the point `xy` [2] m."""
+    import trimesh
+
     mesh = trimesh.creation.cylinder(radius=radius, height=top - bottom, sections=sides)
     return mesh.apply_translation([xy[0], xy[1], 0.5 * (bottom + top)])
 
 
 def join(parts: Iterable[trimesh.Trimesh]) -> trimesh.Trimesh:
     """One mesh of several closed ones, vertices untouched."""
+    import trimesh
+
     vertices = []
     faces = []
     at = 0

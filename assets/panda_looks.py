@@ -9,7 +9,7 @@ import mujoco
 
 from rookery.assets import meshes
 from rookery.assets.arm_looks import Look, barrel, limb, plate
-from rookery.assets.geometry import add_visual_mesh
+from rookery.assets.geometry import add_visual_mesh, looks_wanted
 
 _WHITE = (0.93, 0.94, 0.95, 1.0)
 _DARK = (0.16, 0.17, 0.19, 1.0)
@@ -19,7 +19,7 @@ _GREEN = (0.20, 0.75, 0.45, 1.0)
 
 def add_looks(spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody]) -> None:
     """Add the visual geoms to the bodies (by name) that are there."""
-    for look in _looks():
+    for look in _looks() if looks_wanted() else ():
         if look.body in bodies:
             add_visual_mesh(spec, bodies[look.body], f"look_{look.name}", look.mesh, look.rgba)
 

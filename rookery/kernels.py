@@ -53,7 +53,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every task of this package on its first engine, and what else has kernels: engines, action kinds, cameras."""
+    """Every task of this package on its first engine, and what else has kernels: engines, actions, sensors, wind, pushes."""
     from rookery.robots.drones.drone import LEVELS
     from rookery.robots.manipulators.action_kinds import action_kinds
     from rookery.sim.sensors.cameras import KINDS
@@ -65,6 +65,9 @@ def cases() -> Iterator[Case]:
     for engine in ("mujoco", "pybullet"):
         yield Case("drone-hover", engine)
     yield Case("volley-3v3", "mujoco")
+    yield Case("drone-hover", "mujoco", config={"wind": (1.0, 0.0, 0.0)})
+    for task in ("drone-hover", "go2-velocity"):  # lost actions, pushes
+        yield Case(task, randomize="all")
     for action in LEVELS:
         yield Case("drone-hover", config={"action": action})
         yield Case("drone-hover", "mujoco", config={"action": action})
@@ -72,6 +75,7 @@ def cases() -> Iterator[Case]:
         yield Case("panda-lift", config={"action": action})
     for obs in KINDS:
         yield Case("drone-hover", config={"obs": obs})
+    yield Case("table-push", config={"obs": "points"})
 
 
 def compile_all(progress: Callable[[str], None] = print) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
 import shlex
@@ -36,8 +37,10 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
     }
 
 
+@functools.cache
 def _commit() -> str | None:
-    """Commit of the checkout this file belongs to, with "-dirty" when something is changed."""
+    """Commit of the checkout this file belongs to, with "-dirty" when something is changed. Asked for once: what a process runs
+    is what it imported, and git takes 10 ms and more."""
     # The first command fails for an installed copy that merely lies inside somebody's repository.
     mine = _git("ls-files", "--error-unmatch", Path(__file__).name)
     return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") if mine else None

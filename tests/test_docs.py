@@ -8,9 +8,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import command_server
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,7 +21,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PIECE = re.compile(r"^rookery (?P<words>[^|&;<>$`\\\n]*)\n|(?P<shell>(?:(?!rookery ).*\n)+|.*\n)", re.MULTILINE)
 
 # Most of a short command's time is the import of libraries. Every block and every command is a process of its own, but is
-# forked from one that has imported these, and nothing of ours.
+# forked: a block from a process that has imported these and nothing of ours, a command from one that has imported ours too.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["torch", "numba", "mujoco", "trimesh.creation", "gymnasium", "tyro", "rich.console"])
 
@@ -31,24 +32,38 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def pieces(page: Path) -> Iterator[tuple[str, str]]:
-    """(language, text) of what a page asks for, in its order; a `rookery` command is Python."""
+    """(language, text) of what a page asks for, in its order; a command of ours has the language `rookery`."""
     for language, text in blocks(page):
         assert language in ("bash", "python", "console", "toml"), f"a block in {page.name} has language {language!r}"
         if language == "python":
             yield language, text
         for piece in PIECE.finditer(text) if language == "bash" else ():
-            words = shlex.split(piece["words"] or "", comments=True)
-            ours = f"import sys; from rookery.cli.main import main; sys.exit(main({words!r}))"
-            yield ("bash", piece["shell"]) if piece["shell"] else ("python", ours)
+            yield ("bash", piece["shell"]) if piece["shell"] else ("rookery", piece["words"])
 
 
 def run_python(text: str, folder: Path, log: Path) -> int | None:
     """Exit code of Python code in a process of its own, started in a folder."""
-    start = f"import os; os.chdir({str(folder)!r}); log = os.open({str(log)!r}, os.O_WRONLY); os.dup2(log, 1); os.dup2(log, 2)"
-    process = FORKS.Process(target=exec, args=(f"{start}\n{text}", {"__name__": "__main__"}))
+    process = FORKS.Process(target=command_server.block, args=(text, str(folder), str(log)))
     process.start()
     process.join()
     return process.exitcode
+
+
+@pytest.fixture(scope="module")
+def run_rookery() -> Iterator[Callable[[str, Path, Path], int]]:
+    """The same of a command of ours."""
+    ours, theirs = FORKS.Pipe()
+    server = FORKS.Process(target=command_server.serve, args=(theirs,))
+    server.start()
+    theirs.close()
+
+    def run(words: str, folder: Path, log: Path) -> int:
+        ours.send((shlex.split(words, comments=True), str(folder), str(log)))
+        return ours.recv()
+
+    yield run
+    ours.close()
+    server.join()
 
 
 def run_bash(text: str, folder: Path, log: Path) -> int:
@@ -61,13 +76,13 @@ def run_bash(text: str, folder: Path, log: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
-def test_page_works(page, tmp_path):
+def test_page_works(page, tmp_path, run_rookery):
     folder = tmp_path / "here"
     log = tmp_path / "log"
     folder.mkdir()
     for language, text in pieces(page):
         log.write_text("")
-        code = {"bash": run_bash, "python": run_python}[language](text, folder, log)
+        code = {"bash": run_bash, "python": run_python, "rookery": run_rookery}[language](text, folder, log)
         assert code == 0, f"{page.name}:\n{text}\n{log.read_text()}"
 
 
