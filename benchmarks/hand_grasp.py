@@ -2,7 +2,8 @@
 
     python benchmarks/hand_grasp.py --starts 50 [--policy RUN] [--objects tomato_soup_can ...]
 
-The objects lie on the table as the task draws them; each start has a grasp of the sampler's own.
+The objects lie on the table as the task draws them; each start has a grasp of the sampler's own. Objects of which a sampler
+finds no grasp that the hand can reach have no row. A policy may be of hand-grasp or of hand-grasp-objects.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rookery.cli.main import guarded
 from rookery.run_env import open_env
 from rookery.runs import find_run
 from rookery.sim.env import Act, Env
+from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import matrix
 from rookery.tasks.manipulation.hand_poses import SAMPLERS
 
@@ -50,7 +52,8 @@ BESIDE = [
 
 def measured(what: Path, controller: str, starts: int, seed: int, config: dict[str, str]) -> dict[str, float | None]:
     """A row: success rate, and mean and largest of each figure over the successes, None where there are none."""
-    figures = grasp(*open_env(what, starts, controller=controller, seed=seed, config=dict(config)))
+    task = None if controller == "classical" else "hand-grasp"
+    figures = grasp(*open_env(what, starts, controller=controller, task=task, seed=seed, config=dict(config)))
     good = figures.pop("success") > 0
     row: dict[str, float | None] = {"success": float(good.float().mean())}
     for name, values in figures.items():
@@ -75,7 +78,11 @@ def main() -> int:
         for name in args.objects:
             for sampler in SAMPLERS:
                 config = {"object": name, "sampler": sampler}
-                row = measured(Path("hand-grasp"), "classical", args.starts, args.seed, config)
+                try:
+                    row = measured(Path("hand-grasp"), "classical", args.starts, args.seed, config)
+                except RookeryError as error:
+                    print(f"{name}, {sampler}: {error}")
+                    continue
                 if policy is not None:
                     expert = {f"{key}_expert": row[key] for key in ("success", "s")}
                     row = measured(policy, "policy", args.starts, args.seed, config) | expert
