@@ -232,9 +232,11 @@ class HandGrasp(Task):
         away = (hand - centre).norm(dim=1)
         up = height >= self.cfg.goal_height
         self.lost.copy_(away > LOST + self._size)
+        goal = self.cfg.goal_height
+        lift = height.clamp(max=goal) - self.height.clamp(max=goal)  # G-PAYN's episodes end there: higher is not better
         self.touched_once |= touching.any(1)
         self._terms = {
-            "contacts": share - self.touch_share, "lift": height - self.height,
+            "contacts": share - self.touch_share, "lift": lift,
             "near": torch.where(self.touched_once, 0.0, self.centre_distance - away),
             "goal": up.float(), "failure": self.lost.float(),
         }  # fmt: skip
