@@ -14,12 +14,10 @@ Nothing passes from one part to another: a part gives here, bit for bit, what it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import torch
 from torch import Tensor
 
@@ -33,7 +31,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim.threads import one_thread_each
+from rookery.sim.threads import one_kernel_thread, one_thread_each
 
 if TYPE_CHECKING:
     import mujoco
@@ -145,7 +143,7 @@ class ConcatEnv(Env):
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """As `Env.reset`; each part's random streams start from `part_seed(seed, name)`."""
-        with _one_kernel_thread():
+        with one_kernel_thread():
             obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
         self._terms.hand_on()
         return self._observations(obs), {}
@@ -157,7 +155,7 @@ class ConcatEnv(Env):
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
         checked = check_actions(self, actions)  # here, so that messages count worlds as the caller does
-        with _one_kernel_thread():
+        with one_kernel_thread():
             steps = [
                 e.step({g: a[at] for g, a in checked.items()})
                 for e, at in zip(self.parts.values(), self._slices, strict=True)
@@ -328,21 +326,6 @@ class ConcatEnv(Env):
     def close(self) -> None:
         for e in self.parts.values():
             e.close()
-
-
-@contextmanager
-def _one_kernel_thread() -> Iterator[None]:
-    """Keep compiled kernels on the calling thread; the engines' own threads are not concerned.
-
-    A part's kernels take tens of microseconds, less than a second thread takes to come and go: on two cores shared with a
-    training, a step of 64 worlds of table-reach took 149 ms with two threads in its kernels and 35 ms with one.
-    """
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 def _check_names(given: list[str], names: Sequence[str] | None) -> None:

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from rookery.assets.scenery import ground
-from rookery.assets.terrain import KINDS, Terrain, TerrainConfig, TileShape
+from rookery.assets.terrain import Terrain
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.model import LEGS
 from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
 from rookery.robots.quadrupeds.table import find_quadruped
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -27,7 +27,8 @@ from rookery.sim.sensors.height_scan import Ground, HeightScan
 from rookery.sim.specs import ActionSpec, Clock, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
-from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
+from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
+from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
 
 IMPRATIO = 10.0
 """MuJoCo's `impratio`: how much stiffer friction is than the normal force. At 1, a standing robot's feet creep apart by
@@ -35,13 +36,9 @@ IMPRATIO = 10.0
 NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjDSBL_ISLAND
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
-STAIRS = ("stairs_up", "stairs_down")
 HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
 """m, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points, which
 does not jump where it crosses the edge of a step."""
-TERRAIN_DT = 0.005
-"""s, longest physics step on a height field. At 10 ms a policy of the flat falls in 0.35 of episodes on rough ground and in
-0.49 on steps of 5 cm; at 5 ms in 0.15 and 0.18; on these steps at 2.5 ms in 0.19 (96 episodes each)."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
@@ -176,15 +173,7 @@ class LeggedTask(Task):
         c = self.cfg
         if c.terrain == "flat":
             return None
-        kinds = {"mixed": KINDS, "stairs": STAIRS, **{kind: (kind,) for kind in KINDS}}
-        if c.terrain not in kinds:
-            raise unknown("terrain", c.terrain, kinds)
-        low, _ = TileShape().step_m
-        shape = TileShape(step_m=(min(low, c.terrain_step_m), c.terrain_step_m))
-        config = TerrainConfig(rows=c.terrain_rows, columns=c.terrain_columns, shape=shape)
-        if c.terrain != "mixed":
-            config = replace(config, kinds=kinds[c.terrain], shares=(1.0,) * len(kinds[c.terrain]))
-        return make_terrain(config)
+        return find_terrain(c.terrain, c.terrain_rows, c.terrain_columns, c.terrain_step_m)
 
     def scene(self) -> Scene:
         c = self.cfg
