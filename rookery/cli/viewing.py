@@ -101,6 +101,7 @@ def show(
     seed: int | None,
     newer: Callable[[], Act | None] = lambda: None,
     tasks: Mapping[str, Callable[[], Shown]] = MappingProxyType({}),
+    share: float = 1.0,
 ) -> None:
     """Show an environment until Ctrl-C, see `Viewer`, and in its place what is chosen on the page; closes them all."""
     from rookery.sim.viewing.server import close_server
@@ -111,7 +112,7 @@ def show(
         with contextlib.suppress(KeyboardInterrupt):
             while shown is not None:
                 env, pilots = shown
-                viewer = Viewer(server, env, pilots, seed, newer, tasks)
+                viewer = Viewer(server, env, pilots, seed, newer, tasks, share)
                 viewer.run()
                 shown = viewer.next
                 env.close()

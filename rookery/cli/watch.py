@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rookery.cli.viewing import PageOptions, ViewerOptions
+from rookery.sim.cores import usable_cores
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
 
 WAIT_S = 0.5
 """s between looks for the first policy and the first page."""
+SHARE = 0.01
+"""Of the time of all processors that showing takes at most: a training that uses them all is slowed by about as much."""
 LOADING, SHOWING = 10, 19
 """Niceness until the policy is shown, and from then on."""
 
@@ -103,7 +106,8 @@ def main(words: list[str]) -> int:
         env, act = open_env(folder, int(worlds))
         newer: Callable[[], Act | None] = Newest(folder, int(parent), env)
         os.nice(SHOWING - LOADING)
-        show(server, env, pilots(folder, "policy", env, act), None, newer)
+        share = min(1.0, SHARE * usable_cores())
+        show(server, env, pilots(folder, "policy", env, act), None, newer, share=share)
     return 0
 
 

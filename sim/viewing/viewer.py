@@ -44,6 +44,8 @@ FRAMES = 60.0
 """1/s, as many pictures as most screens show."""
 BEHIND = 0.25
 """s of simulated time that a slow computer may owe; it shows slow motion then."""
+SAVING = 0.05
+"""s, the same where the viewer may only take a share of a processor's time."""
 
 
 class Viewer:
@@ -56,6 +58,7 @@ class Viewer:
         seed: of the first reset.
         newer: asked once a second for what is to act from now on; None lets things be.
         tasks: what else may be shown, by name, each made when it is chosen.
+        share: of one processor's time that it takes at most; below 1 it shows slow motion where that is not enough.
 
     Attributes:
         paused, speed: whether time stands still, and simulated s a s.
@@ -73,8 +76,10 @@ class Viewer:
         seed: int | None = None,
         newer: Callable[[], Act | None] = lambda: None,
         tasks: Mapping[str, Callable[[], Shown]] = MappingProxyType({}),
+        share: float = 1.0,
     ) -> None:
         self.server = server
+        self.share = share
         self.env = env
         self.paused = False
         self.speed = 1.0
@@ -153,6 +158,8 @@ class Viewer:
         """Step and show until `stop` or Ctrl-C, or for some s of real time."""
         start = last = time.perf_counter()
         told = drawn = asked = 0.0
+        behind = BEHIND if self.share >= 1.0 else SAVING
+        counted = time.process_time()
         while not self._stopped and (seconds is None or last - start < seconds):
             now = time.perf_counter()
             passed, last = now - last, now
@@ -160,7 +167,7 @@ class Viewer:
             open_pages = self.spectators.look()
             watched = open_pages and self.spectators.see()  # time stands still until the first picture is drawn
             if watched and not self.paused:
-                self._owed = min(self._owed + passed * self.speed, max(BEHIND * self.speed, self.env.control_dt))
+                self._owed = min(self._owed + passed * self.speed, max(behind * self.speed, self.env.control_dt))
                 while self._owed >= self.env.control_dt and time.perf_counter() - now < 0.1:
                     self._owed -= self.env.control_dt
                     self.step()
@@ -175,6 +182,8 @@ class Viewer:
                 self._choose_shadows()
             drawn = max(drawn + 1.0 / self.rate, now)
             pause = drawn - time.perf_counter() if open_pages else 0.1
+            before, counted = counted, time.process_time()  # sending, in the server's thread, goes on in the pauses
+            pause = max(pause, _rest(counted - before, time.perf_counter() - now, self.share))
             if pause > 0:
                 time.sleep(pause)
 
@@ -351,6 +360,11 @@ class Viewer:
         if self._hand is not None:
             self._hand.let_go()
             self._hand = None
+
+
+def _rest(computed: float, passed: float, share: float) -> float:
+    """s to wait after `computed` s of processor time in `passed` s, so that it was at most a share of all the time."""
+    return max(0.0, computed / share - passed)
 
 
 def _grid(models: list[mujoco.MjModel], worlds: list[int], first: int) -> Floats:

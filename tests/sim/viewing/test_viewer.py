@@ -19,7 +19,7 @@ from rookery.sim.viewing.hand import MOST, Hand
 from rookery.sim.viewing.marks import Marks
 from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.server import close_server, open_server
-from rookery.sim.viewing.viewer import Viewer
+from rookery.sim.viewing.viewer import Viewer, _rest
 
 
 @pytest.fixture(scope="module")
@@ -314,3 +314,9 @@ def test_another_task_is_shown_in_place_of_this_one_where_it_can_be(page, monkey
     for env, _ in seen:
         with pytest.raises(RookeryError, match="closed"):
             env.reset()
+
+
+@pytest.mark.parametrize(("computed", "passed", "rest"), [(0.01, 0.01, 0.39), (0.01, 0.3, 0.1), (0.01, 0.5, 0.0)])
+def test_a_viewer_beside_a_training_rests_until_it_has_had_its_share(computed, passed, rest):
+    assert _rest(computed, passed, 0.025) == pytest.approx(rest)
+    assert _rest(computed, passed, 1.0) == 0.0
