@@ -27,9 +27,10 @@ optimiser = torch.optim.Adam(loss.parameters(), 1e-3)
 frames = 16384 * (int(sys.argv[1]) if len(sys.argv) > 1 else 72)
 for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, auto_register_policy_transforms=True):
     loss.value_estimator(data, params=loss.critic_network_params, target_params=loss.target_critic_network_params)
-    for batch in (b for _ in range(4) for b in data.reshape(-1)[torch.randperm(16384)].split(2048)):
+    for batch in (b for _ in range(8) for b in data.reshape(-1)[torch.randperm(16384)].split(1024)):
         optimiser.zero_grad()
         sum(value for key, value in loss(batch).items() if key in ("loss_objective", "loss_critic")).backward()
+        torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0)
         optimiser.step()
 
 report = evaluate(rookery.make("swarm-surround", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
