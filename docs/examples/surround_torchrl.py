@@ -30,8 +30,7 @@ for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, a
     for batch in (b for _ in range(8) for b in data.reshape(-1)[torch.randperm(16384)].split(1024)):
         optimiser.zero_grad()
         sum(value for key, value in loss(batch).items() if key in ("loss_objective", "loss_critic")).backward()
-        torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0)
-        optimiser.step()
+        torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0), optimiser.step()
 
 report = evaluate(rookery.make("swarm-surround", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
 print("success", report["success_rate"])
