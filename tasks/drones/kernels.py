@@ -16,8 +16,9 @@ from rookery.sim.random_kernels import inlined
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
-GROUND, COLLISION, OUT_OF_BOUNDS, GATE = 1, 2, 3, 4  # causes of a drone's crash, counted from 1 as in `terminated`
-CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, GATE)  # a later one overrides those before it
+GROUND, COLLISION, OUT_OF_BOUNDS = 1, 2, 3  # causes of a drone's crash, counted from 1 as in `terminated`
+OWN_CAUSES = (4, 5)  # those that a task adds
+CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, *OWN_CAUSES)  # a later one overrides those before it
 _RANK = np.array([1 + CAUSE_RANKS.index(c) if c in CAUSE_RANKS else 0 for c in range(len(CAUSE_RANKS) + 1)])
 
 NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a metre

@@ -20,8 +20,9 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels
 from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.kernels import OWN_CAUSES
 
-HARD = 4  # cause of a crash, counted from 1 as in `causes`
+OVERTURNED, HARD = OWN_CAUSES
 OFF = {"ctbr": (0.0, 0.0, 0.0, -1.0), "attitude": (0.0, 0.0, 0.0, -1.0), "rotor_thrust": (-1.0, -1.0, -1.0, -1.0)}
 """Action kinds that can have rotors stand still, and the action that does."""
 LIFTED = 0.03  # m, of a drone's centre over where it stands: higher it is not on the pad
@@ -62,7 +63,7 @@ class Land(DroneTask):
     """Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
 
     At the first touch of its pad the task commands no thrust until the episode ends. A drone is on the pad that stands upright
-    within its edges. Whoever touches faster, falls to the ground or leaves has crashed.
+    within its edges. Whoever touches faster, turns over after the touch, falls to the ground or leaves has crashed.
     """
 
     metric_definitions = MappingProxyType(
@@ -78,7 +79,7 @@ class Land(DroneTask):
     )
 
     Config: ClassVar[type] = LandConfig
-    causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "hard_landing")
+    causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "overturned", "hard_landing")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "touchdown")
     deciding = MappingProxyType({"touchdown_speed": ("touchdown_most", True)})
     cfg: LandConfig
@@ -204,6 +205,8 @@ class Land(DroneTask):
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
         hard = (self.touching_now & (self.touchdown_speed > self.cfg.touchdown_most))[:, None]
+        # with its rotors off, a drone on its back stays there
+        self.crash_where((self.touched & (self._relative[2] < 0.0))[:, None], OVERTURNED)
         self.crash_where(hard, HARD)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:

@@ -109,9 +109,28 @@ def test_a_hard_touch_is_a_crash(fall, crashes):
             break
     assert bool(terminated.any()) == crashes
     if crashes:
-        assert env.task.causes[3] == "hard_landing"
+        assert env.task.causes[int(info["episode"]["cause"][0]) - 1] == "hard_landing"
         assert info["episode"]["metrics"]["crash"].tolist() == [1.0]
         assert info["episode"]["metrics"]["touchdown_speed"].item() == pytest.approx(fall, rel=0.15)
+
+
+@pytest.mark.parametrize("engine", ["rotor", "mujoco", "pybullet"])
+@pytest.mark.parametrize(("roll", "crashes"), [(60.0, False), (180.0, True)])
+def test_a_drone_on_its_back_has_crashed(engine, roll, crashes):
+    env = make(1, engine, **STILL)
+    over(env, 0.005)
+    task = env.task
+    env.step(neutral(env))
+    task.touched[:] = True
+    pose = task.drones.bodies.state.clone()
+    pose[..., 3:7] = torch.from_numpy(Rotation.from_euler("x", roll, degrees=True).as_quat(scalar_first=True)).float()
+    pose[..., 2] += 0.05
+    task.drones.bodies.set_state(torch.arange(1), pose)
+    _, _, terminated, _, info = env.step(neutral(env))
+    assert bool(terminated.any()) == crashes
+    if crashes:
+        assert task.causes[int(info["episode"]["cause"][0]) - 1] == "overturned"
+        assert info["episode"]["metrics"]["success"].item() == 0.0
 
 
 def test_beside_the_pad_is_the_ground():

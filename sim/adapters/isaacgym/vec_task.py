@@ -193,7 +193,8 @@ def check_subclass(cls: type[VecTask]) -> None:
     Raises:
         RookeryError: naming it.
     """
-    own = [name for name in NEEDED if getattr(cls, name) is not getattr(VecTask, name)]
+    given = {name: getattr(cls, name) for name in NEEDED}
+    own = [name for name, method in given.items() if callable(method) and method is not getattr(VecTask, name)]
     needed: tuple[str, ...] = NEEDED
     if cls.post_physics_step is not VecTask.post_physics_step:
         needed = ("create_sim", "pre_physics_step", "reset_idx")  # the others are what the default one calls

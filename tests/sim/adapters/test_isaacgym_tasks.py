@@ -284,8 +284,10 @@ def test_source_keeps_the_last_observation():
 @pytest.mark.parametrize(
     "method", ["create_sim", "pre_physics_step", "reset_idx", "compute_observations", "compute_reward"]
 )
-def test_a_forgotten_method_is_named(method):
+@pytest.mark.parametrize("instead", [(), (None,)], ids=["absent", "none"])
+def test_a_forgotten_method_is_named(method, instead):
     parts = {k: v for k, v in vars(isaacgym_cartpole.Cartpole).items() if k != method and not k.startswith("__")}
+    parts |= dict.fromkeys((method,) if instead else (), None)
     cls = type("Mine", (isaacgym.VecTask,), parts)
     with pytest.raises(RookeryError, match=f"^Mine lacks the method {method}:"):
         isaacgym.register("Mine", cls)
