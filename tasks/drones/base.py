@@ -270,15 +270,15 @@ class DroneTask(Task):
             _NOBODY if collision is None else collision.numpy(), *self._crash,
         )  # fmt: skip
 
-    def crash_where(self, mask: Tensor, cause: int) -> None:
+    def crash_where(self, mask: Tensor, cause: str) -> None:
         """Add the crashes of a task's own cause, which counts before those of `detect_crashes`.
 
         Args:
             mask: [N, A] bool.
-            cause: counted from 1 as in `causes`.
+            cause: one of `causes`.
         """
         self.crashed |= mask
-        self.crash_cause[mask] = cause
+        self.crash_cause[mask] = 1 + self.causes.index(cause)
 
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world; of several crashes in one step the causes rank as in

@@ -17,8 +17,7 @@ from rookery.sim.random_kernels import inlined
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 GROUND, COLLISION, OUT_OF_BOUNDS = 1, 2, 3  # causes of a drone's crash, counted from 1 as in `terminated`
-OWN_CAUSES = (4, 5)  # those that a task adds
-CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION, *OWN_CAUSES)  # a later one overrides those before it
+CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION)  # a later one overrides those before it
 _RANK = np.array([1 + CAUSE_RANKS.index(c) if c in CAUSE_RANKS else 0 for c in range(len(CAUSE_RANKS) + 1)])
 
 NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a metre
@@ -113,13 +112,19 @@ def detect_crashes(state, ground, least, reach, astray, collided, crashed, cause
             crashed[w, a] = cause[w, a] > 0
 
 
+@inlined
+def _rank(cause):
+    """Of a cause; those that a task adds override all others, the last most."""
+    return cause if cause > OUT_OF_BOUNDS else _RANK[cause]
+
+
 @_loop
 def first_cause(cause, out):
     """out [N] int64: of the causes [N, A] in each world the one that ranks highest."""
     for w in range(cause.shape[0]):
         worst = 0
         for a in range(cause.shape[1]):
-            if _RANK[cause[w, a]] > _RANK[worst]:
+            if _rank(cause[w, a]) > _rank(worst):
                 worst = cause[w, a]
         out[w] = worst
 

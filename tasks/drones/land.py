@@ -20,9 +20,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels
 from rookery.tasks.drones.base import DroneConfig, DroneTask
-from rookery.tasks.drones.kernels import OWN_CAUSES
 
-OVERTURNED, HARD = OWN_CAUSES
 OFF = {"ctbr": (0.0, 0.0, 0.0, -1.0), "attitude": (0.0, 0.0, 0.0, -1.0), "rotor_thrust": (-1.0, -1.0, -1.0, -1.0)}
 """Action kinds that can have rotors stand still, and the action that does."""
 LIFTED = 0.03  # m, of a drone's centre over where it stands: higher it is not on the pad
@@ -204,10 +202,10 @@ class Land(DroneTask):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
-        hard = (self.touching_now & (self.touchdown_speed > self.cfg.touchdown_most))[:, None]
-        # with its rotors off, a drone on its back stays there
-        self.crash_where((self.touched & (self._relative[2] < 0.0))[:, None], OVERTURNED)
-        self.crash_where(hard, HARD)
+        overturned = self.touched & (self._relative[2] < 0.0)  # with its rotors off it stays on its back
+        hard = self.touching_now & (self.touchdown_speed > self.cfg.touchdown_most)
+        self.crash_where(overturned[:, None], "overturned")
+        self.crash_where(hard[:, None], "hard_landing")
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         state, pad = self.drones.bodies.state, self.pad.state

@@ -20,7 +20,6 @@ from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones.base import CAMERA_HEADING, TOUCHING_M, DroneConfig, DroneTask
-from rookery.tasks.drones.kernels import OWN_CAUSES
 from rookery.tasks.drones.vision import image_terms
 
 ACROSS = 3  # pillars in each row
@@ -215,7 +214,7 @@ class Navigate(DroneTask):
         super().detect_crashes(out_of_bounds, collision)
         # a drone that strikes a pillar beside its middle has bounced off by the end of the control step: contacts count too
         hit = (self.clearance < self.drone.body_radius + TOUCHING_M) | (self.contact.impulse > 0.0).any(1)
-        self.crash_where(hit[:, None], OWN_CAUSES[0])
+        self.crash_where(hit[:, None], "obstacle")
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_body({"goal_offset": self.target})

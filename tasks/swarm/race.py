@@ -17,7 +17,6 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.kernels import OWN_CAUSES
 from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -239,7 +238,7 @@ class Race(Flock):
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
-        self.crash_where(self.hit, OWN_CAUSES[0])
+        self.crash_where(self.hit, "gate")
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         if self.vision.on:
