@@ -79,10 +79,7 @@ class RunSettings:
         entry = find_algorithm(self.algorithm)
         inputs = entry.inputs
         if self.init is not None and self.algorithm != "ppo":
-            raise RookeryError(
-                f"--init RUN is for --algorithm ppo, and {self.algorithm} starts afresh: leave it out, or go on from the "
-                "new run by --init afterwards."
-            )
+            raise RookeryError(f"--init RUN is for --algorithm ppo, and {self.algorithm} starts afresh: leave it out.")
         if self.data is None and "dataset" in inputs:
             raise RookeryError(f"--algorithm {self.algorithm} learns from demonstrations: give them by --data DIR.")
         if self.data is not None and "dataset" not in (*inputs, *entry.optional):

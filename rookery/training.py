@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -104,6 +105,8 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
+    if settings.data is not None:  # for a resume from another directory
+        settings = dataclasses.replace(settings, data=str(Path(settings.data).resolve()))
     algorithm = make_algorithm(settings, settings.randomize)
     try:
         algorithm.check_length(settings.runner.total_steps)
@@ -171,6 +174,12 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
             f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
+        )
+    limit = runner_config.time_limit_s
+    if limit is not None and state["seconds"] >= limit:
+        raise RookeryError(
+            f"{run} has trained for {state['seconds']:.0f} s, and its time limit is {limit:g} s in all: give a larger "
+            f"--time-limit-s, such as {2 * math.ceil(state['seconds'])}."
         )
     kept = folder / RANGES
     algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)

@@ -48,6 +48,18 @@ def check_bounds(
             raise RookeryError(f"{name} is {value}: give a number {allowed}.")
 
 
+def check_memory_unused(config: Any, names: Iterable[str]) -> None:
+    """Refuse settings of networks with memory, changed from their defaults, where there is none: they would have no effect.
+
+    Raises:
+        RookeryError: one of `names` that is not its default.
+    """
+    defaults = {field.name: field.default for field in fields(config)}
+    for name in names:
+        if getattr(config, name) != defaults[name]:
+            raise RookeryError(f"{name} is for networks with memory: give memory=gru too, or leave {name} out.")
+
+
 def _fits(value: Any, hint: Any) -> bool:
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):

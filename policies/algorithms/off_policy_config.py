@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.checks import check_bounds, check_memory_unused, check_types
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError
 
@@ -160,6 +160,7 @@ class OffPolicyConfig(EncoderConfig):
                     f"{name} is for networks without {remade[0]}: give {name}=false, or {remade[0]}=none."
                 )
         if self.memory == "none":
+            check_memory_unused(self, ("memory_size", "memory_steps", "memory_burn_in", "critic_memory"))
             return
         if self.batch % self.memory_steps:
             raise RookeryError(

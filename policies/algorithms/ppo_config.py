@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from rookery.policies.algorithms.checks import check_bounds, check_types
+from rookery.policies.algorithms.checks import check_bounds, check_memory_unused, check_types
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError, unknown
 
@@ -118,7 +118,8 @@ class PPOConfig(EncoderConfig):
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
-
+        if self.memory == "none":
+            check_memory_unused(self, ("memory_size",))
         if self.encoder != "none" and self.estimator != "off":
             raise RookeryError(
                 "an encoder of pictures and a state estimator do not go together: give encoder=none or estimator=off."

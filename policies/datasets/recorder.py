@@ -100,7 +100,10 @@ def record(
         if progress is not None:
             progress(len(writer), attempts)
     if not len(writer):
-        raise RookeryError(f"none of {attempts} episodes succeeded: train longer or leave out --only-success.")
+        raise RookeryError(
+            f"none of {attempts} episodes succeeded: let another policy act, or give the task values under which this one can "
+            "succeed, or leave out --only-success."
+        )
     return Recorded(len(writer), attempts, successes if judged else None, frames)
 
 

@@ -80,6 +80,13 @@ def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, obje
             f"[yellow]the curriculum drew {share:.0%} of the randomization's width at the end[/], and the policy has met no "
             f"more: rookery train --resume {folder} --steps {2 * settings.runner.total_steps}"
         )
+    if result["stopped"] == "time":
+        limit = settings.runner.time_limit_s
+        assert limit is not None
+        console.print(
+            f"[yellow]its time limit of {limit:g} s ended it[/] before all {settings.runner.total_steps:,} steps: "
+            f"rookery train --resume {folder} --time-limit-s {2 * limit:g}"
+        )
     console.print(f"  rookery play {folder} --out video.mp4")
     engines = find(settings.task).engines
     other = engines[-1] if engines[-1] != (settings.engine or engines[0]) else ""  # a second engine, where there is one

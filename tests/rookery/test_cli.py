@@ -112,13 +112,14 @@ def test_process_exit_codes():
             "sac has no option --epochs: it is one of ppo, dagger.",
         ),
         ("train drone-hover --algorithm sac --encoder cnn", "encoder=cnn needs pictures"),
+        ("train drone-hover --memory-size 500", "memory_size is for networks with memory: give memory=gru too"),
         (
             "train drone-hover --algorithm td3 --buffer-size 1000000000000",
             "the replay memory of 1,000,000,000,000 control steps would take",
         ),
         (
             "train drone-hover --algorithm dagger --init drone-hover",
-            "--init RUN is for --algorithm ppo, and dagger starts afresh",
+            "--init RUN is for --algorithm ppo, and dagger starts afresh: leave it out",
         ),
         ("train drone-hover --num-env 3", "did you mean --num-envs?"),
         (
@@ -442,7 +443,7 @@ def test_train_announces_its_settings_and_the_next_steps(capsys, in_tmp):
     announced = "rookery: training drone-hover with ppo on rotor: 8 worlds, 128 steps, seed 3, in run\n"
     assert announced in printed.err
     assert "rookery eval run --episodes 256 --engine pybullet\n" in printed.out
-    result = {"steps": 128, "seconds": 1.0, "success": None, "randomization_share": 0.3}
+    result = {"steps": 128, "seconds": 1.0, "success": None, "randomization_share": 0.3, "stopped": "steps"}
     print_next_steps(RunSettings("go2arm-loco-manipulation"), Path("run"), result)
     assert "rookery eval run --episodes 256\n" in capsys.readouterr().out, "it runs on one engine alone"
 

@@ -93,6 +93,10 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
         ("--updates-per-step -1", "updates_per_step is -1.0: give a number"),
         ("--num-envs 64 --buffer-size 200 --rollout-steps 8", "fewer than rollout_steps 8: give at least 512"),
         ("--buffer-size 1000000000000", "the replay memory of 1,000,000,000,000 control steps would take"),
+        ("--memory-size 500", "memory_size is for networks with memory: give memory=gru too, or leave memory_size out"),
+        ("--memory-burn-in 8", "memory_burn_in is for networks with memory"),
+        ("--memory-steps 8", "memory_steps is for networks with memory"),
+        ("--no-critic-memory", "critic_memory is for networks with memory"),
         (
             "--steps 640 --learning-starts 1000",
             "640 steps end before the first gradient step, which is after 1,024: give",
@@ -163,6 +167,15 @@ def test_a_training_goes_on_with_the_demonstrations_that_it_began_with(algorithm
     shutil.rmtree(demos)
     shutil.copytree(folder / "demos", demos)
     assert main(["train", "--resume", str(run), "--steps", "160"]) == 0
+
+
+def test_a_training_with_demonstrations_goes_on_from_another_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    run = tmp_path / "run"
+    train = ["train", "drone-hover", "--algorithm", "sac", "--data", "demos", "--steps", "64", *SMALL, *TINY]
+    assert main([*train, "--out", str(run)]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--resume", str(run), "--steps", "96"]) == 0
 
 
 def test_rlpd_without_demonstrations_is_refused_with_the_way_to_have_it(folder, tmp_path, capsys):

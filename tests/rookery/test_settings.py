@@ -117,7 +117,7 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     for field in dataclasses.fields(default):
         if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder"):
             continue  # they go with none of the others' opposites: see the tests below
-        if field.name == "memory" and algorithm in ("sac", "td3"):
+        if "memory" in field.name and algorithm in ("sac", "td3"):
             continue  # likewise
         value = getattr(default, field.name)
         value = OPTIONAL[field.name] if value is None else other(value)
@@ -135,7 +135,10 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
 def test_the_memory_is_an_option(algorithm):
     words = ("drone-hover", "--algorithm", algorithm, "--n-step", "1")
     assert parsed(*words).settings.algorithm_config.memory == "none"
-    assert parsed(*words, "--memory", "gru").settings.algorithm_config.memory == "gru"
+    own = ("--memory-size", "8", "--memory-steps", "32", "--memory-burn-in", "4", "--no-critic-memory")
+    found = parsed(*words, "--memory", "gru", *own).settings.algorithm_config
+    assert (found.memory, found.memory_size, found.memory_steps) == ("gru", 8, 32)
+    assert (found.memory_burn_in, found.critic_memory) == (4, False)
 
 
 def test_the_mirror_is_an_option():

@@ -315,7 +315,7 @@ def cue_success(**changes: Any) -> float:
 
 
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
-    assert cue_success(memory="none") <= 0.6
+    assert cue_success(memory="none", memory_size=64, memory_steps=16) <= 0.6
     assert cue_success() >= 0.95
 
 

@@ -285,7 +285,7 @@ def cue_success(config: PPOConfig, updates: int) -> float:
 
 
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
-    assert cue_success(dataclasses.replace(CUE, memory="none"), 40) <= 0.6
+    assert cue_success(dataclasses.replace(CUE, memory="none", memory_size=64), 40) <= 0.6
     assert cue_success(CUE, 40) >= 0.95
 
 
