@@ -190,6 +190,7 @@ PRESETS: dict[str, RunSettings] = {
     **{task: TABLE for task in TASKS if task.startswith("table-")},
     "table-drawer-open": _steps(SEARCH, 3_000_000),
     "table-push": _steps(_ppo(SEARCH, entropy_coef=0.003), 8_000_000),
+    "table-pick-place": _steps(_ppo(SEARCH, entropy_coef=0.005, gamma=0.97), 12_000_000),
     "panda-lift": LIFT,
     "panda-stack": LONG,
     "panda-push-t": PUSH_T,
