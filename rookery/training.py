@@ -179,13 +179,18 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
     if limit is not None and state["seconds"] >= limit:
         raise RookeryError(
             f"{run} has trained for {state['seconds']:.0f} s, and its time limit is {limit:g} s in all: give a larger "
-            f"--time-limit-s, such as {2 * math.ceil(state['seconds'])}."
+            f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     kept = folder / RANGES
     algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
     runner = _runner(settings, algorithm, folder, upgraded(state["contract"]), linked=False)
     runner.load(run)
     return Training(settings, runner)
+
+
+def longer_limit(seconds: float) -> int:
+    """s, a time limit under which a run that has trained for `seconds` may go on for as long again."""
+    return 2 * math.ceil(seconds)
 
 
 def _runner(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rookery.cli.options import print_json
 from rookery.settings import RunSettings
@@ -64,9 +65,11 @@ def announce_training(settings: RunSettings, folder: Path) -> None:
     )
 
 
-def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, object]) -> None:
+def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, Any]) -> None:
     """How the training ended, and the commands that use its policy."""
     from rich.console import Console
+
+    from rookery.training import longer_limit
 
     console = Console(highlight=False, soft_wrap=True)
     success = result["success"]
@@ -85,7 +88,7 @@ def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, obje
         assert limit is not None
         console.print(
             f"[yellow]its time limit of {limit:g} s ended it[/] before all {settings.runner.total_steps:,} steps: "
-            f"rookery train --resume {folder} --time-limit-s {2 * limit:g}"
+            f"rookery train --resume {folder} --time-limit-s {longer_limit(result['seconds'])}"
         )
     console.print(f"  rookery play {folder} --out video.mp4")
     engines = find(settings.task).engines
