@@ -105,8 +105,8 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
-    if settings.data is not None:  # for a resume from another directory
-        settings = dataclasses.replace(settings, data=str(Path(settings.data).resolve()))
+    # for a resume from another directory
+    settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
     algorithm = make_algorithm(settings, settings.randomize)
     try:
         algorithm.check_length(settings.runner.total_steps)
@@ -129,6 +129,11 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         algorithm.env.close()
         raise error if isinstance(error, RookeryError) else unwritable(folder, error) from error
     return Training(settings, _runner(settings, algorithm, folder, values, linked=out is None))
+
+
+def _absolute(path: str | None) -> str | None:
+    """A path that exists, in full; others as they are, since a teacher may be a name of the zoo."""
+    return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
 
 
 def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> None:

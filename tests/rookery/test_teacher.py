@@ -254,3 +254,15 @@ def test_a_student_goes_on_with_the_teacher_that_it_began_with(
     capsys.readouterr()
     assert main(["train", "--resume", str(out), "--steps", "160"]) == 2
     assert "the files that --teacher names have changed since" in capsys.readouterr().err
+
+
+def test_a_student_of_a_relative_path_goes_on_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path / "teacher", rookery.make("drone-hover", 2))
+    small = ["--num-envs", "4", "--hidden", "8", "--rollout-steps", "8", "--steps", "64", "--out", "student"]
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "drone-hover", "--algorithm", "dagger", "--teacher", "teacher", *small]) == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["train", "--resume", str(tmp_path / "student"), "--steps", "96"]) == 0
