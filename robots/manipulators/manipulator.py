@@ -278,10 +278,10 @@ class Manipulator(Buffers):
         """Turn actions into commands of the coming control step.
 
         Args:
-            action: [N, D] in [-1, 1], or [N, K, D], a row for each physics step, of which the last one counts: the robot's
-                own clock is slower than the physics.
+            action: [N, D] in [-1, 1], or [N, K, D], a row for each physics step, of which the first one counts: a
+                controller reads the newest command when its cycle begins, and what arrives later waits for the next.
         """
-        a = (action if action.dim() == 2 else action[:, -1]).to(torch.float64)
+        a = (action if action.dim() == 2 else action[:, 0]).to(torch.float64)
         if self.grips:
             self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
             a = a[:, :-1]
