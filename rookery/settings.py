@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.policies.algorithms import find_algorithm
+from rookery.policies.algorithms.checks import check_unused
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import NONE, from_values, to_values
 from rookery.sim.engines import check_num_envs, check_seed
@@ -72,7 +73,8 @@ class RunSettings:
         """Refuse settings that do not go together.
 
         Raises:
-            RookeryError: no task, an algorithm without what it learns from, or with what it does not use.
+            RookeryError: no task, an algorithm without what it learns from, with what it does not use, or a setting without
+                effect.
         """
         if not self.task:
             raise RookeryError("the settings name no task: give one of `rookery list`.")
@@ -86,6 +88,8 @@ class RunSettings:
             raise RookeryError(
                 f"--data DIR is for --algorithm bc, sac and td3, and {self.algorithm} reads no demonstrations: leave it out."
             )
+        if self.data is None and "dataset" in entry.optional:
+            check_unused(self.algorithm_config, ("demonstration_share",), "demonstrations", "--data DIR")
         if self.teacher is not None and "teacher" not in inputs:
             raise RookeryError(
                 "--teacher RUN is for --algorithm dagger: give both, or use --init RUN to start from a policy."

@@ -48,8 +48,13 @@ def check_bounds(
             raise RookeryError(f"{name} is {value}: give a number {allowed}.")
 
 
-def check_memory_unused(config: Any, names: Iterable[str]) -> None:
-    """Refuse settings of networks with memory, changed from their defaults, where there is none: they would have no effect.
+def check_unused(config: Any, names: Iterable[str], use: str, setting: str) -> None:
+    """Refuse settings, changed from their defaults, that would have no effect.
+
+    Args:
+        names: of the settings.
+        use: what they are for, in words.
+        setting: what gives them their effect, as NAME=VALUE.
 
     Raises:
         RookeryError: one of `names` that is not its default.
@@ -57,7 +62,7 @@ def check_memory_unused(config: Any, names: Iterable[str]) -> None:
     defaults = {field.name: field.default for field in fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
-            raise RookeryError(f"{name} is for networks with memory: give memory=gru too, or leave {name} out.")
+            raise RookeryError(f"{name} is for {use}: give {setting} too, or leave {name} out.")
 
 
 def _fits(value: Any, hint: Any) -> bool:

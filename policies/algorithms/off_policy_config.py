@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rookery.policies.algorithms.checks import check_bounds, check_memory_unused, check_types
+from rookery.policies.algorithms.checks import check_bounds, check_types, check_unused
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError
 
@@ -55,7 +55,7 @@ class OffPolicyConfig(EncoderConfig):
     """Give the critics a memory too; they can do without one where they see the state of the environment (critic="central")."""
     picture_shift: int = 0
     """Pixels by which each picture of a batch is shifted at most, along rows and columns (DrQ, Kostrikov et al. 2020, arXiv
-    2004.13649, takes 4 of 84). Without effect where there is no encoder."""
+    2004.13649, takes 4 of 84)."""
     critics: int = 2
     """Critics, each with weights of its own."""
     target_critics: int = 2
@@ -83,7 +83,7 @@ class OffPolicyConfig(EncoderConfig):
     """Values of each critic's distribution of returns, learnt by cross-entropy (C51, Bellemare et al. 2017, arXiv 1707.06887);
     1 predicts the mean return alone."""
     value_low: float = -10.0
-    """First of these values; discounted returns below it count as it. Without effect at 1 atom."""
+    """First of these values; discounted returns below it count as it."""
     value_high: float = 10.0
     """Last of these values, likewise."""
     weight_decay: float = 0.0
@@ -133,7 +133,11 @@ class OffPolicyConfig(EncoderConfig):
         check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
         self._check_critics()
         self._check_inputs()
-        if self.atoms > 1 and not self.value_low < self.value_high:
+        if self.priority_alpha == 0.0:
+            check_unused(self, ("priority_beta",), "transitions that are drawn by their error", "priority_alpha=0.6")
+        if self.atoms == 1:
+            check_unused(self, ("value_low", "value_high"), "critics that predict distributions", "atoms=101")
+        elif not self.value_low < self.value_high:
             raise RookeryError(
                 f"value_low is {self.value_low} and value_high {self.value_high}: give the least and the greatest discounted "
                 "return that the critics should tell apart."
@@ -153,6 +157,8 @@ class OffPolicyConfig(EncoderConfig):
         """Raises RookeryError where settings of what networks learn from contradict others."""
         if self.mirror and self.critic == "central":
             raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
+        if self.encoder == "none":
+            check_unused(self, ("picture_shift",), "networks with an encoder of pictures", "encoder=cnn")
         remade = [n for n in ("memory", "encoder") if getattr(self, n) != "none"]
         for name in ("mirror", "critic_batch_norm"):
             if remade and getattr(self, name):
@@ -160,7 +166,8 @@ class OffPolicyConfig(EncoderConfig):
                     f"{name} is for networks without {remade[0]}: give {name}=false, or {remade[0]}=none."
                 )
         if self.memory == "none":
-            check_memory_unused(self, ("memory_size", "memory_steps", "memory_burn_in", "critic_memory"))
+            names = ("memory_size", "memory_steps", "memory_burn_in", "critic_memory")
+            check_unused(self, names, "networks with memory", "memory=gru")
             return
         if self.batch % self.memory_steps:
             raise RookeryError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from rookery.policies.algorithms.checks import check_bounds, check_memory_unused, check_types
+from rookery.policies.algorithms.checks import check_bounds, check_types, check_unused
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError, unknown
 
@@ -119,7 +119,7 @@ class PPOConfig(EncoderConfig):
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
         if self.memory == "none":
-            check_memory_unused(self, ("memory_size",))
+            check_unused(self, ("memory_size",), "networks with memory", "memory=gru")
         if self.encoder != "none" and self.estimator != "off":
             raise RookeryError(
                 "an encoder of pictures and a state estimator do not go together: give encoder=none or estimator=off."

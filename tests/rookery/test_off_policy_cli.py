@@ -102,6 +102,14 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
             "640 steps end before the first gradient step, which is after 1,024: give",
         ),
         ("--steps 640 --learning-starts 0 --updates-per-step 0.001", "which is after 1,024: give --steps 1024 or more"),
+        ("--demonstration-share 0.25", "demonstration_share is for demonstrations: give --data DIR too, or leave"),
+        (
+            "--priority-beta 0.6",
+            "priority_beta is for transitions that are drawn by their error: give priority_alpha=0.6 too",
+        ),
+        ("--value-low -5", "value_low is for critics that predict distributions: give atoms=101 too"),
+        ("--value-high 5", "value_high is for critics that predict distributions"),
+        ("--picture-shift 4", "picture_shift is for networks with an encoder of pictures: give encoder=cnn too"),
         ("--demonstration-share 2", "demonstration_share is 2.0: give a number from 0 to 1"),
     ],
 )

@@ -79,7 +79,7 @@ def other(value):
     if isinstance(value, int):
         return value + 1
     if isinstance(value, float):
-        return value * 0.875
+        return 0.875 * value if value else 0.25
     if isinstance(value, tuple):
         return ("a",) if value == () else tuple(v + 1 for v in value)
     return {
@@ -115,7 +115,7 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     wanted = {}
     words: list[object] = []
     for field in dataclasses.fields(default):
-        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder"):
+        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder", "picture_shift"):
             continue  # they go with none of the others' opposites: see the tests below
         if "memory" in field.name and algorithm in ("sac", "td3"):
             continue  # likewise
@@ -129,6 +129,12 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
         wanted[field.name] = value
     found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
     assert found == type(default)(**wanted)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+def test_the_shift_of_pictures_is_an_option(algorithm):
+    found = parsed("drone-hover", "--algorithm", algorithm, "--encoder", "cnn", "--picture-shift", "4").settings
+    assert found.algorithm_config.picture_shift == 4
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3"])
