@@ -3,7 +3,8 @@
     python benchmarks/stairs.py [policies/zoo/go2-stairs] [--episodes 256] [--only "up 0.15"]
 
 Deterministic policy, episodes of 20 s with the task's own commands and pushes. Every episode begins on the platform of a pit
-("up") or a pyramid ("down") all of whose steps have the height of its row, in m.
+("up") or a pyramid ("down") all of whose steps have one height: that of the case, in m, or of "all to 0.15" one of eight from
+0.05 to 0.15, an eighth of the episodes on each.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 OUT = RESULTS / "stairs.json"
 STEPS_M = (0.05, 0.10, 0.15, 0.18)
 HARD_M = 0.15
+ROWS = 8
 OTHERS: dict[str, dict[str, Any]] = {
     "default randomization": {"randomize": "default"},
     "actions 20 ms late": {"fixed": {"action_delay": 0.02}},
@@ -37,6 +39,15 @@ def _on(kind: str, step_m: float) -> dict[str, Any]:
 CASES: dict[str, dict[str, Any]] = {
     f"{way} {step:.2f}": {"config": _on(f"stairs_{way}", step)} for way in ("up", "down") for step in STEPS_M
 }
+for way in ("up", "down"):
+    CASES[f"{way}, all to {HARD_M:.2f}"] = {
+        "config": {
+            "terrain": f"stairs_{way}",
+            "terrain_rows": ROWS,
+            "terrain_start_rows": ROWS,
+            "terrain_step_m": HARD_M,
+        }
+    }
 for name, options in OTHERS.items():
     for way in ("up", "down"):
         config = _on(f"stairs_{way}", HARD_M) | options.get("physics", {})
