@@ -62,7 +62,7 @@ def check_unused(config: Any, names: Iterable[str], use: str, setting: str) -> N
     defaults = {field.name: field.default for field in fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
-            raise RookeryError(f"{name} is for {use}: give {setting} too, or leave {name} out.")
+            raise RookeryError(f"{name} is for {use}: give {setting} too, or leave {name} at {defaults[name]}.")
 
 
 def _fits(value: Any, hint: Any) -> bool:

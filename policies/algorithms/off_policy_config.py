@@ -133,6 +133,8 @@ class OffPolicyConfig(EncoderConfig):
         check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
         self._check_critics()
         self._check_inputs()
+        if self.encoder == "none":
+            check_unused(self, ("picture_shift",), "networks with an encoder of pictures", "encoder=cnn")
         if self.priority_alpha == 0.0:
             check_unused(self, ("priority_beta",), "transitions that are drawn by their error", "priority_alpha=0.6")
         if self.atoms == 1:
@@ -157,8 +159,6 @@ class OffPolicyConfig(EncoderConfig):
         """Raises RookeryError where settings of what networks learn from contradict others."""
         if self.mirror and self.critic == "central":
             raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
-        if self.encoder == "none":
-            check_unused(self, ("picture_shift",), "networks with an encoder of pictures", "encoder=cnn")
         remade = [n for n in ("memory", "encoder") if getattr(self, n) != "none"]
         for name in ("mirror", "critic_batch_norm"):
             if remade and getattr(self, name):
@@ -174,7 +174,7 @@ class OffPolicyConfig(EncoderConfig):
                 f"a batch of {self.batch} holds no whole number of sequences of {self.memory_steps} steps: give a multiple of "
                 "memory_steps."
             )
-        for name, plain in (("n_step", 1), ("priority_alpha", 0.0), ("picture_shift", 0)):
+        for name, plain in (("n_step", 1), ("priority_alpha", 0.0), ("priority_beta", 0.4), ("picture_shift", 0)):
             if getattr(self, name) != plain:
                 raise RookeryError(f"{name} is for networks without memory: give {name}={plain:g}, or memory=none.")
 

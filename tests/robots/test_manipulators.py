@@ -184,14 +184,16 @@ def test_actions_wait_for_the_next_control_step(task):
     step, cycle = plain.world.dt, plain.control_dt
     actions = torch.rand(6, 2, 1, plain.groups["arm"].action.size, generator=torch.Generator().manual_seed(0)) - 0.5
 
-    def goals(delay: float) -> torch.Tensor:
+    def goals(delay: float) -> torch.Tensor:  # of the tool and of the gripper
         env = rookery.make(task, num_envs=2, fixed={"action_delay": delay})
         env.reset(seed=0)
-        start = env.task.robot.goal.clone()
+        robot = env.task.robot
+        start = robot.goal.clone()
+        opened = robot.grip.clone()
         made = []
         for action in actions:
             env.step({"arm": action})
-            made.append(env.task.robot.goal - start)
+            made.append(torch.cat((robot.goal - start, (robot.grip - opened).view(2, -1)), 1))
         return torch.stack(made)
 
     nominal = goals(0.0)
@@ -199,4 +201,5 @@ def test_actions_wait_for_the_next_control_step(task):
         late = goals(delay)
         assert late[:steps].abs().max() == 0.0
         assert torch.allclose(late[steps:], nominal[:-steps], atol=1e-9), delay
-    assert nominal[-1].abs().max() > 1e-3
+    assert nominal[:, :, :3].abs().max() > 1e-3
+    assert nominal[:, :, -1].abs().max() > 1e-3

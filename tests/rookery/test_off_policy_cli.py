@@ -93,7 +93,10 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
         ("--updates-per-step -1", "updates_per_step is -1.0: give a number"),
         ("--num-envs 64 --buffer-size 200 --rollout-steps 8", "fewer than rollout_steps 8: give at least 512"),
         ("--buffer-size 1000000000000", "the replay memory of 1,000,000,000,000 control steps would take"),
-        ("--memory-size 500", "memory_size is for networks with memory: give memory=gru too, or leave memory_size out"),
+        (
+            "--memory-size 500",
+            "memory_size is for networks with memory: give memory=gru too, or leave memory_size at 64",
+        ),
         ("--memory-burn-in 8", "memory_burn_in is for networks with memory"),
         ("--memory-steps 8", "memory_steps is for networks with memory"),
         ("--no-critic-memory", "critic_memory is for networks with memory"),
@@ -102,7 +105,10 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
             "640 steps end before the first gradient step, which is after 1,024: give",
         ),
         ("--steps 640 --learning-starts 0 --updates-per-step 0.001", "which is after 1,024: give --steps 1024 or more"),
-        ("--demonstration-share 0.25", "demonstration_share is for demonstrations: give --data DIR too, or leave"),
+        (
+            "--demonstration-share 0.25",
+            "demonstration_share is for demonstrations: give --data DIR too, or leave demonstration_share at 0.5",
+        ),
         (
             "--priority-beta 0.6",
             "priority_beta is for transitions that are drawn by their error: give priority_alpha=0.6 too",
@@ -110,6 +116,14 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
         ("--value-low -5", "value_low is for critics that predict distributions: give atoms=101 too"),
         ("--value-high 5", "value_high is for critics that predict distributions"),
         ("--picture-shift 4", "picture_shift is for networks with an encoder of pictures: give encoder=cnn too"),
+        (
+            "--memory gru --n-step 1 --priority-beta 0.6",
+            "priority_beta is for networks without memory: give priority_beta=0.4",
+        ),
+        (
+            "--memory gru --n-step 1 --picture-shift 4",
+            "picture_shift is for networks without memory: give picture_shift=0",
+        ),
         ("--demonstration-share 2", "demonstration_share is 2.0: give a number from 0 to 1"),
     ],
 )
@@ -150,7 +164,8 @@ def test_action_spaces_that_no_algorithm_can_take_are_refused(space, said):
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "bc"])
 def test_a_training_goes_on_with_the_demonstrations_that_it_began_with(algorithm, folder, tmp_path, capsys):
     demos = Path(shutil.copytree(folder / "demos", tmp_path / "demos"))
-    small = [*("--hidden", "8", "--batch", "8"), *TINY] if algorithm == "bc" else [*SMALL, *TINY]
+    share = ("--demonstration-share", "0.25")
+    small = [*("--hidden", "8", "--batch", "8"), *TINY] if algorithm == "bc" else [*SMALL, *TINY, *share]
     run = tmp_path / "run"
     train = ["train", "drone-hover", "--algorithm", algorithm, "--data", demos, "--steps", "64", *small, "--out", run]
     assert main([str(w) for w in train]) == 0
