@@ -5,7 +5,7 @@
 Deterministic policy, episodes of 20 s with the task's own commands and pushes. Every episode on stairs begins on the
 platform of a pit ("up") or a pyramid ("down") all of whose steps have one height: that of the case, in m, or of "all to 0.15"
 one of eight from 0.05 to 0.15, an eighth of the episodes on each. There a robot that leaves its tile comes to the next height.
-Commands go to all sides, but for "straight ahead": that for 8 s, in which a robot comes to the end of the stairs.
+Commands go to all sides, but for "straight ahead", which is 4 m in 8 s.
 """
 
 from __future__ import annotations
