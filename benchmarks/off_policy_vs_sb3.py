@@ -146,7 +146,7 @@ def result(runs: dict[str, list[dict[str, Any]]], args: argparse.Namespace, name
     ]
     hidden = " ".join(str(width) for width in args.hidden)
     mine, other = figures.values()
-    within = abs(mine["mean"] - other["mean"]) <= max(mine["std"], other["std"])
+    within = abs(mine["mean"] - other["mean"]) <= other["std"]  # a bad seed of ours is no excuse
     return {
         "name": name,
         "command": f"python benchmarks/off_policy_vs_sb3.py --algorithm {args.algorithm} --task {args.task} "
