@@ -44,14 +44,8 @@ CASES: dict[str, dict[str, Any]] = {
     f"{way} {step:.2f}": {"config": _on(f"stairs_{way}", step)} for way in ("up", "down") for step in STEPS_M
 }
 for way in ("up", "down"):
-    CASES[f"{way}, all to {HARD_M:.2f}"] = {
-        "config": {
-            "terrain": f"stairs_{way}",
-            "terrain_rows": ROWS,
-            "terrain_start_rows": ROWS,
-            "terrain_step_m": HARD_M,
-        }
-    }
+    rows = {"terrain_rows": ROWS, "terrain_start_rows": ROWS, "terrain_columns": 10}
+    CASES[f"{way}, all to {HARD_M:.2f}"] = {"config": _on(f"stairs_{way}", HARD_M) | rows}
 for name, options in OTHERS.items():
     for way in ("up", "down"):
         config = _on(f"stairs_{way}", HARD_M) | options.get("config", {})
@@ -110,9 +104,10 @@ class Watch:
 
 def row(run: Path, case: str, episodes: int, seed: int) -> dict[str, Any]:
     """The figures of one case."""
-    if "all" in case:  # one episode a world, as many on each height: the curriculum moves worlds after their first
-        episodes = min(episodes, 256) // ROWS * ROWS
-    env, act = open_env(run, min(episodes, 256), seed=seed, **CASES[case])
+    worlds = min(episodes, 256)
+    if "all to" in case:  # one episode a world, as many on each height: the curriculum moves worlds after their first
+        worlds = episodes = worlds // ROWS * ROWS
+    env, act = open_env(run, worlds, seed=seed, **CASES[case])
     watch = Watch(env, act, AHEAD if "ahead" in case else None)
     try:
         m = evaluate(env, watch, episodes, seed)["metrics"]

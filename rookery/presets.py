@@ -146,7 +146,7 @@ SEARCH = _ppo(TABLE, rollout_steps=64, entropy_coef=0.01, schedule="adaptive")
 TEN_TABLES = _steps(TABLE, 10_000_000, num_envs=640)
 FIVE_TABLES = replace(TABLE, num_envs=320)
 PANDA = _steps(_ppo(TABLE, learning_rate=5e-4), 10_000_000, num_envs=512, train_overrides={})
-# A discount that looks 33 control steps ahead, and a bonus for entropy until the first cubes are lifted, after 2.5 M steps.
+# A discount that looks 33 control steps ahead, and a bonus for entropy until first cubes are lifted, after 2.5 to 5 M steps.
 LIFT = _steps(
     _ppo(PANDA, schedule="adaptive", entropy_coef=0.005, gamma=0.97),
     8_000_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -59,10 +59,14 @@ def check_unused(config: Any, names: Iterable[str], use: str, setting: str) -> N
     Raises:
         RookeryError: one of `names` that is not its default.
     """
+    for name, default in changed(config, names):
+        raise RookeryError(f"{name} is for {use}: give {setting} too, or leave {name} at {default}.")
+
+
+def changed(config: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Those of `names` that are not at their defaults, each with its default."""
     defaults = {field.name: field.default for field in fields(config)}
-    for name in names:
-        if getattr(config, name) != defaults[name]:
-            raise RookeryError(f"{name} is for {use}: give {setting} too, or leave {name} at {defaults[name]}.")
+    return ((name, defaults[name]) for name in names if getattr(config, name) != defaults[name])
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rookery.policies.algorithms.checks import check_bounds, check_types, check_unused
+from rookery.policies.algorithms.checks import changed, check_bounds, check_types, check_unused
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.sim.errors import RookeryError
 
@@ -174,9 +174,8 @@ class OffPolicyConfig(EncoderConfig):
                 f"a batch of {self.batch} holds no whole number of sequences of {self.memory_steps} steps: give a multiple of "
                 "memory_steps."
             )
-        for name, plain in (("n_step", 1), ("priority_alpha", 0.0), ("priority_beta", 0.4), ("picture_shift", 0)):
-            if getattr(self, name) != plain:
-                raise RookeryError(f"{name} is for networks without memory: give {name}={plain:g}, or memory=none.")
+        for name, default in changed(self, ("n_step", "priority_alpha", "priority_beta", "picture_shift")):
+            raise RookeryError(f"{name} is for networks without memory: give {name}={default:g}, or memory=none.")
 
     def _check_critics(self) -> None:
         """Raises RookeryError where settings of the critics contradict each other."""
