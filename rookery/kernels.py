@@ -161,8 +161,8 @@ def _step(case: Case) -> None:
 def _learn(algorithm: str) -> None:
     """Some iterations of an algorithm with its settings for drone-hover and networks that are small enough for kernels, in a
     folder that is thrown away."""
-    from rookery.presets import preset
-    from rookery.training import start
+    from rookery.experiments.presets import preset
+    from rookery.experiments.training import start
 
     settings = preset("drone-hover", algorithm)
     small = replace(settings.algorithm_config, hidden=(64, 64))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rookery.runs import open_run
+from rookery.experiments.runs import open_run
 from rookery.sim.config import from_dict, merge, to_dict
 from rookery.sim.cores import usable_cores
 from rookery.sim.engines import check_num_envs, check_seed, make_world

@@ -56,7 +56,7 @@ class Task(Buffers, abc.ABC):
     default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
     preset: ClassVar[Any] = None
-    """Training preset of a task of the user's own, a rookery.settings.RunSettings; None for the defaults."""
+    """Training preset of a task of the user's own, a rookery.experiments.settings.RunSettings; None for the defaults."""
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
     camera: Any = "chase"

@@ -90,8 +90,8 @@ def run(args: Args) -> int:
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
     results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
     steps.begin_step("recording a video")
-    from rookery.run_env import open_env
-    from rookery.runs import open_run
+    from rookery.experiments.run_env import open_env
+    from rookery.experiments.runs import open_run
     from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
@@ -129,8 +129,8 @@ def run(args: Args) -> int:
 
 def _train(args: Args) -> dict[str, Any]:
     """Train until an evaluation reaches the success target, or the time is over; the result of `Training.run`."""
-    from rookery.presets import preset
-    from rookery.training import resume, start
+    from rookery.experiments.presets import preset
+    from rookery.experiments.training import resume, start
 
     settings = preset(TASK)
     runner = replace(
@@ -151,7 +151,7 @@ def _train(args: Args) -> dict[str, Any]:
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
-    from rookery.run_env import open_env
+    from rookery.experiments.run_env import open_env
 
     episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 8)
     env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)

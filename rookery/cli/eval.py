@@ -88,8 +88,8 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes is not None and args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
+    from rookery.experiments.run_env import open_env
     from rookery.kernels import announce_compiling
-    from rookery.run_env import open_env
 
     announce_compiling()
     fixed = numbers(args.set, "--set")

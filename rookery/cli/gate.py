@@ -73,9 +73,9 @@ class Args:
 
 def run(args: Args) -> int:
     """Test, write and print; the exit code is the verdict."""
-    from rookery.gating import gate, other_engines
+    from rookery.experiments.gating import gate, other_engines
+    from rookery.experiments.runs import open_run
     from rookery.kernels import announce_compiling
-    from rookery.runs import open_run
     from rookery.sim2real.gate.gate import Settings
 
     _check(args)
@@ -115,7 +115,7 @@ def _note(line: str) -> None:
 
 
 def _write(folder: Path, report: Report) -> None:
-    from rookery.runs import write_json
+    from rookery.experiments.runs import write_json
     from rookery.sim2real.gate.page import page
 
     _make_folder(folder)
@@ -135,8 +135,8 @@ def _make_folder(folder: Path) -> None:
 
 def _checkpoints(args: Args, settings: Settings) -> int:
     """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
-    from rookery.gating import checkpoint_policies, gate_policies
-    from rookery.runs import write_json
+    from rookery.experiments.gating import checkpoint_policies, gate_policies
+    from rookery.experiments.runs import write_json
 
     quick = dataclasses.replace(settings, cases=False)
     rows: list[dict[str, Any]] = []

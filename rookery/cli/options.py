@@ -272,7 +272,7 @@ def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:
 
 def announce(run: Path, controller: str = "policy") -> None:
     """Print on standard error which run a command uses, links resolved, and how long it was trained."""
-    from rookery.runs import describe_run
+    from rookery.experiments.runs import describe_run
 
     if controller == "policy":
         print(f"rookery: using {describe_run(run)}", file=sys.stderr)

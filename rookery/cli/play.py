@@ -98,7 +98,7 @@ class Args:
 
 def _folder(run: Path) -> Path:
     """Of the run where there is one; what comes with the package stays as it came."""
-    from rookery.runs import zoo
+    from rookery.experiments.runs import zoo
 
     ours = run.resolve() in [folder.resolve() for folder in zoo().values()]
     return run if run.is_dir() and not ours else Path()
@@ -165,7 +165,7 @@ def run(args: Args) -> int:
 
 
 def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
-    from rookery.run_env import open_env
+    from rookery.experiments.run_env import open_env
 
     return open_env(
         run,
@@ -186,8 +186,8 @@ def _view(args: Args) -> int:
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
     with uncollected():
+        from rookery.experiments.pilots import pilots, task_shows
         from rookery.kernels import announce_compiling
-        from rookery.pilots import pilots, task_shows
 
         server, _ = args.live.open()
         announce_compiling()

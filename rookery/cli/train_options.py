@@ -29,10 +29,10 @@ from rookery.cli.options import (
     wants_help,
 )
 from rookery.cli.viewing import ViewerOptions
+from rookery.experiments.settings import RunSettings, read_settings
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
 from rookery.policies.typed_config import field_docs, from_values
-from rookery.settings import RunSettings, read_settings
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
 
@@ -128,7 +128,7 @@ def _refuse_others(words: Sequence[str], algorithm: str) -> None:
 
 def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:
     """The settings that the options change: of the task's preset, then of the settings file."""
-    from rookery.presets import preset, varied
+    from rookery.experiments.presets import preset, varied
 
     plain = [w for w in words if w not in ("-h", "--help")]
     fallback = varied(RunSettings(algorithm=base_algorithm(algorithm or "ppo")), algorithm)

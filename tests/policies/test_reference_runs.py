@@ -27,7 +27,7 @@ from policies_fake import FakeEnv
 from policies_toy import ToyEnv
 from references import Recording, Reference, condense, write
 
-from rookery.demonstrations import record, recorded_env
+from rookery.experiments.demonstrations import record, recorded_env
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config

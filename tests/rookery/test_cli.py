@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 
 from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
-from rookery.runs import find_run
-from rookery.settings import RunSettings
+from rookery.experiments.runs import find_run
+from rookery.experiments.settings import RunSettings
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from rookery.experiments.presets import preset
+from rookery.experiments.settings import RunSettings
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS
-from rookery.presets import preset
-from rookery.settings import RunSettings
 from rookery.tasks.registry import OWN_TASKS
 
 FILE = Path(__file__).parent / "presets.json"

@@ -15,15 +15,15 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.presets import PRESETS
+from rookery.experiments.run_env import make_env
+from rookery.experiments.settings import RunSettings
 from rookery.listing import describe
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.evaluate import evaluate
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.presets import PRESETS
-from rookery.run_env import make_env
-from rookery.settings import RunSettings
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.concat_env import ConcatEnv, only_task, part_seed

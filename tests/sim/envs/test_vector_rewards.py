@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from rookery.cli.main import main
+from rookery.experiments.presets import PRESETS
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.presets import PRESETS
 from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.run_env import make_env, open_env
+from rookery.experiments.run_env import make_env, open_env
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import is_task
 

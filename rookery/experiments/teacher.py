@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rookery.experiments.runs import open_run
 from rookery.policies.imitation.teacher import (
     ControllerTeacher,
     CorrectedTeacher,
@@ -21,7 +22,6 @@ from rookery.policies.imitation.teacher import (
     Teacher,
     TeacherGroup,
 )
-from rookery.runs import open_run
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, ObservationSet

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from rookery.pilots import pilots, task_shows
+from rookery.experiments.pilots import pilots, task_shows
+from rookery.experiments.run_env import open_env
+from rookery.experiments.runs import open_run
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import start
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.settings import RunnerConfig
-from rookery.run_env import open_env
-from rookery.runs import open_run
-from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import task_names
-from rookery.training import start
 
 
 def test_every_checkpoint_of_a_run_may_act_as_it_was_then(tmp_path: Path) -> None:

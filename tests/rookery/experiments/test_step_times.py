@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rookery
-from rookery.stages import STAGES, stage_clock
+from rookery.experiments.step_times import STAGES, stage_clock
 
 
 @pytest.fixture

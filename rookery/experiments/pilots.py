@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.runs import open_run, zoo
+from rookery.experiments.runs import open_run, zoo
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -19,7 +19,7 @@ def pilots(run: Path, controller: str, env: Env, act: Act) -> dict[str, Callable
     """What may act in the environment of a run, by name, each made when it is called.
 
     Args:
-        run: run or zoo folder, or a task's name, as for `rookery.run_env.open_env`.
+        run: run or zoo folder, or a task's name, as for `rookery.experiments.run_env.open_env`.
         controller: "policy" or "classical": what `act` is, which comes first.
         env: the environment.
         act: what acts at first.
@@ -44,7 +44,7 @@ def pilots(run: Path, controller: str, env: Env, act: Act) -> dict[str, Callable
 def task_shows(worlds: int, seed: int) -> dict[str, Callable[[], tuple[Env, dict[str, Callable[[], Act]]]]]:
     """Every task by name, and what makes its environment of so many worlds and what may act in it, as `pilots` says: the zoo's
     policy first, where there is one, else the classical controller; raises RookeryError where there is neither."""
-    from rookery.run_env import open_env
+    from rookery.experiments.run_env import open_env
     from rookery.tasks.registry import task_names
 
     def make(task: str) -> tuple[Env, dict[str, Callable[[], Act]]]:
@@ -64,10 +64,10 @@ def checkpoint_policies(folder: Path) -> dict[str, Policy]:
     Raises:
         RookeryError: it is damaged, or was not made by `rookery train`.
     """
+    from rookery.experiments.settings import RunSettings
+    from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
-    from rookery.settings import RunSettings
     from rookery.sim.errors import RookeryError
-    from rookery.training import make_algorithm
 
     state = checkpoint.read_state(folder)
     if not state["settings"]:

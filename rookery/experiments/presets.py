@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rookery.experiments.settings import RunSettings
 from rookery.policies.algorithms import VARIANTS, base_algorithm, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.training.settings import RunnerConfig
-from rookery.settings import RunSettings
 from rookery.tasks.registry import TASKS, find
 
 

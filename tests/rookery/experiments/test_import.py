@@ -13,8 +13,8 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.runs import open_run
 from rookery.policies.other_libraries import as_policy, read_actor
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Delay, Latency, MeasurementErrors
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.runs import link_latest, new_run
 from rookery.making import make
 from rookery.policies.other_libraries import as_policy, read_actor, read_normalizer, with_normalizer
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import save_policy
-from rookery.runs import link_latest, new_run
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.run_env import make_env
-from rookery.runs import open_run
+from rookery.experiments.run_env import make_env
+from rookery.experiments.runs import open_run
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
@@ -84,11 +84,11 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
     Raises:
         RookeryError: the run has no checkpoints, or one that is damaged or of another program.
     """
+    from rookery.experiments.settings import RunSettings
+    from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
-    from rookery.settings import RunSettings
     from rookery.sim2real.contract import Contract
     from rookery.sim2real.upgrade import upgraded
-    from rookery.training import make_algorithm
 
     folders = checkpoint.complete(run)
     if not folders:

@@ -40,22 +40,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.presets import preset
+from rookery.experiments.runs import find_run, open_run, write_json, zoo
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import Training, resume, start
 from rookery.making import full_config, make
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.low_pass import low_pass
 from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
 from rookery.policies.training.store import save_policy
-from rookery.presets import preset
-from rookery.runs import find_run, open_run, write_json, zoo
-from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import read_json, read_toml
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.tasks.registry import TASKS
-from rookery.training import Training, resume, start
 
 PROGRESS = "recipe.json"
 """In the folder of a reproduction: the recipe, its scale and seed, and the stages that are done."""

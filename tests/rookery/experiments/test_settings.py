@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from rookery.cli.train_options import Parsed, read
+from rookery.experiments.presets import PRESETS, preset
+from rookery.experiments.settings import RunSettings, read_settings, save_settings, to_toml
+from rookery.experiments.training import resume, start
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, find_algorithm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
-from rookery.presets import PRESETS, preset
-from rookery.settings import RunSettings, read_settings, save_settings, to_toml
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import TASKS
-from rookery.training import resume, start
 
 every_task = pytest.mark.parametrize("task", sorted(TASKS))
 

@@ -9,9 +9,17 @@ import pytest
 import torch
 
 from rookery.cli.main import main
-from rookery.presets import preset
-from rookery.recipes import LEAST_WORLDS, UPDATES, Reproduction, find_recipe, read_recipe, recipe_files, scaled
-from rookery.runs import open_run, zoo
+from rookery.experiments.presets import preset
+from rookery.experiments.recipes import (
+    LEAST_WORLDS,
+    UPDATES,
+    Reproduction,
+    find_recipe,
+    read_recipe,
+    recipe_files,
+    scaled,
+)
+from rookery.experiments.runs import open_run, zoo
 from rookery.sim.errors import RookeryError
 
 SHORT = """
@@ -114,7 +122,7 @@ def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
 
 
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    from rookery.training import Training
+    from rookery.experiments.training import Training
 
     recipe = read_recipe(write(tmp_path, SHORT))
     run = Training.run

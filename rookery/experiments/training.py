@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
+from rookery.experiments.settings import FILE, RunSettings, save_settings
+from rookery.experiments.teacher import make_teacher
 from rookery.making import full_config, make
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
@@ -24,8 +27,6 @@ from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, unwritable
 from rookery.policies.training.warm_start import warm_start
-from rookery.runs import find_run, link_latest, new_run, open_run, write_json
-from rookery.settings import FILE, RunSettings, save_settings
 from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -35,7 +36,6 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.upgrade import upgraded
-from rookery.teacher import make_teacher
 
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""

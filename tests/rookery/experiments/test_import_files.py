@@ -15,8 +15,8 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.runs import open_run
 from rookery.policies.other_libraries import NO_LIMIT, as_policy, read_actor, read_normalizer
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 
 TASK = "drone-hover"

@@ -12,15 +12,15 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.runs import open_run
+from rookery.experiments.teacher import make_teacher
 from rookery.policies.imitation.teacher import _check_term
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import save_policy
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
 from rookery.sim2real.build import build_contract
-from rookery.teacher import make_teacher
 
 
 def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Path:

@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.experiments.runs import open_run
 from rookery.making import changes_of, make
-from rookery.runs import open_run
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import TASKS, find, is_task
