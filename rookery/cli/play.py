@@ -152,8 +152,8 @@ def run(args: Args) -> int:
         with Progress("frames", round(seconds * FPS)) as progress:
             made = record_video(
                 env, act, out, seconds=seconds, fps=FPS, camera=args.camera, width=width, height=height,
-                worlds=args.worlds, beside=beside, titles=_titles(args), slow=args.slow, seed=args.seed, samples=1 if args.draft else SAMPLES,
-                progress=progress,
+                worlds=args.worlds, beside=beside, titles=_titles(args), slow=args.slow, seed=args.seed,
+                samples=1 if args.draft else SAMPLES, progress=progress,
             )  # fmt: skip
     finally:
         env.close()
