@@ -31,7 +31,7 @@ from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.robots.drones.crazyflie import FIRMWARE_GAINS
 from rookery.robots.drones.table import DRONES, register_drone
-from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
+from rookery.sim.multirotor.parameters import GRAVITY, DroneParameters
 
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "policies" / "zoo"

@@ -21,7 +21,7 @@ from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim.engines.rotor.winds import Wind
+    from rookery.sim.multirotor.winds import Wind
     from rookery.sim.scene import Scene
 
 Ids = Tensor | None

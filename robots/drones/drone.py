@@ -14,11 +14,11 @@ from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITIO
 from rookery.robots.drones.parameters import drone_parameters
 from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import type_row
-from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.layout import type_row
+from rookery.sim.multirotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.parameters import Parameter, Write
 from rookery.sim.specs import ActionSpec

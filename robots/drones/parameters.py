@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.factors import FACTORS
 from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.factors import FACTORS
 from rookery.sim.randomization.bodies import BodyMass
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
 

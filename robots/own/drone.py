@@ -20,8 +20,8 @@ from rookery.robots.own.parts import name_all, strip
 from rookery.robots.own.reading import BASE, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
 from rookery.robots.own.settings import Settings
-from rookery.sim.engines.rotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
 
 SETTINGS = (
     "family", "name", "rpy", "rotors", "directions", "max_thrust", "torque_ratio", "tau", "propeller_radius", "max_tilt",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rookery.sim.scene import Scene
     from rookery.sim.world import World
 
-forget_stale(Path(__file__).parent, Path(__file__).parent / "rotor")  # kernels here call those of rotor
+_here = Path(__file__).parent
+forget_stale(_here, _here / "rotor", _here.parent / "multirotor")  # kernels here call those of both
 
 ENGINES = {
     "rotor": "multirotors, balls and static shapes, compiled, with rotors, onboard controllers and air inside",

@@ -19,9 +19,9 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights

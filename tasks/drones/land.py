@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rookery.assets.pads import THICKNESS, landing_pad
 from rookery.sim import rotations
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from rookery.assets.obstacles import FLOOR_GAP, pillar
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
 from rookery.sim.specs import Command, Group, Term, Weights

@@ -27,10 +27,10 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.effects import effects
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import effects
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.rendering.camera import Follow
 from rookery.sim.scene import Scene

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rookery.robots.drones.drone import Drones
-from rookery.sim.engines.rotor.parameters import GRAVITY
+from rookery.sim.multirotor.parameters import GRAVITY
 
 STEP = 0.0025  # s, between the rows of a table
 LONGEST = 3.0  # s, of a table

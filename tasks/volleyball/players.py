@@ -16,8 +16,8 @@ from torch import Tensor
 from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.kernels import MOTORS
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
 from rookery.tasks.volleyball.flight import Limits, Steering, Tolerance, hardest, rows
 from rookery.tasks.volleyball.strokes import stroke

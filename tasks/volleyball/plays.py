@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor.parameters import GRAVITY
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
 from rookery.tasks.volleyball.flight import Limits, Tolerance

@@ -18,10 +18,10 @@ from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import MEMORY_SIZE
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor import layout
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor import layout
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.world import World
 from rookery.tasks.drones.hover import Hover, HoverConfig
 

@@ -11,10 +11,10 @@ import torch
 
 import rookery
 from rookery.robots.drones.table import find_drone
-from rookery.sim.engines.rotor.layout import AIR, LANES, WORLD
-from rookery.sim.engines.rotor.wind import scales
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.layout import AIR, LANES, WORLD
+from rookery.sim.multirotor.wind import scales
 
 ENGINES = ("rotor", "mujoco", "pybullet")
 G = 9.81  # m/s^2

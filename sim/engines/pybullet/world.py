@@ -25,9 +25,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
-from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
-from rookery.sim.engines.free_bodies import FreeBodies
 from rookery.sim.engines.pybullet import build as bullet
 from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
@@ -40,6 +38,8 @@ from rookery.sim.engines.pybullet.params import PyBulletParams
 from rookery.sim.engines.pybullet.sensors import PyBulletSensor
 from rookery.sim.engines.pybullet.views import PyBulletActuators, PyBulletBodies, PyBulletJoints
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
+from rookery.sim.multirotor.free_bodies import FreeBodies
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World
 

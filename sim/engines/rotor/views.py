@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor import factors, rows
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import DIRECT
+from rookery.sim.engines.rotor import rows
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import factors
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.cascade import DIRECT
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
 

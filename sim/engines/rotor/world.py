@@ -18,18 +18,20 @@ from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
 from rookery.sim.cores import usable_cores
-from rookery.sim.engines.rotor import build, factors, rows
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.engines.rotor import build, rows
 from rookery.sim.engines.rotor.changes import Changes
 from rookery.sim.engines.rotor.colliders import colliders, movers
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
-from rookery.sim.engines.rotor.step import WAKES, advance
+from rookery.sim.engines.rotor.step import advance
 from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
-from rookery.sim.engines.rotor.winds import Wind
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import factors
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.cascade import DIRECT, MEMORY
+from rookery.sim.multirotor.layout import LANES
+from rookery.sim.multirotor.wakes import WAKES
+from rookery.sim.multirotor.winds import Wind
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, Joints, World

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import rookery
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.ballistics import bounce, fall
 from rookery.tasks.volleyball.flight import STEP, Limits, Steering, Tolerance, chain, hardest, matrix, rows

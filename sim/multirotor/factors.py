@@ -11,11 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.effects import Effects
-from rookery.sim.engines.rotor.layout import LANES
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.effects import Effects
+from rookery.sim.multirotor.layout import LANES
+from rookery.sim.multirotor.parameters import DroneParameters
 
 ROTORS = 4
 FACTORS = {

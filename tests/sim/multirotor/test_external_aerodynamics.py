@@ -20,10 +20,10 @@ from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
-from rookery.sim.engines.aerodynamics import ExternalAerodynamics, external_aerodynamics
-from rookery.sim.engines.free_bodies import FreeBodies
-from rookery.sim.engines.rotor.effects import PRESETS, Effects
-from rookery.sim.engines.rotor.extension import Aeronautics
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import PRESETS, Effects
+from rookery.sim.multirotor.external_aerodynamics import ExternalAerodynamics, external_aerodynamics
+from rookery.sim.multirotor.free_bodies import FreeBodies
 from rookery.sim.scene import Scene
 from rookery.tasks.drones.hover import Hover, HoverConfig
 

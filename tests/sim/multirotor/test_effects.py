@@ -13,9 +13,9 @@ from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
-from rookery.sim.engines.rotor.effects import DOWNWASH, PRESETS, Effects, effects
-from rookery.sim.engines.rotor.parameters import NO_BATTERY, Battery, DroneParameters
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.effects import DOWNWASH, PRESETS, Effects, effects
+from rookery.sim.multirotor.parameters import NO_BATTERY, Battery, DroneParameters
 
 DRONES = (CRAZYFLIE_21, IRIS, HUMMINGBIRD, CF2X, AIR)
 drones = pytest.mark.parametrize("drone", DRONES, ids=lambda d: d.name)

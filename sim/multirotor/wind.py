@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND
+from rookery.sim.multirotor.layout import AIR, LANES, MEAN_WIND
 from rookery.sim.random_kernels import compiled, inlined, kernel, normal_pair, word
 
 STATE = 5

@@ -37,7 +37,7 @@ class Effects:
     wind_up: float = 0.0
     """m/s, upward part of the mean wind; turbulence does not depend on it."""
     gusts: bool = True
-    """Dryden turbulence on the mean wind (rookery.sim.engines.rotor.wind); in calm air there is none but that of gust_speed."""
+    """Dryden turbulence on the mean wind (rookery.sim.multirotor.wind); in calm air there is none but that of gust_speed."""
     gust_speed: float = 0.0
     """m/s, standard deviation of each horizontal part of the turbulence; 0: MIL-F-8785C's for the wind and the height."""
     gust_time: float = 0.0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.sim.engines.rotor.sweeps import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, TOLERANCE, distance, sweep
+from rookery.sim.sweeps import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, TOLERANCE, distance, sweep
 
 SIZES = {
     PLANE: (0.0, 0.0, 0.0),

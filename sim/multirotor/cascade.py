@@ -25,8 +25,8 @@ import math
 
 from numba import njit
 
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.layout import POS, QUAT, RATE, VEL
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.layout import POS, QUAT, RATE, VEL
 
 POSITION = 4
 VELOCITY = 3

@@ -14,9 +14,9 @@ from numba import njit
 from scipy.integrate import dblquad
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.engines.rotor import aero
-from rookery.sim.engines.rotor.effects import Effects
-from rookery.sim.engines.rotor.parameters import NO_BATTERY
+from rookery.sim.multirotor import aero
+from rookery.sim.multirotor.effects import Effects
+from rookery.sim.multirotor.parameters import NO_BATTERY
 
 UP = (0.0, 0.0, 1.0)
 WIDTH = CRAZYFLIE_21.wake_width

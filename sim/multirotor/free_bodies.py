@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 
 from rookery.assets.scenery import restitution
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import LANES, POS, QUAT, VEL
-from rookery.sim.engines.rotor.winds import Wind
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.layout import LANES, POS, QUAT, VEL
+from rookery.sim.multirotor.winds import Wind
 from rookery.sim.scene import Scene
 
 # columns of `places`: where a body's coordinates and velocities begin, and of a drone the controls of its rotors
@@ -43,7 +43,7 @@ class FreeBodies:
         ids: [B] of the bodies in the model, drones first.
         places: [B, ROTORS + 5] columns in MuJoCo's arrays.
         wind: in which the drones fly; None without any.
-        state, varied, worlds, types: as the `rotor` engine has them, see rookery.sim.engines.rotor.layout.
+        state, varied, worlds, types: as the `rotor` engine has them, see rookery.sim.multirotor.layout.
     """
 
     def __init__(self, scene: Scene, model: mujoco.MjModel, num_envs: int) -> None:
@@ -177,7 +177,7 @@ def drift(qpos, qvel, places, time):
             for f in range(3):
                 qpos[n, q + f] += time * qvel[n, v + f]
             x, y, z = 0.5 * time * qvel[n, v + 3], 0.5 * time * qvel[n, v + 4], 0.5 * time * qvel[n, v + 5]
-            square = x * x + y * y + z * z  # the series are those of rookery.sim.engines.rotor.flight.turn
+            square = x * x + y * y + z * z  # the series are those of rookery.sim.multirotor.flight.turn
             c = 1.0 - square * (0.5 - square * (1.0 / 24.0 - square * (1.0 / 720.0)))
             s = 1.0 - square * (1.0 / 6.0 - square * (1.0 / 120.0 - square * (1.0 / 5040.0)))
             x, y, z = s * x, s * y, s * z

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.aero import ball_acceleration, drag, ground_effect, gyroscopic
-from rookery.sim.engines.rotor.cascade import clip, follow, scalar
-from rookery.sim.engines.rotor.layout import LANES as N
-from rookery.sim.engines.rotor.layout import MOTOR, POS, QUAT, RATE, REACTION, SPEED, THRUST, VEL, WAKE, WRENCH
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aero import ball_acceleration, drag, ground_effect, gyroscopic
+from rookery.sim.multirotor.cascade import clip, follow, scalar
+from rookery.sim.multirotor.layout import LANES as N
+from rookery.sim.multirotor.layout import MOTOR, POS, QUAT, RATE, REACTION, SPEED, THRUST, VEL, WAKE, WRENCH
 
 
 @scalar

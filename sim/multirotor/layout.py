@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor.parameters import DroneParameters
+from rookery.sim.multirotor.parameters import DroneParameters
 
 LANES = 16
 

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.engines.rotor import wind
-from rookery.sim.engines.rotor.effects import Effects
-from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND
+from rookery.sim.multirotor import wind
+from rookery.sim.multirotor.effects import Effects
+from rookery.sim.multirotor.layout import AIR, LANES, MEAN_WIND
 from rookery.sim.random import Streams
 from rookery.sim.random_kernels import begin_episode
 from rookery.sim.randomization.batch import Batch

@@ -5,7 +5,7 @@ and from the thrusts, by the functions of the `rotor` engine. They are those of 
 predicted, and held for it: this is second order. From 2 ms to 1 ms the error of a flight of 2 s shrinks to a quarter, from some
 0.1 mm (tests/sim/engines/test_flight_references.py).
 
-The air of a control step is brought by rookery.sim.engines.rotor.winds, gusts included. The battery's sag is inside the `rotor`
+The air of a control step is brought by rookery.sim.multirotor.winds, gusts included. The battery's sag is inside the `rotor`
 engine only: rotors reach full speed always.
 """
 
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.sim.engines.free_bodies import ROTORS, FreeBodies, load, loop
-from rookery.sim.engines.rotor import aero, flight
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import speed_for_thrust
-from rookery.sim.engines.rotor.layout import LANES, POS, QUAT, RATE, SPEED, THRUST, VEL, WAKE, WRENCH
-from rookery.sim.engines.rotor.step import NO_WAKE, WAKES
-from rookery.sim.engines.rotor.step import _wakes as wakes
+from rookery.sim.multirotor import aero, flight
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.cascade import speed_for_thrust
+from rookery.sim.multirotor.free_bodies import ROTORS, FreeBodies, load, loop
+from rookery.sim.multirotor.layout import LANES, POS, QUAT, RATE, SPEED, THRUST, VEL, WAKE, WRENCH
+from rookery.sim.multirotor.wakes import NO_WAKE, WAKES, wakes
 
 
 class ExternalAerodynamics:
@@ -153,7 +152,7 @@ def _precess(d, i, p, torque):
 
 @loop
 def _drone(d, i, p, w, k, out):
-    """Drag, wakes, gyroscopic torque and ground effect of one drone, as rookery.sim.engines.rotor.flight.rigid has them."""
+    """Drag, wakes, gyroscopic torque and ground effect of one drone, as rookery.sim.multirotor.flight.rigid has them."""
     n = LANES
     q = d[QUAT * n + i], d[(QUAT + 1) * n + i], d[(QUAT + 2) * n + i], d[(QUAT + 3) * n + i]
     up_x, up_y, up_z = flight.to_body(q[0], q[1], q[2], q[3], 0.0, 0.0, 1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rookery.sim.engines.rotor.effects import PRESETS, Effects
-from rookery.sim.engines.rotor.parameters import DroneParameters
+from rookery.sim.multirotor.effects import PRESETS, Effects
+from rookery.sim.multirotor.parameters import DroneParameters
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Aeronautics:
         drones: constants of the parts that fly, by the part's name.
         moving: names of the parts that move as they are told.
         effects: which effects of the air, the rotors and the battery act. The battery's sag exists on engine `rotor` only; on
-            the others the air acts by external wrenches (rookery.sim.engines.aerodynamics).
+            the others the air acts by external wrenches (rookery.sim.multirotor.external_aerodynamics).
     """
 
     drones: dict[str, DroneParameters] = field(default_factory=dict)
