@@ -64,7 +64,7 @@ def test_nothing_imports_a_room_by_its_bare_name():
 
 
 def test_only_engines_import_engines():
-    """The others ask `find_engine` what an engine can do, and its World what it has. The doctor looks at packages one by one."""
+    """The others ask `find_engine` what an engine can do, and its World what it has; the doctor looks at packages."""
     engines = {f.parent.name for f in (ROOT / "sim" / "engines").glob("*/world.py")}
     assert engines == {"mujoco", "pybullet", "rotor"}
     wrong = [

@@ -53,8 +53,7 @@ class PyBulletWorld(World):
 
     Args:
         scene: what is simulated.
-        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms).
-        threads: not used; clients take their turns.
+        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms). `threads` is not used.
 
     Raises:
         RookeryError: too many worlds, pybullet is missing, or the scene has parts that Bullet cannot do.
