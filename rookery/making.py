@@ -11,7 +11,7 @@ from typing import Any
 from rookery.experiments.runs import open_run
 from rookery.sim.config import from_dict, merge, to_dict
 from rookery.sim.cores import usable_cores
-from rookery.sim.engines import check_num_envs, check_seed, make_world
+from rookery.sim.engines import check_num_envs, check_seed, find_engine, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
@@ -122,7 +122,12 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
     """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
     for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
     cores = usable_cores()
-    if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or not isinstance(num_envs, int):
+    if (
+        not find_engine(arguments["engine"]).shardable
+        or entry.wrapper
+        or cores < AUTO_CORES
+        or not isinstance(num_envs, int)
+    ):
         return 1
     if num_envs < AUTO_WORLDS * cores:
         return 1

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rookery.gym_registration import register_name
-from rookery.sim.engines import ENGINES
-from rookery.sim.errors import unknown
+from rookery.sim.engines import find_engine
 from rookery.tasks.plugins import check_class
 from rookery.tasks.registry import TaskEntry, register
 
@@ -35,8 +34,7 @@ def register_task(
     """
     check_class(cls, task_id)
     for engine in engines or ():
-        if engine not in ENGINES:
-            raise unknown("engine", engine, ENGINES)
+        find_engine(engine)
     line = (cls.__doc__ or "").strip().split("\n")[0] if summary is None else summary
     register(TaskEntry(task_id, cls, line, engines=tuple(cls.engines if engines is None else engines)))
     register_name(task_id)

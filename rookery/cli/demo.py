@@ -16,6 +16,8 @@ import tyro
 
 from rookery.cli.main import guarded
 from rookery.cli.options import parse
+from rookery.sim.engines import find_engine
+from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +90,7 @@ def run(args: Args) -> int:
         return 130
     folder = Path(trained["run"])
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
-    results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
+    results = {engine: _evaluate(folder, engine, args) for engine in find(TASK).engines}
     steps.begin_step("recording a video")
     from rookery.experiments.run_env import open_env
     from rookery.experiments.runs import open_run
@@ -141,7 +143,7 @@ def _train(args: Args) -> dict[str, Any]:
         trained = training.run()
         if trained["interrupted"]:
             return trained
-        if _evaluate(training.folder, "rotor", args)["success_rate"] >= args.target_success:
+        if _evaluate(training.folder, find(TASK).engines[0], args)["success_rate"] >= args.target_success:
             return trained | {"stopped": "success"}
         if trained["stopped"] == "steps" or trained["seconds"] >= args.train_s:
             return trained
@@ -153,8 +155,9 @@ def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
     from rookery.experiments.run_env import open_env
 
-    episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 8)
-    env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)
+    batch = min(256, find_engine(engine).batch)
+    episodes = args.episodes if batch >= 64 else max(1, args.episodes // 8)  # on slow engines
+    env, act = open_env(folder, min(episodes, batch), engine=engine, seed=args.seed)
     result = measure(env, act, episodes, args.seed)
     env.close()
     return result

@@ -26,6 +26,7 @@ from rookery.cli.options import (
     values,
     writable,
 )
+from rookery.sim.engines import find_engine
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -42,9 +43,8 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest --randomize all --log-draws draws.npz
   rookery eval runs/drone-hover/other --replay-draws draws.npz
 """
-DEFAULT_WORLDS = {"pybullet": 16}
-"""Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
 MOST_WORLDS = 512
+"""Of an evaluation that names no number: one for each episode up to this, or to as many as the engine steps together well."""
 DEFAULT_EPISODES = 256
 
 
@@ -127,7 +127,8 @@ def _what_to_play(args: Args) -> tuple[int, int, int, str]:
     """Number of episodes and worlds, seed and randomization: as asked for, or those of the log that is to be played again."""
     if args.replay_draws is None:
         episodes = DEFAULT_EPISODES if args.episodes is None else args.episodes
-        worlds = min(episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
+        batch = find_engine(args.engine).batch if args.engine else MOST_WORLDS
+        worlds = min(episodes, MOST_WORLDS, batch)
         return episodes, worlds if args.num_envs is None else args.num_envs, args.seed, args.randomize
     from rookery.sim.randomization.draw_log import DrawLog
 

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.deployment import Deployment
+from rookery.sim.engines import find_engine
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs.shard_messages import SharedStep, receive, send, shared_file
 from rookery.sim.envs.vec_env import VecEnv
@@ -96,8 +97,9 @@ class ShardedEnv(Env):
         self._connections.append(Connection(ours.detach()))
 
     def _describe(self, one: VecEnv) -> None:
-        if one.engine != "mujoco" or not one.task.shardable:
-            what = f"the engine {one.engine!r}" if one.engine != "mujoco" else f"{one.task_id} with this config"
+        divisible = find_engine(one.engine).shardable
+        if not (divisible and one.task.shardable):
+            what = f"{one.task_id} with this config" if divisible else f"the engine {one.engine!r}"
             raise RookeryError(f"the worlds of {what} cannot be divided among processes: leave out shards.")
         self.one = one
         self.task_id = one.task_id

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
-from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.ranges import Range
@@ -114,7 +113,6 @@ class LocoManipulation(Reach):
         super().setup()
         c = self.cfg
         world = self.world
-        assert isinstance(world, MujocoWorld)
         library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
         self.child("goals", self.goals)

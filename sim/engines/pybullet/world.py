@@ -53,7 +53,7 @@ class PyBulletWorld(World):
 
     Args:
         scene: what is simulated.
-        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms).
+        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms). `threads` is not used.
 
     Raises:
         RookeryError: too many worlds, pybullet is missing, or the scene has parts that Bullet cannot do.
@@ -61,7 +61,7 @@ class PyBulletWorld(World):
 
     engine = "pybullet"
 
-    def __init__(self, scene: Scene, num_envs: int) -> None:
+    def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         if not 1 <= num_envs <= _MAX_WORLDS:
             raise RookeryError(
                 f"the engine 'pybullet' holds 1 to {_MAX_WORLDS} worlds, got num_envs={num_envs}: it is for "

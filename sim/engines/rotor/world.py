@@ -23,7 +23,13 @@ from rookery.sim.engines.rotor.changes import Changes
 from rookery.sim.engines.rotor.colliders import colliders, movers
 from rookery.sim.engines.rotor.params import RotorParams
 from rookery.sim.engines.rotor.step import advance
-from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
+from rookery.sim.engines.rotor.views import (
+    RotorActuators,
+    RotorBodies,
+    RotorContactSensor,
+    RotorMultirotors,
+    RotorSensor,
+)
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.multirotor import factors
 from rookery.sim.multirotor import layout as at
@@ -181,9 +187,8 @@ class RotorWorld(World):
     def contact_sensor(self, geom: str, others: Sequence[str]) -> RotorContactSensor:
         return RotorContactSensor(self, geom, others)
 
-    def multirotors(self, names: Sequence[str]) -> Multirotors:
-        """View of rotors and onboard controllers of the drones with these prefixes."""
-        return Multirotors(self, names)
+    def multirotors(self, names: Sequence[str]) -> RotorMultirotors:
+        return RotorMultirotors(self, names)
 
     @property
     def params(self) -> RotorParams:
@@ -389,8 +394,3 @@ class RotorWorld(World):
 
     def close(self) -> None:
         self._pool.shutdown(wait=False)
-
-
-def multirotors_of(world: World, names: Sequence[str]) -> Multirotors | None:
-    """Rotors and onboard controllers of the drones with these prefixes, or None on an engine that has none inside."""
-    return world.multirotors(names) if isinstance(world, RotorWorld) else None
