@@ -1,8 +1,8 @@
 """One short rollout for each base class of tasks against numbers that were written down: an alarm, and no judge.
 
 It notices what changes a number and cannot say which number is right. After a change on purpose, `python
-tests/tasks/test_reference_rollouts.py` writes the file anew, or only the cases named behind it: that needs no explanation, while
-a change that was not meant does. What is right is for the tests beside this one, which compute it.
+tests/tasks/test_reference_rollouts.py` writes the file anew, or only the cases named behind it. What is right is for the tests
+beside this one, which compute it.
 """
 
 from __future__ import annotations
