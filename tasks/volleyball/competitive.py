@@ -6,8 +6,8 @@ symmetric (symmetry.py), so one policy trained by any trainer plays both sides, 
 against each other, act with the first half of the agents by the one and with the second half by the other (`near`, `far`).
 
 A drone that commits a fault loses the point for its side, one that flies too low or too close to its partner included.
-VolleyBots gives that point to nobody: then half of the rallies of a policy that plays itself have no winner, and flying into the
-floor is a way not to lose.
+VolleyBots gives that point to nobody: then half of the rallies of a policy that plays itself have no winner, and flying into
+the floor is a way not to lose.
 """
 
 from __future__ import annotations
