@@ -59,6 +59,10 @@ class Task(Buffers, abc.ABC):
     """Training preset of a task of the user's own, a rookery.experiments.settings.RunSettings; None for the defaults."""
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
+    interface: ClassVar[tuple[str, ...]] = ("control_dt",)
+    """Config values that belong to a policy: the robot and scene that it is for, what it observes and commands. Those of base
+    classes count too. All others say what is judged (success, horizon, starts, reward): a stored policy is judged by this
+    class's own values of them, whatever its training had."""
     camera: Any = "chase"
     """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}

@@ -32,6 +32,7 @@ class TaskEntry:
         frozen: of a task with a wrapper, the policy that does not learn: a run folder, a name of the zoo, or "controller" for
             the task's classical controller. The config value `frozen` overrides it.
         wrapper_options: keyword arguments of the wrapper.
+        interface: config values that belong to a policy besides those of the class, see Task.interface.
     """
 
     id: str
@@ -46,6 +47,7 @@ class TaskEntry:
     wrapper: str = ""
     frozen: str = ""
     wrapper_options: dict[str, Any] = field(default_factory=dict)
+    interface: tuple[str, ...] = ()
 
     def check(self, engine: str) -> str:
         """The engine's name. Raises RookeryError where the task does not run on it; make_world refuses unknown names."""
@@ -120,6 +122,7 @@ TASKS: dict[str, TaskEntry] = {
             wrapper="rookery.policies.hierarchy.two_level:two_level",
             frozen="drone-hover",
             wrapper_options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
+            interface=("frozen",),
         ),
         TaskEntry(
             "drone-formation",

@@ -21,6 +21,7 @@ from rookery.cli.options import (
     Shards,
     TaskConfig,
     announce,
+    note_first,
     numbers,
     print_json,
     values,
@@ -51,6 +52,9 @@ DEFAULT_EPISODES = 256
 @dataclass(frozen=True)
 class Args:
     """Measure a policy over many episodes: success, return, and all of the task's own figures.
+
+    The registered task judges: of the training's own config only what belongs to the policy holds, such as its robot and what
+    it observes. --task-config changes the task. What is not as registered is printed first.
 
     Episodes are counted fairly: every world gives its first ones. The same seed gives the same figures.
     """
@@ -88,18 +92,21 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes is not None and args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
-    from rookery.experiments.run_env import open_env
+    from rookery.experiments.run_env import judging_of, open_env
     from rookery.kernels import announce_compiling
 
-    announce_compiling()
     fixed = numbers(args.set, "--set")
+    config = values(args.task_config, "--task-config")
     episodes, worlds, seed, randomize = _what_to_play(args)
+    judged = judging_of(args.run, config, controller=args.controller, task=args.task)
+    note_first(judged.lines(), args.json)
+    announce_compiling()
     env, act = open_env(
         args.run,
         worlds,
         controller=args.controller,
         task=args.task,
-        config=values(args.task_config, "--task-config"),
+        config=config,
         engine=args.engine,
         seed=seed,
         randomize=randomize,
@@ -115,7 +122,7 @@ def run(args: Args) -> int:
     if log is not None and args.log_draws is not None:
         log.write(args.log_draws)
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
-    result |= {"seed": seed, "set": fixed}
+    result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
     if args.json:
         print_json(result)
     else:

@@ -278,6 +278,12 @@ def announce(run: Path, controller: str = "policy") -> None:
         print(f"rookery: using {describe_run(run)}", file=sys.stderr)
 
 
+def note_first(lines: Sequence[str], json: bool) -> None:
+    """Print what must be known before any result: on standard error where standard output is to be one JSON value."""
+    for line in lines:
+        print(f"rookery: {line}", file=sys.stderr if json else sys.stdout, flush=True)
+
+
 def positive(option: str, value: float) -> None:
     """Refuse what is not above zero."""
     if not value > 0:

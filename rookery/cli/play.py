@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -174,14 +175,20 @@ def run(args: Args) -> int:
 
 
 def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
-    from rookery.experiments.run_env import open_env
+    from rookery.experiments.judging import shown
+    from rookery.experiments.run_env import judging_of, open_env
 
+    config = values(args.task_config, "--task-config")
+    judged = judging_of(run, config, controller=args.controller, task=args.task)
+    if judged.replaced:
+        print(f"rookery: shown as trained, and not as registered: {shown(judged.replaced)}", file=sys.stderr)
     return open_env(
         run,
         num_envs,
         controller=args.controller,
         task=args.task,
-        config=values(args.task_config, "--task-config"),
+        config=config,
+        as_trained=True,
         engine=args.engine,
         seed=args.seed,
         randomize=args.randomize,

@@ -127,7 +127,7 @@ def _run(args: Args) -> _Opened:
         raise RookeryError(f"--episode must be a seed, 0 or more, got {args.episode}.")
     announce_compiling()
     config = values(args.task_config, "--task-config")
-    env, act = open_env(args.what, 1, controller=args.controller, config=config, engine=args.engine)
+    env, act = open_env(args.what, 1, controller=args.controller, config=config, engine=args.engine, as_trained=True)
     acting = pilots(args.what, args.controller, env, act)
     seeds = range(args.episode, args.episode + SEEDS)
     episodes = {f"{name}, seed {seed}": _player(env, pilot, seed) for name, pilot in acting.items() for seed in seeds}

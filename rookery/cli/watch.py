@@ -103,7 +103,7 @@ def main(words: list[str]) -> int:
             _go_on(int(parent))
             time.sleep(WAIT_S)
         text.remove()
-        env, act = open_env(folder, int(worlds))
+        env, act = open_env(folder, int(worlds), as_trained=True)
         newer: Callable[[], Act | None] = Newest(folder, int(parent), env)
         os.nice(SHOWING - LOADING)
         share = min(1.0, SHARE * usable_cores())

@@ -59,7 +59,7 @@ def record(
     if controller is None:
         controller = "classical" if is_task(str(source)) and not source.exists() else "policy"
     physics: dict[str, Any] = {"engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed}
-    env, act = open_env(source, num_envs, controller=controller, config=config, **physics)
+    env, act = open_env(source, num_envs, controller=controller, config=config, as_trained=True, **physics)
     filming = None
     try:
         filming = Filming(env, camera, *size) if camera else None
@@ -102,5 +102,5 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
     contract = Contract.from_json(upgraded(data.contract), networks=False)
     return make_env(
         contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
-        randomize=how["randomize"], fixed=how["fixed"],
+        randomize=how["randomize"], fixed=how["fixed"], as_trained=True,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.experiments.judging import judging, require_registered
 from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
 from rookery.sim.env import Act
@@ -59,23 +60,39 @@ def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
     return open_env
 
 
-def gate(run: Path, profile: str | None, settings: Settings, note: Callable[[str], None] = print) -> Report:
-    """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`."""
+def gate(
+    run: Path, profile: str | None, settings: Settings, note: Callable[[str], None] = print, as_registered: bool = False
+) -> Report:
+    """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`.
+
+    Raises:
+        RookeryError: as `gate_policies`.
+    """
     policies, contract = open_run(run)
-    return gate_policies(policies, contract, profile, settings, str(run), note)
+    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered)
 
 
 def gate_policies(
     policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: Settings, name: str,
-    note: Callable[[str], None],
+    note: Callable[[str], None], as_registered: bool = False,
 ) -> Report:  # fmt: skip
-    """The report on policies in memory."""
+    """The report on policies in memory. The registered task judges, with what of the contract's task config belongs to the
+    policy.
+
+    Raises:
+        RookeryError: the contract has other values that say what is judged, and `as_registered` does not put the registered
+            ones in their place; or as `Gate`.
+    """
     from rookery.sim2real.gate.gate import Gate
     from rookery.sim2real.gate.profile import profile_of
 
     open_env = opener(policies, contract)
+    judged = judging(contract)
+    if not as_registered:
+        require_registered(judged)
     chosen = profile_of(contract.task_id) if profile is None else profile
-    return Gate(open_env, chosen, settings, policies, contract, note).run(name)
+    report = Gate(open_env, chosen, settings, policies, contract, note).run(name)
+    return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=judged.lines())
 
 
 def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Contract]]:

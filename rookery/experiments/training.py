@@ -35,6 +35,7 @@ from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
+from rookery.sim2real.task_source import task_source
 from rookery.sim2real.upgrade import upgraded
 
 RANGES = "randomization.toml"
@@ -290,6 +291,7 @@ def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
 def contract_of(settings: RunSettings, env: Env) -> Contract:
     """The contract of a policy that is about to be trained, without its network."""
     provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
+    provenance["task_source"] = task_source(settings.task).to_json()
     return build_contract(
         env,
         config=full_config(settings.task, settings.task_config),

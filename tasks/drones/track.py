@@ -52,6 +52,7 @@ class Track(Pursuit):
     """
 
     Config: ClassVar[type] = TrackConfig
+    interface = ("look_ahead_s",)
     headline: ClassVar[str] = "error_m"
     cfg: TrackConfig
 

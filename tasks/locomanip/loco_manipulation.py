@@ -79,6 +79,7 @@ class LocoManipulation(Reach):
     """
 
     Config: ClassVar[type] = LocoManipulationConfig
+    interface = ("predictor",)
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}

@@ -84,6 +84,7 @@ class HandGrasp(Task):
     )
 
     Config = HandGraspConfig
+    interface = ("object",)
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))

@@ -86,6 +86,7 @@ class HandReorient(Task):
     )
 
     Config = HandReorientConfig
+    interface = ("action_scale",)
     causes = ("dropped",)
     headline = "successes"
     default_randomization = HAND_RANDOMIZATION

@@ -43,6 +43,7 @@ class Flock(DroneTask):
     """Base of the tasks. Subclasses set ``self.target`` to the places of the starts before `place`."""
 
     least_drones = 1
+    interface = ("neighbours", "sight_m")
     cfg: Any
 
     before: Tensor
