@@ -123,7 +123,7 @@ def test_a_policy_with_a_robot_of_its_own_passes_and_the_report_names_it(tmp_pat
     assert err.splitlines()[0] == "rookery: judged with the policy's own drone=hummingbird (registered: crazyflie21)"
     judged = json.loads(out)["judged_by"]
     assert judged["interface"] == {"drone": {"value": "hummingbird", "registered": "crazyflie21"}}
-    file = Path(__file__).parents[2] / "tasks" / "drones" / "hover.py"
+    file = Path(__file__).parents[3] / "tasks" / "drones" / "hover.py"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert judged["source"]["sha256"]["rookery.tasks.drones.hover"] == digest
 
@@ -133,7 +133,7 @@ ATTACKS: list[tuple[str, dict[str, Any]]] = [
     ("drone-hover", {"start_box_m": 0.0}), ("drone-hover", {"effects": "none"}), ("drone-hover", {"target_box_m": 0.0}),
     ("drone-hover", {"reward": {"alive": 1e3}}), ("drone-formation", {"num_drones": 1}), ("drone-track", {"speed": 0.0}),
     ("drone-track", {"path": "circle"}), ("swarm-surround", {"starts": "published"}), ("drone-navigate", {"rows": 1}),
-    ("uav-coverage", {"speed": 500.0}), ("volley-1v1", {"success_crossings": 0}), ("volley-hit", {"racket_radius_m": 2.0}),
+    ("uav-coverage", {"speed": 500.0}), ("volley-1v1", {"apart_m": 0.1}), ("volley-hit", {"racket_radius_m": 2.0}),
     ("volley-1v1-frozen", {"frozen": "drone-hover"}), ("go2-velocity", {"max_vx": 0.0}),
     ("go2-velocity", {"terrain_level": 0}), ("go2-velocity", {"fall_up": -1.0}), ("go2arm-reach", {"success_m": 9.0}),
     ("go2arm-loco-manipulation", {"tasks": "reach"}), ("go2arm-loco-manipulation", {"library_seed": 3}),
