@@ -39,7 +39,7 @@ def fast() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[n if n == "ppo" else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def case(request) -> Case:
     return CASES[request.param]
 
