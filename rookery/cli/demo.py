@@ -84,7 +84,9 @@ def run(args: Args) -> int:
 
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     steps = Steps(console)
-    steps.begin_step(f"compiling the kernels of [bold]{TASK}[/] for this machine, once, about a minute of its processor")
+    steps.begin_step(
+        f"compiling the kernels of [bold]{TASK}[/] for this machine, once, about a minute of its processor"
+    )
     from rookery.kernels import Case, compile_for
 
     compile_for([Case(TASK), *(Case(TASK, engine) for engine in ENGINES[1:]), "ppo"], lambda line: print(f"  {line}"))
