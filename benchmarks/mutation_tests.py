@@ -200,6 +200,8 @@ def tests_of(module: str) -> tuple[str, ...]:
     named = folder / f"test_{Path(module).stem}.py"
     near = [str(named)] if (ROOT / named).exists() else []
     whole = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))]
-    common = [f"tests/tasks/test_{name}.py" for name in ("events", "limits", "gauges", "declarations", "common")]
+    common = [
+        f"tests/tasks/test_{name}.py" for name in ("commands", "events", "limits", "gauges", "declarations", "common")
+    ]
     common = common if module.startswith("tasks/") else []
     return tuple(dict.fromkeys([*near, *TESTS.get(module, ()), *whole, *common]))

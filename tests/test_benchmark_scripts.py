@@ -35,7 +35,7 @@ WORDS = {
     "reach": "--episodes 2",
     "robustness": "--episodes 1",
     "rotor": "--cases engine --threads 1 --seconds 0.02 --rounds 1",
-    "scripted": f"--episodes 1 --only drone-hover {OUT}",
+    "scripted": "panda --episodes 1 --only panda-lift",
     "seeds": "--help",
     "sharding": "table-reach --seconds 0.1 --num-envs 8",
     "smooth_policy": "--out smooth",
