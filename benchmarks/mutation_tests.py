@@ -5,6 +5,10 @@ Rollouts and runs that were written down are left out: they notice nearly every 
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 LIMITS = "tests/tasks/test_limits.py"
 VEC_ENV = (
     "tests/sim/envs/test_vec_env.py",
@@ -169,5 +173,35 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{f"sim2real/gate/{n}.py": GATE for n in PARTS_OF_GATE},
     **{f"sim/adapters/isaacgym/{n}.py": ISAAC_GYM for n in PARTS_OF_ISAAC_GYM},
 }
-NAMED = frozenset(m for m in TESTS if m.startswith(("sim2real/", "sim/adapters/")))
-"""Drawn only if named: neither terms of tasks nor learning code."""
+PACKAGES = ("policies", "sim", "tasks")
+LOOKS = ("rendering/", "viewing/", "adapters/", "vision", "shading", "looks", "appearance", "visual.py", "painters")
+"""Parts of paths of modules that are drawn only if named: pictures, and interfaces of other libraries."""
+
+
+@cache
+def compiled(module: str) -> bool:
+    """Whether Numba compiles functions of a module: others that call them are compiled anew with a mutant, up to a minute."""
+    return "njit" in (ROOT / module).read_text()
+
+
+def drawn() -> list[str]:
+    """Modules with logic that Python runs."""
+    paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    names = [str(path.relative_to(ROOT)) for path in paths if path.name != "__init__.py"]
+    return [name for name in names if not compiled(name) and not any(part in name for part in LOOKS)]
+
+
+def tests_of(module: str) -> tuple[str, ...]:
+    """Tests to run, the nearest first: those listed above, that of the module's name, the others of its folder, and for tasks
+    what is common to them."""
+    folder = Path("tests", module).parent
+    while not (ROOT / folder).is_dir():
+        folder = folder.parent
+    named = folder / f"test_{Path(module).stem}.py"
+    near = [str(named)] if (ROOT / named).exists() else []
+    whole = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))]
+    common = [
+        f"tests/tasks/test_{name}.py" for name in ("commands", "events", "limits", "gauges", "declarations", "common")
+    ]
+    common = common if module.startswith("tasks/") else []
+    return tuple(dict.fromkeys([*near, *TESTS.get(module, ()), *whole, *common]))

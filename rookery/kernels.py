@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -79,17 +79,23 @@ def cases() -> Iterator[Case]:
 
 
 def compile_all(progress: Callable[[str], None] = print) -> int:
-    """Compile every kernel that is not in the caches yet, in as many processes as there are cores.
+    """Compile every kernel that is not in the caches yet; see `compile_for`."""
+    return compile_for([*cases(), "ppo", "sac"], progress)
+
+
+def compile_for(jobs: Sequence[Case | str], progress: Callable[[str], None] = print) -> int:
+    """Compile the kernels of some environments and algorithms that are not in the caches yet, in as many processes as there
+    are cores.
 
     Args:
-        progress: takes one line for each environment that had kernels to compile, and a last one.
+        jobs: environments, and names of algorithms. The first is compiled before the others, which share its kernels.
+        progress: takes one line for each of them that had kernels to compile, and a last one.
 
     Returns:
         The number of compiled functions.
     """
     begin = time.perf_counter()
-    jobs: list[Case | str] = [*cases(), "ppo", "sac"]
-    first, others = jobs[0], _from_both_ends(jobs[1:])
+    first, others = jobs[0], _from_both_ends(list(jobs[1:]))
     done = 0
 
     def report(i: int, job: Case | str, count: int, spent: float) -> None:

@@ -1,4 +1,4 @@
-"""Recipes: every policy of the zoo is trained again at a thousandth of its length; stages that are done are not repeated."""
+"""Recipes: policies of the zoo are trained again at a thousandth of their length; stages that are done are not repeated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", sorted(zoo()))
+QUICK = ("drone-hover", "drone-hover-gru", "table-push")
+"""Policies that `make test` reproduces; `make test-all` does so with every one."""
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(zoo())])
 def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
     """By one command, with the network and the observation of the stored one; at a small share of its length."""
     scale = 0.0003

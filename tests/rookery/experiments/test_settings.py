@@ -50,8 +50,21 @@ def test_the_command_line_without_options_is_the_preset(task):
     assert short == dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, total_steps=7))
 
 
-@pytest.mark.slow
-@every_task
+FAMILIES = (
+    "drone-hover",
+    "swarm-surround",
+    "volley-solo-bump",
+    "go2-velocity",
+    "table-push",
+    "panda-lift",
+    "hand-reorient",
+)
+"""Tasks that `make test` trains; `make test-all` trains all."""
+
+
+@pytest.mark.parametrize(
+    "task", [t if t in FAMILIES else pytest.param(t, marks=pytest.mark.slow) for t in sorted(TASKS)]
+)
 def test_every_task_trains_from_its_preset(task, tmp_path):
     """One iteration with the worlds, the rollout and the settings of the preset; only its end is brought forward."""
     settings = preset(task)
