@@ -15,6 +15,7 @@ from rookery.sim.errors import RookeryError
 Floats = NDArray[np.float64]
 REACH = 0.75
 """Share of a leg's length at which it stands where nobody says; a Go2 has 0.7."""
+SEPARATE = 0.05  # of the diagonal between hips: how far apart front and rear, left and right hips are at least
 _HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 
@@ -62,7 +63,8 @@ def find_legs(path: Path, model: mujoco.MjModel) -> list[list[int]]:
     sideways = [abs(float(data.xaxis[leg[1]] @ turn[:, 1])) for leg in legs]
     ahead = sorted_hips[:2, 0].min() - sorted_hips[2:, 0].max()
     wide = min(sorted_hips[0, 1] - sorted_hips[1, 1], sorted_hips[2, 1] - sorted_hips[3, 1])
-    if ahead < 0.02 or wide < 0.02 or min(sideways) < 0.7:
+    apart = SEPARATE * float(np.linalg.norm(np.ptp(hips[:, :2], axis=0)))
+    if ahead < apart or wide < apart or min(sideways) < 0.7:
         raise RookeryError(
             f"{path}: its legs, with hips at {np.round(hips, 3).tolist()} m, do not walk along x: x must be forward, y left "
             "and z up in the root link; turn its frame by rpy = [roll, pitch, yaw] (rad) in the settings."

@@ -30,7 +30,6 @@ SETTINGS = (
     "family", "name", "rpy", "home", "swing", "kp", "kd", "torque", "speed", "armature", "damping", "exclude", "foot_radius",
     "mend_inertia",
 )  # fmt: skip
-GO2_MASS = 15.2066  # kg, of assets.go2.go2_spec
 SWING = tuple(GO2.swing[:3])  # rad, of hip, thigh and calf
 STAND_S = 2.0  # s, of standing on the ground in which the height is measured
 UPRIGHT = 0.95  # cosine between the trunk's up and the world's that counts as standing
@@ -144,7 +143,7 @@ class _Builder:
                 f"{self.source.path}: at home the feet are above the trunk: z must be up in the root link; give home, or turn "
                 "the frame by rpy = [roll, pitch, yaw] (rad) in the settings."
             )
-        share = self.mass / GO2_MASS
+        share = self.mass / GO2.mass
         size = height / GO2.stand_height
         guesses = {"torque": GO2.torque[0] * share * size, "speed": GO2.speed[0] / math.sqrt(size)}
         torque = self._limit("torque", self.motors.get("torque", {}) | self.source.efforts, guesses["torque"], "N m")
@@ -160,11 +159,13 @@ class _Builder:
         self.spec.body(BASE).add_site(name="imu", size=[0.01] * 3, group=5)
         add_cameras(self.spec.body(BASE), size)
         mirror = mirror_of(_axes(model, chains))
+        legs = float(np.mean([np.linalg.norm(offsets[2]) + np.linalg.norm(offsets[3]) for _, offsets, _ in chains]))
         shift = (round(size * 0.2, 3), round(size * 0.1, 3), round(size * 0.1, 3))
         made = QuadrupedModel(
             name=self.name, spec=self.spec.copy, joints=self.joints, links=self.links, lower=tuple(self.limits[:, 0].tolist()),
             upper=tuple(self.limits[:, 1].tolist()), home=tuple(home.tolist()), swing=tuple(swing), kp=tuple(kp), kd=tuple(kd),
-            torque=tuple(torque), speed=tuple(speed), stand_height=height, foot_radius=self.foot_radius, top=_top(model),
+            torque=tuple(torque), speed=tuple(speed), stand_height=height, mass=self.mass, leg_length=legs,
+            foot_radius=self.foot_radius, top=_top(model),
             payload=_scaled(GO2.payload, share), typical_payload=_scaled(GO2.typical_payload, share),
             com_shift=shift, typical_shift=round(size * GO2.typical_shift, 4),
             mirror=mirror if mirror is not None and same_sides(mirror, home) else None,
