@@ -65,9 +65,9 @@ class LocoManipulationConfig(ReachConfig):
     history: int = 1  # frames that the policy sees; with a predictor PREDICTOR_FRAMES in place of 1
     episode_s: float = 38.0  # s, more than the longest trajectory; an episode ends when its trajectory does
     wait_s: float = 0.3  # s, after the trajectory's end
-    max_vx: float = 0.7  # m/s
-    max_back: float = 0.7  # m/s
-    max_yaw_rate: float = 1.2  # rad/s
+    max_vx: float = 0.7  # m/s *
+    max_back: float = 0.7  # m/s *
+    max_yaw_rate: float = 1.2  # rad/s *
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
 
 
@@ -123,7 +123,7 @@ class LocoManipulation(Reach):
         self.sampler = AdaptiveSampler([e.family for e in self.entries], AdaptiveSamplingConfig(floor=floor))
         self.child("sampler", self.sampler)
         self.fingers = world.joints(FINGERS)
-        self._most = torch.tensor([c.max_vx, c.max_vy, c.max_yaw_rate])
+        self._most = torch.tensor(self.most)
         self._start = self._first_joints()
 
     def _first_joints(self) -> Tensor:
@@ -299,7 +299,7 @@ class LocoManipulation(Reach):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot and inverse kinematics, see controller.WholeBodyController."""
-        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:

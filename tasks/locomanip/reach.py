@@ -36,13 +36,13 @@ class ReachConfig(LeggedConfig):
     arm: str = "airbot_play"  # or "arx5"
     agents: str = "whole"  # "whole": one agent of 18 actions; "parts": two, legs and arm
     future: bool = True  # whether the goal of 0.2 s later is shown; without (teleoperation) its terms are zero
-    max_vx: float = 0.5  # m/s
-    max_back: float = 0.3  # m/s
-    max_vy: float = 0.2  # m/s
-    max_yaw_rate: float = 0.5  # rad/s
-    tracking_sigma: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
+    max_vx: float = 0.5  # m/s *
+    max_back: float = 0.3  # m/s *
+    max_vy: float = 0.2  # m/s *
+    max_yaw_rate: float = 0.5  # rad/s *
+    tracking_sigma: float = 0.03  # (m/s)^2 *; at 0.1 standing still and reaching well pays better than walking (tried)
     stand_share: float = 0.3  # of the commands that say: stand
-    push_speed: float = 0.3  # m/s
+    push_speed: float = 0.3  # m/s *
     start_joints: float = 0.05  # rad
     settle_s: float = 1.0  # s at the start in which the error does not count
     success_m: float = 0.03  # m, mean position error of a success
@@ -332,7 +332,7 @@ class Reach(LeggedTask):
         """A trot for the legs and inverse kinematics for the arm, see controller.WholeBodyController."""
         from rookery.tasks.locomanip.controller import WholeBodyController
 
-        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 

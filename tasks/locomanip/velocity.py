@@ -255,7 +255,7 @@ class Velocity(LeggedTask):
             return None
         from rookery.robots.quadrupeds.gaits import Trot
 
-        trot = Trot(self.robot, self.cfg.gait_hz)
+        trot = Trot(self.robot, self.gait_hz)
         return lambda obs: {
             "robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]
         }
