@@ -144,6 +144,11 @@ class Task(Buffers, abc.ABC):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         """By group and term, raw SI values [N, A, d], without noise or scale."""
 
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        """By group and name, the quantities [N, A, d] of which its terms, targets and further sets are expressions: raw states
+        in world axes, as the engine has them. A test holds `observe` and `observe_privileged` equal to the expressions."""
+        return {}
+
     def state(self) -> Tensor | None:
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
         return None

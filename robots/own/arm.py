@@ -38,8 +38,8 @@ from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
 from rookery.robots.own.settings import Settings
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 
 SETTINGS = (
     "family", "name", "rpy", "joints", "tool", "tool_offset", "tool_rpy", "home", "nearer", "kp", "kd", "torque", "speed",

@@ -24,8 +24,8 @@ from rookery.robots.own.settings import Settings
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.robots.quadrupeds.model import QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import add_quadruped, leg_chains
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.scene import Scene
 
 SETTINGS = (

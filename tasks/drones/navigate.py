@@ -16,6 +16,7 @@ from torch import Tensor
 from rookery.assets.obstacles import FLOOR_GAP, pillar
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.quantities import POSITION, body, own, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
 from rookery.sim.specs import Command, Group, Term, Weights
@@ -162,11 +163,12 @@ class Navigate(DroneTask):
         self._clear = torch.zeros(n, 1)
 
     def groups(self) -> dict[str, Group]:
-        goal = Term("goal_offset", 3, "m", "body", scale=0.3, noise=0.01, bias=0.01, formula="goal - position, body axes",
-                    estimated="position")  # fmt: skip
-        ring = Term("lidar", self.cfg.rays, "m", "body, rays in its xy plane, the first forward, the others anticlockwise",
-                    scale=1.0 / self.cfg.lidar_range_m, noise=LIDAR_NOISE,
-                    formula="distance to the first surface along each ray, the range where there is none")  # fmt: skip
+        offset = body(place("goal") - POSITION)
+        goal = Term("goal_offset", offset, scale=0.3, noise=0.01, bias=0.01, estimated="position")
+        rays = own("distance to the first surface along each ray", self.cfg.rays, "m", doc=(
+            f"{self.cfg.lidar_range_m:g} m where there is none; rays in the body's xy plane, the first along x, the others "
+            "anticlockwise"))  # fmt: skip
+        ring = Term("lidar", rays, scale=1.0 / self.cfg.lidar_range_m, noise=LIDAR_NOISE)
         seen = (ring,) if self.cfg.obs == "state" else image_terms(self.cfg)
         return {"drone": Group(1, (goal, *seen, *self.body_terms()), self.action)}
 
@@ -226,6 +228,10 @@ class Navigate(DroneTask):
             self.cfg.lidar_range_m, self._scan.numpy(),
         )  # fmt: skip
         return {"drone": {**seen, "lidar": self._scan}}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        out = super().measured()["drone"] | {"goal": self.target}
+        return {"drone": out if self.vision.on else out | {"distance to the first surface along each ray": self._scan}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         distance = self.distance[:, None]

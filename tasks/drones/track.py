@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import unknown
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
@@ -83,14 +84,24 @@ class Track(Pursuit):
         self._reference = ahead, self._target, self.velocity.numpy(), self._future.numpy()
 
     def groups(self) -> dict[str, Group]:
-        ahead = len(self.cfg.look_ahead_s)
+        target = place("target")
         reference = (
-            Term("position_error", 3, "m", "body", noise=0.005, bias=0.005, formula="target - position, body axes",
-                 estimated="position"),
-            Term("reference_ahead", 3 * ahead, "m", "body, from the present reference",
-                 formula=f"target in {', '.join(map(str, self.cfg.look_ahead_s))} s - target now, body axes"),
-        )  # fmt: skip
+            Term("position_error", body(target - POSITION), noise=0.005, bias=0.005, estimated="position"),
+            Term("reference_ahead", body(place(self._later, len(self.cfg.look_ahead_s)) - target)),
+        )
         return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
+
+    @property
+    def _later(self) -> str:
+        """The quantity that `reference_ahead` shows."""
+        return f"target in {', '.join(map(str, self.cfg.look_ahead_s))} s"
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        now = self.clock[:, None, None, None, None] * self.cfg.control_dt
+        ahead = torch.tensor(self.cfg.look_ahead_s)[None, None, :, None, None]
+        angle = self.frequency[:, :, None] * (now + ahead) + self.phase[:, :, None]  # [N, A, T, 3, H]
+        later = (self.amplitude[:, :, None] * angle.sin()).sum(-1) + self.places[:, None]
+        return {"drone": super().measured()["drone"] | {self._later: later.flatten(2)}}
 
     def reset(self, ids: Tensor) -> None:
         n = len(ids)

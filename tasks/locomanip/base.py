@@ -21,12 +21,25 @@ from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
 from rookery.robots.quadrupeds.scale import scale_of
 from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import (
+    ANGULAR_VELOCITY,
+    LAST_ACTION,
+    VELOCITY,
+    WORLD_Z,
+    body,
+    command,
+    joint_angles,
+    joint_velocities,
+    last_action,
+    own,
+)
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Clock, Command, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
+from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
@@ -41,6 +54,10 @@ HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
 """m, of a Go2, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points,
 which does not jump where it crosses the edge of a step."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
+LEAST_MOST = 1e-3  # m/s, rad/s: taken for the largest command where that is 0 and never asked for
+COMMAND = command("commanded velocity forward, velocity left, yaw rate to the left", 3, "m/s, m/s, rad/s", "heading")
+SCAN = "ground's height - trunk's height at points of a grid"
+"""Quantities that a robot observes."""
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
 CONTACT_M = 0.004
@@ -232,7 +249,7 @@ class LeggedTask(Task):
                 t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt, start_rows=c.terrain_start_rows
             )
             self.child("curriculum", self.curriculum)
-        self._scale = torch.tensor(self.most).clamp_min(1e-3)  # 0: never asked
+        self._scale = torch.tensor(self.most).clamp_min(LEAST_MOST)
         units = torch.tensor((self.scale.velocity, self.scale.velocity, self.scale.rate))
         self._least = -units * torch.tensor((LIMITS["max_back"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
         self._most = units * torch.tensor((LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
@@ -389,45 +406,65 @@ class LeggedTask(Task):
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
         for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
+        home = Quantity("home", j, "rad", own_memory=True, doc="angles of the home pose, see the actuation's joints")
+        phase = Sines(Scaled(self.clock, math.tau, "rad"))
+        gait = Where(phase, self.moving_now, "0, 0 while the clock stands still")
         terms: tuple[Term, ...] = (
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02,
-                 formula="angular velocity, body axes"),
-            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02, formula="world's z axis, body axes",
-                 estimated="attitude"),
-            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0,
-                 formula="commanded velocity forward, velocity left, yaw rate to the left, heading axes"),
-            Term("gait", 2, "1", formula="sin, cos of 2 pi phase; 0, 0 while the clock stands still", clock=self.clock),
-            Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02, formula="joint angle - home"),
-            Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75, formula="joint velocity"),
-            Term("last_action", j, "1", scale=0.5, formula="commanded action of the step before, clipped to [-1, 1]",
-                 initial=self.first_action),
+            Term("angular_velocity", ANGULAR_VELOCITY, scale=0.25, noise=0.1, bias=0.02),
+            Term("up", body(WORLD_Z), noise=0.03, bias=0.02, estimated="attitude"),
+            Term("command", COMMAND),
+            Term("gait", gait),
+            Term("joint_position", joint_angles(j) - home, noise=0.01, bias=0.02),
+            Term("joint_velocity", joint_velocities(j), scale=0.05, noise=0.75),
+            Term("last_action", last_action(j, self.first_action), scale=0.5),
         )  # fmt: skip
         if self.terrain is None:
             return terms
-        ground = f"ground's height - trunk's height + {self.model.stand_height:g} m at points of a grid, heading axes"
-        heights = Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0, formula=ground,
-                       estimated="terrain, height")  # fmt: skip
-        return (*terms, heights)
+        ground = own(SCAN, self.scan.size, "m", doc=f"limited to {self.scan.clip:g} m either way; heading axes, x {ACTOR_X} m "
+                     f"slowly, y {ACTOR_Y} m fast")  # fmt: skip
+        rest = Constant((self.model.stand_height,), "m")
+        return (*terms, Term("heights", ground + rest, scale=3.0, clip=1.0, estimated="terrain, height"))
 
     @property
     def clock(self) -> Clock:
         """The gait's, as the policy sees it."""
-        ways = zip(("vx", "vy", "yaw rate"), self.most, strict=True)
-        shares = ", ".join(f"|{name}| / {most:g}" for name, most in ways)
-        return Clock(self.gait_hz, (0.0, 1.0), f"while the largest of {shares} of the command is above {STEPPING:g}")
+        return Clock("gait phase", 1, frequency=self.gait_hz, runs=self.moving_now)
+
+    @property
+    def moving_now(self) -> Above:
+        """1 where the command asks for steps, as `moving`."""
+        most = tuple(max(v, LEAST_MOST) for v in self.most)
+        return Above(Largest(COMMAND, most, ("vx", "vy", "yaw rate")), STEPPING)
 
     def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
         """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
         has them, and nothing hidden."""
         h = self.cfg.history
         targets = (
-            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
+            Term("base_velocity", body(VELOCITY), estimated="linear velocity"),
             *targets,
         )
         sets = {"teacher": teacher_set(terms, targets)}
         if h == 1:
             return Group(1, terms, action, observation_sets=sets)
         return Group(1, terms, action, history=h, targets=targets, future=future, observation_sets=sets)
+
+    def quantities(self) -> dict[str, Tensor]:
+        """Those that `body_terms` are made of, [N, 1, d]."""
+        self.refresh()
+        r = self.robot
+        values = {
+            "rotation": r.base.quat[:, 0], "position": r.base.pos[:, 0], "velocity": r.base.lin_vel[:, 0],
+            "angular velocity": r.base.ang_vel[:, 0], COMMAND.name: self.command, "gait phase": self.phase[:, None],
+            "joint angles": r.measured, "home": r.home.expand(len(self.phase), -1), "joint velocities": r.joints.vel,
+            LAST_ACTION: self.last_action,
+        }  # fmt: skip
+        if self.terrain is not None:
+            ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)[:, None]
+            left = torch.stack((-r.yaw.sin(), r.yaw.cos()), dim=1)[:, None]
+            points = r.base.pos[:, :, :2] + self.scan.points[:, :1] * ahead + self.scan.points[:, 1:] * left
+            values[SCAN] = (self.ground.at(points) - r.base.pos[:, :, 2]).clamp(-self.scan.clip, self.scan.clip)
+        return {name: value[:, None] for name, value in values.items()}
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""

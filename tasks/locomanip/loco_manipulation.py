@@ -20,6 +20,7 @@ from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import OPENING, VELOCITY, body
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
@@ -28,7 +29,7 @@ from rookery.tasks.locomanip.base import DEFAULT_RANDOMIZATION, NO_WARM_START, t
 from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
-from rookery.tasks.locomanip.reach import Reach, ReachConfig
+from rookery.tasks.locomanip.reach import Reach, ReachConfig, to_goal
 from rookery.tasks.locomanip.stage import Stage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
@@ -154,29 +155,10 @@ class LocoManipulation(Reach):
         return self.predicts
 
     def groups(self) -> dict[str, Group]:
-        gripper = Term(
-            "gripper",
-            1,
-            "m",
-            "opening between the fingers",
-            scale=15.0,
-            noise=0.001,
-            formula="distance between the fingers",
-        )
+        gripper = Term("gripper", OPENING, scale=15.0, noise=0.001)
         targets = (
-            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
-            *(
-                Term(
-                    f"to_goal_in_{s}_s",
-                    3,
-                    "m",
-                    f"body, goal in {s} s minus tool",
-                    scale=3.0,
-                    formula=f"goal in {s} s - tool's position, body axes",
-                    estimated="base pose",
-                )
-                for s in LATER_S
-            ),
+            Term("base_velocity", body(VELOCITY), estimated="linear velocity"),
+            *(Term(f"to_goal_in_{s}_s", to_goal(s), scale=3.0, estimated="base pose") for s in LATER_S),
         )
         future = tuple(t.name for t in targets[1:])
         out = {}
@@ -234,6 +216,11 @@ class LocoManipulation(Reach):
         return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
 
     # Observations
+
+    seen_ahead_s: ClassVar[tuple[float, ...]] = (*Reach.seen_ahead_s, *LATER_S)
+
+    def quantities(self) -> dict[str, Tensor]:
+        return super().quantities() | {OPENING.name: self.fingers.pos.sum(1)[:, None, None]}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         out = super().observe()

@@ -225,6 +225,9 @@ class Velocity(LeggedTask):
         c, s = yaw.cos(), yaw.sin()
         return torch.stack((c * v[:, 0] + s * v[:, 1], c * v[:, 1] - s * v[:, 0]), dim=1)
 
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"robot": self.quantities()}
+
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"robot": self.observe_body()}
 

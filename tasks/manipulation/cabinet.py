@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, base, own, place
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -23,6 +24,10 @@ FINGER = 0.04  # m, of a finger from the handle, within which it is rewarded to 
 AHEAD = 0.07  # m, before the handle, from where the script goes to it
 GRASP = 0.03  # m, the gripper's opening below which it is about to hold, and no longer as particular about its place
 HELD = 0.022  # m, the gripper's opening below which it holds the handle, which is 18 mm thick
+
+
+OPEN, RATE = "how far the drawer is open", "rate at which the drawer opens"
+"""Quantities that the arm observes."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +88,17 @@ class Cabinet(ArmTask):
         self.handle[:, 0] -= self.out
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        handle = base(place("handle's position") - TOOL_POSITION)
         return (
-            Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
-                 formula="handle's position - tool's position, base axes", estimated="handle's position"),
-            Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002, formula="how far the drawer is open, 0 shut",
-                 estimated="drawer's opening"),
-            Term("drawer_speed", 1, "m/s", noise=0.01, formula="its rate, positive while it opens",
+            Term("handle", handle, scale=4.0, noise=0.002, estimated="handle's position"),
+            Term("drawer", own(OPEN, 1, "m", doc="0 shut"), scale=4.0, noise=0.002, estimated="drawer's opening"),
+            Term("drawer_speed", own(RATE, 1, "m/s", doc="positive while it opens"), noise=0.01,
                  estimated="drawer's opening"),
         )  # fmt: skip
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        handle = self.origin + torch.tensor(HANDLE) - self.slide.pos * torch.tensor([1.0, 0.0, 0.0])
+        return {"handle's position": handle, OPEN: self.slide.pos, RATE: self.slide.vel}
 
     def observation(self, group: str) -> dict[str, Tensor]:
         return {

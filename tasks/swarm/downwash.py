@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.quantities import POSITION, body, place, velocity
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -146,27 +147,10 @@ class Downwash(Flock):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            Term(
-                "station_offset",
-                3,
-                "m",
-                "body",
-                noise=0.005,
-                bias=0.005,
-                formula="station - position, body axes",
-                estimated="position",
-            ),
-            Term(
-                "station_velocity",
-                3,
-                "m/s",
-                "body",
-                scale=0.5,
-                noise=0.02,
-                formula="station's velocity, body axes",
-                estimated="velocity of the drone above",
-            ),
-        )
+            Term("station_offset", body(place("station") - POSITION), noise=0.005, bias=0.005, estimated="position"),
+            Term("station_velocity", body(velocity("station's velocity")), scale=0.5, noise=0.02,
+                 estimated="velocity of the drone above"),
+        )  # fmt: skip
         return {"drone": Group(self.pairs, (*terms, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -241,6 +225,10 @@ class Downwash(Flock):
         self.sums.addcmul_(distance[:, : self.pairs, None], which)
         self.counts += which
         self.detect_crashes(distance > self.cfg.bounds_m)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        seen = super().measured()["drone"] | {"station": self.target, "station's velocity": self.velocity}
+        return {"drone": {name: value[:, : self.pairs] for name, value in seen.items()}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_flock({"station_offset": self.target}, station_velocity=self.velocity)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -96,17 +97,8 @@ class Swap(Flock):
         self.buffer("there", n, a, dtype=torch.int64)  # control steps for which the drone has been at its goal
 
     def groups(self) -> dict[str, Group]:
-        goal = Term(
-            "goal_offset",
-            3,
-            "m",
-            "body",
-            scale=0.5,
-            noise=0.005,
-            bias=0.005,
-            formula="goal - position, body axes",
-            estimated="position",
-        )
+        offset = body(place("goal") - POSITION)
+        goal = Term("goal_offset", offset, scale=0.5, noise=0.005, bias=0.005, estimated="position")
         return {"drone": Group(self.cfg.num_drones, (goal, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -135,6 +127,9 @@ class Swap(Flock):
         self.distance.copy_(self.distances())
         self.there.add_(1).mul_(self.distance < self.cfg.arrive_m)
         self.detect_crashes(self.distance > self.cfg.bounds_m)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": super().measured()["drone"] | {"goal": self.target}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self.observe_flock({"goal_offset": self.target})}

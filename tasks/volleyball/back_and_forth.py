@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rookery.sim.quantities import POSITION, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -67,16 +68,11 @@ class VolleyBackAndForth(VolleyTask):
         self._ends = torch.tensor(self.ends)
 
     def groups(self) -> dict[str, Group]:
-        target = Term(
-            "to_target",
-            3,
-            "m",
-            "world, target minus drone",
-            scale=0.25,
-            formula="target - position, world axes",
-            estimated="position",
-        )
+        target = Term("to_target", place("target") - POSITION, scale=0.25, estimated="position")
         return {"drone": Group(1, (*self.state_terms(), target), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": super().measured()["drone"] | {"target": self.target[:, None]}}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Team
+from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.volleyball import plays
@@ -37,8 +38,15 @@ from rookery.tasks.volleyball.competition import (
     relations,
 )
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
-from rookery.tasks.volleyball.state import drone_state
+from rookery.tasks.volleyball.state import MIDDLE, drone_state, own_side
 from rookery.tasks.volleyball.symmetry import Place, far_places
+
+TURN, MAY_HIT = "1, 0 when the own side is to play, else 0, 1", "1, 0 while the drone may hit, else 0, 1"
+NUMBER, DRONES = (
+    "1 at this drone's place among its side, 0 elsewhere",
+    "positions of the own side's drones, then of the other's",
+)
+"""Quantities that a drone observes; a side of one drone is that drone."""
 
 
 @dataclass(frozen=True)
@@ -150,42 +158,39 @@ class Match(VolleyTask):
 
     def groups(self) -> dict[str, Group]:
         a = self.num_drones // 2
-        drone = "world, turned for the far side"
         anchor, ball, velocity, *landing = self.ball_terms()
-        turn = Term("turn", 2, "1", formula="1, 0 when the own side (one a side: drone) is to play, else 0, 1")
+        turn = Term("turn", own(TURN, 2))
         if self.in_teams:
             others: tuple[Term, ...] = (
                 anchor,
                 ball,
                 velocity,
                 turn,
-                Term("number", a, "1", formula="1 at this drone's place among its side, 0 elsewhere"),
-                Term("already_hit", 2, "1", formula="1, 0 while the drone may hit, else 0, 1"),
+                Term("number", command(NUMBER, a)),
+                Term("already_hit", own(MAY_HIT, 2)),
                 Term(
-                    "positions",
-                    6 * a,
-                    "m",
-                    drone,
-                    scale=0.25,
-                    formula=(
-                        "positions of the own side's drones, then of the other side's, in order of number, world "
-                        "axes turned for the far side"
-                    ),
-                    estimated="other drones' position",
+                    "positions", own_side(place(DRONES, 2 * a) - MIDDLE), scale=0.25, estimated="other drones' position"
                 ),
             )
         else:
-            opponent = Term(
-                "from_opponent",
-                3,
-                "m",
-                f"{drone}, drone minus opponent",
-                scale=0.25,
-                formula="position - opponent's position, world axes turned for the far side",
-                estimated="other drones' position",
-            )
+            offset = own_side(POSITION - place("opponent's position"))
+            opponent = Term("from_opponent", offset, scale=0.25, estimated="other drones' position")
             others = (anchor, opponent, ball, velocity, turn)
         return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        seen, sheet, a = super().measured()["drone"], self.referee.sheet, self.num_drones // 2
+        sides = torch.arange(2).repeat_interleave(a)
+        to_play = torch.from_numpy(sheet.turn)[:, None] == sides
+        may_hit = torch.from_numpy(sheet.used) == 0
+        own_first = [(a * side + torch.arange(2 * a)) % (2 * a) for side in sides.tolist()]
+        out = {
+            TURN: torch.stack((to_play, ~to_play), -1), MAY_HIT: torch.stack((may_hit, ~may_hit), -1),
+            NUMBER: torch.eye(a).repeat(2, 1).expand(len(to_play), -1, -1),
+            DRONES: torch.stack([seen["position"][:, order].flatten(1) for order in own_first], 1),
+            "opponent's position": seen["position"].roll(a, 1),
+        }  # fmt: skip
+        return {"drone": seen | {name: value.float() for name, value in out.items()}}
 
     def setup(self) -> None:
         super().setup()

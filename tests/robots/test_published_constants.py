@@ -15,7 +15,7 @@ import pytest
 from rookery.assets.go2 import HIP_MOTOR, KNEE_MOTOR, go2_spec
 from rookery.robots.drones.table import DRONES
 from rookery.robots.quadrupeds import gaits
-from rookery.sim.engines.rotor import cascade, parameters
+from rookery.sim.multirotor import cascade, parameters
 from rookery.tasks.swarm.radio import AIRCRAFT, HOVER_POWER, LIGHT, URBAN, propulsion_power
 from rookery.tasks.volleyball.base import BALLS
 

@@ -18,7 +18,7 @@ from rookery.sim2real.upgrade import main, upgraded
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
-NEW_LINES = ("formula", "initial", "estimated", "clock")
+NEW_LINES = ("formula", "expression", "local", "initial", "estimated", "clock")
 
 
 def version_1(values: Values) -> Values:

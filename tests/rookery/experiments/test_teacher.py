@@ -106,7 +106,7 @@ def test_a_teachers_memory_begins_anew_with_an_episode(tmp_path: Path) -> None:
         ({"clip": 1.0}, {"clip": 2.0}, r"observes 'x' up to 2 m, and the student's worlds give it up to 1: train"),
         ({"clip": 1.0, "scale": 2.0}, {"clip": 1.0}, r"up to 1 m, and the student's worlds give it up to 0.5"),
         ({"clip": 1.0}, {}, r"up to inf m, and the student's worlds give it up to 1"),
-        ({"size": 3}, {}, r"observes 'x' of size 2, and the student's worlds have 3"),
+        ({"value": 3}, {}, r"observes 'x' of size 2, and the student's worlds have 3"),
         ({"clip": 1.0}, {"clip": 1.0}, None),
         ({"clip": 2.0}, {"clip": 1.0}, None),
         ({"clip": 1.0, "scale": 0.5}, {"clip": 2.0}, None),
@@ -115,7 +115,7 @@ def test_a_teachers_memory_begins_anew_with_an_episode(tmp_path: Path) -> None:
     ],
 )
 def test_a_term_fits_where_it_is_the_same_quantity_and_reaches_as_far(mine: Any, theirs: Any, said: str | None) -> None:
-    given, term = (Term(**{"name": "x", "size": 2, "unit": "m"} | values) for values in (mine, theirs))
+    given, term = (Term(**{"name": "x", "value": 2, "unit": "m"} | values) for values in (mine, theirs))
     if said is None:
         _check_term("it", term, given)
         return

@@ -29,6 +29,7 @@ from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.concat_env import ConcatEnv, only_task, part_seed
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
@@ -251,8 +252,8 @@ def test_what_a_caller_keeps_is_not_overwritten():
 def test_the_one_hot_names_the_world_s_task():
     env = mixed(3, 2)
     obs, _ = env.reset(0)
-    formula = "1 at the task's place, 0 elsewhere: push, stay"
-    assert env.groups["arm"].observation[-1] == Term("task", 2, formula=formula)
+    task = env.groups["arm"].observation[-1]
+    assert task == Term("task", command("1 at the task's place, 0 elsewhere", 2, doc="push, stay")) and task.local
     assert env.groups["arm"].observation_size == 4
     assert obs["arm"][:, 0, env.groups["arm"].slices()["task"]].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
     assert env.task_index.tolist() == [0, 0, 0, 1, 1]
