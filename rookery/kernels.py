@@ -161,7 +161,7 @@ def _step(case: Case) -> None:
 def _learn(algorithm: str) -> None:
     """Some iterations of an algorithm with its settings for drone-hover and networks that are small enough for kernels, in a
     folder that is thrown away."""
-    from rookery.experiments.presets import preset
+    from rookery.experiments.recipes import preset
     from rookery.experiments.training import start
 
     settings = preset("drone-hover", algorithm)

@@ -131,7 +131,7 @@ def run(args: Args) -> int:
 
 def _train(args: Args) -> dict[str, Any]:
     """Train until an evaluation reaches the success target, or the time is over; the result of `Training.run`."""
-    from rookery.experiments.presets import preset
+    from rookery.experiments.recipes import preset
     from rookery.experiments.training import resume, start
 
     settings = preset(TASK)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, cast, get_type_hints
 
 import tyro
 
+from rookery.cli.field_docs import field_docs
 from rookery.cli.options import (
     Action,
     Json,
@@ -32,9 +33,9 @@ from rookery.cli.viewing import ViewerOptions
 from rookery.experiments.settings import RunSettings, read_settings
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
-from rookery.policies.typed_config import field_docs, from_values
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
+from rookery.sim.values import from_values
 
 RENAMED = {"total_steps": "steps", "fixed": "set"}
 """Options that are not called like their field."""
@@ -128,7 +129,7 @@ def _refuse_others(words: Sequence[str], algorithm: str) -> None:
 
 def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:
     """The settings that the options change: of the task's preset, then of the settings file."""
-    from rookery.experiments.presets import preset, varied
+    from rookery.experiments.recipes import preset, varied
 
     plain = [w for w in words if w not in ("-h", "--help")]
     fallback = varied(RunSettings(algorithm=base_algorithm(algorithm or "ppo")), algorithm)

@@ -62,7 +62,8 @@ def _fixed_by_set(of: str, task: str) -> dict[str, Any]:
     entry = find(task)
     kind = find(entry.task_of(entry.members[0]) if entry.members else task).load().Config
     names = {f.name for f in dataclasses.fields(kind)}
-    return {k: v for k, v in TASKS[of].config.items() if k in names} if of in TASKS else {}
+    fixed = find(of).load_set().config if of in TASKS and TASKS[of].members else {}
+    return {k: v for k, v in fixed.items() if k in names}
 
 
 def open_env(

@@ -72,11 +72,16 @@ class LocoManipulationConfig(ReachConfig):
 
 
 class LocoManipulation(Reach):
-    """Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
+    """One policy picks up, pushes, pulls, opens, presses, wipes and carries along trajectories of a library.
+
+    Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
 
     `done/<task>` and `share/<task>` are the shares of all episodes that were of a task and done, and of that task: their
     quotient is the task's rate of success. The reward is that of `Reach`.
     """
+
+    name = "go2arm-loco-manipulation"
+    engines = ("mujoco",)
 
     Config: ClassVar[type] = LocoManipulationConfig
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers

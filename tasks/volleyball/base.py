@@ -107,6 +107,8 @@ class VolleyTask(Task):
         log: of the rallies; the referee writes it.
     """
 
+    engines = ("rotor", "mujoco")
+
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;

@@ -40,12 +40,16 @@ class SetAndSpikeHardConfig(SetAndSpikeConfig):
 
 
 class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
-    """Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
+    """One drone sets the ball, the other spikes it past a board that defends.
+
+    Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
     out or into the net.
 
     The drones do not see the defence, as published. Two cases of the published rule are made volleyball's: an attacker's ball
     that lands on its own side wins nothing, and a ball that the defence touches but drops on its side is won.
     """
+
+    name = "volley-set-and-spike-hard"
 
     metric_definitions = MappingProxyType(
         {

@@ -17,7 +17,7 @@ from rookery.policies.algorithms.sac_config import SACConfig
 from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.imitation.behavior_cloning import BehaviorCloningConfig
 from rookery.policies.imitation.dagger import DAggerConfig
-from rookery.sim.config import to_dict
+from rookery.sim.values import to_values
 
 FILE = Path(__file__).parent / "defaults.json"
 WRITTEN = json.loads(FILE.read_text())
@@ -25,7 +25,7 @@ CONFIGS = {cls.__name__: cls for cls in (PPOConfig, SACConfig, TD3Config, Behavi
 
 
 def defaults(name: str) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(to_dict(CONFIGS[name]()))))
+    return dict(json.loads(json.dumps(to_values(CONFIGS[name]()))))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

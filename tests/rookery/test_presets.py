@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS
 from rookery.tasks.registry import OWN_TASKS

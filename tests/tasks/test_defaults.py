@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rookery.sim.config import to_dict
 from rookery.sim.randomization.ranges import DEFAULT
+from rookery.sim.values import to_values
 from rookery.tasks.registry import OWN_TASKS, find
 
 FILE = Path(__file__).parent / "defaults.json"
@@ -43,7 +43,7 @@ def defaults(task: str) -> dict[str, Any]:
     cls = find(task).load()
     own = cls.default_randomization
     ranges = {k: repr(r) for k, r in sorted((DEFAULT if own is None else own).items())}
-    return dict(json.loads(json.dumps({"config": to_dict(cls.Config()), "randomization": ranges})))
+    return dict(json.loads(json.dumps({"config": to_values(cls.Config()), "randomization": ranges})))
 
 
 @pytest.mark.parametrize("part", ["config", "randomization"])
