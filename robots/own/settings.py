@@ -12,7 +12,7 @@ from rookery.sim.untrusted import Damaged, read_toml
 from rookery.sim.values import convert
 
 
-class Settings:
+class RobotSettings:
     """Values by name, of keyword arguments before those of the file, and a note of all that was guessed.
 
     Args:

@@ -42,7 +42,7 @@ RENAMED = {"total_steps": "steps", "fixed": "set"}
 
 
 @dataclass(frozen=True)
-class Command:
+class TrainCommand:
     """What `rookery train` takes beside the settings of the run."""
 
     task: Annotated[
@@ -77,7 +77,7 @@ class Parsed:
         changes: with --resume, the given values of RunnerConfig.
     """
 
-    command: Command
+    command: TrainCommand
     settings: RunSettings
     changes: dict[str, Any]
 
@@ -191,7 +191,7 @@ def _parser(base: RunSettings) -> type:
         base.algorithm: _group_of(base.algorithm, base.algorithm_config),
     }
     fields: list[Any] = [(name, group, field(default_factory=group)) for name, group in groups.items()]
-    parser = dataclasses.make_dataclass("TrainArgs", fields, bases=(Command,), frozen=True)
+    parser = dataclasses.make_dataclass("TrainArgs", fields, bases=(TrainCommand,), frozen=True)
     parser.__doc__ = _DESCRIPTION
     return parser
 
@@ -253,7 +253,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     parser = dataclasses.make_dataclass(
         "ResumeArgs",
         [("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group))],
-        bases=(Command,),
+        bases=(TrainCommand,),
         frozen=True,
     )
     given = set(typed_options(words))

@@ -68,7 +68,7 @@ TOP = ("task", "notes", "extends", "settings", "algorithms", "stages")
 
 
 @dataclass(frozen=True)
-class Stage:
+class RecipeStage:
     """One step of a recipe.
 
     Args:
@@ -95,7 +95,7 @@ class Recipe:
 
     name: str
     task: str
-    stages: tuple[Stage, ...]
+    stages: tuple[RecipeStage, ...]
     notes: str = ""
 
     @property
@@ -249,7 +249,7 @@ def find_recipe(name: str | Path) -> Recipe:
     if str(name) not in TASKS:
         raise unknown("recipe", str(name), sorted({*files, *TASKS}))
     task = str(name)
-    return Recipe(task, task, (Stage("trained", "train", preset(task).to_values()),))
+    return Recipe(task, task, (RecipeStage("trained", "train", preset(task).to_values()),))
 
 
 def read_recipe(file: Path) -> Recipe:
@@ -267,7 +267,7 @@ def read_recipe(file: Path) -> Recipe:
         raise RookeryError(
             f"{file.name} has no stages: begin each with [[stages]], or give [settings] for a single one."
         )
-    stages: list[Stage] = []
+    stages: list[RecipeStage] = []
     for number, stage in enumerate(given or [{"name": "trained"}], 1):
         _find_ranges(stage, file)
         before = [s.name for s in stages]
@@ -275,7 +275,7 @@ def read_recipe(file: Path) -> Recipe:
     return Recipe(file.stem, task, tuple(stages), str(values.get("notes", "")).strip())
 
 
-def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before: list[str], where: str) -> Stage:
+def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before: list[str], where: str) -> RecipeStage:
     """A stage from its values in the file."""
     name, kind = values.pop("name", None), values.pop("kind", "train")
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
@@ -289,7 +289,7 @@ def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before:
         if source is not None and source not in before and source not in zoo():
             raise unknown(f"{key} in {where}", str(source), [*before, *zoo()])
     if kind == "train":
-        return Stage(name, kind, _settings(values, task, shared).to_values())
+        return RecipeStage(name, kind, _settings(values, task, shared).to_values())
     needed, others = KEYS[kind]
     for key in needed:
         if key not in values:
@@ -301,7 +301,7 @@ def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before:
         raise RookeryError(f"share in {where} needs a number above 0, up to 1, got {share!r}.")
     if not isinstance(actions := values.get("actions", []), list) or not all(isinstance(a, str) for a in actions):
         raise RookeryError(f"actions in {where} needs a list of names, got {actions!r}.")
-    return Stage(name, kind, values)
+    return RecipeStage(name, kind, values)
 
 
 def _settings(values: dict[str, Any], task: str, shared: Mapping[str, Any]) -> RunSettings:

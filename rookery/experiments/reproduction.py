@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, Stage
+from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
 from rookery.experiments.runs import find_run, open_run, write_json
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import Training, resume, start
@@ -115,7 +115,7 @@ class Reproduction:
             return None
         return str(self.folder / name if name in self.done else find_run(Path(name)))
 
-    def settings(self, stage: Stage) -> RunSettings:
+    def settings(self, stage: RecipeStage) -> RunSettings:
         """The settings with which a training of the recipe is made."""
         settings = RunSettings.from_values(stage.values)
         paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
@@ -124,7 +124,7 @@ class Reproduction:
             settings = dataclasses.replace(settings, seed=self.seed)
         return settings if self.scale == 1.0 else scaled(settings, self.scale)
 
-    def _training(self, stage: Stage) -> Training | None:
+    def _training(self, stage: RecipeStage) -> Training | None:
         """The training of a stage, begun or gone on with; None where it has made all its steps."""
         settings = self.settings(stage)
         run = self.folder / stage.name
@@ -135,7 +135,7 @@ class Reproduction:
             return None
         return resume(run)
 
-    def _low_pass(self, stage: Stage) -> None:
+    def _low_pass(self, stage: RecipeStage) -> None:
         policies, contract = self._open(stage.values["of"])
         made = {
             name: low_pass(
@@ -145,7 +145,7 @@ class Reproduction:
         }
         save_policy(self.folder / stage.name, made, contract.to_json())
 
-    def _fuse(self, stage: Stage) -> None:
+    def _fuse(self, stage: RecipeStage) -> None:
         env = make(self.recipe.task, 1)
         try:
             (name, group), *_ = env.groups.items()

@@ -72,7 +72,7 @@ class ReachConfig(LeggedConfig):
     )
 
 
-class Reach(LeggedTask):
+class LeggedReach(LeggedTask):
     """The arm on a Go2 follows a moving goal while the legs walk or stand.
 
     Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.

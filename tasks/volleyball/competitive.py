@@ -302,7 +302,7 @@ class Volley3v3(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0)
+        return plays.MatchPlay(self, apex=6.0)
 
 
 class Volley6v6(Match):
@@ -319,4 +319,4 @@ class Volley6v6(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)
+        return plays.MatchPlay(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)

@@ -12,7 +12,7 @@ from torch import Tensor
 from rookery.sim.specs import Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.defender import HALF_HEIGHT, Court, Defender
-from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
 from rookery.tasks.volleyball.set_and_spike import THROUGH, SetAndSpikeConfig, VolleySetAndSpikeEasy
 
 
@@ -129,7 +129,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
             self, contact=2.87, apex=5.52, spread=0.133, spot=(0.755, 1.71), above=3.5, flight=0.623, aim=(-1.5, 4.18),
             retreat=1.28, after=1.37, timing=plays.Timing(engage=1.24, slack=0.102, settle=0.49, calm=14.0),
             tolerance=Tolerance(place=0.029, speed=0.45, tilt=0.012, effort=3.37),
-            limits=Limits(tilt=0.756, torque_share=0.53),
+            limits=FlightLimits(tilt=0.756, torque_share=0.53),
         )  # fmt: skip
 
     def markers(self, i: int) -> list[dict[str, Any]]:
