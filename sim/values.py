@@ -39,7 +39,7 @@ def from_values(
     Raises:
         RookeryError: an unknown name, or a value of the wrong type or outside its limits.
     """
-    hints = _hints(cls)
+    hints = _hints(typing.cast(Any, cls))
     for name in values:
         if name not in hints:
             raise unknown(what, name, hints)
