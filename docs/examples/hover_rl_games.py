@@ -8,7 +8,7 @@ from rl_games.torch_runner import Runner
 
 import rookery
 from rookery import isaacgym
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
 
 own = {"rookery": {"config": preset("drone-hover").train_overrides}}

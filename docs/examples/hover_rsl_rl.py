@@ -5,7 +5,7 @@ import sys
 from rsl_rl.runners import OnPolicyRunner
 
 import rookery
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.adapters.rsl_rl_env import RslRlEnv
 

@@ -7,7 +7,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 import rookery
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.adapters.sb3_env import Sb3VecEnv
 

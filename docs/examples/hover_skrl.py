@@ -10,7 +10,7 @@ from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_m
 from torch.optim.lr_scheduler import LinearLR
 
 import rookery
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.adapters.skrl_env import SkrlEnv, use_final_observations
 

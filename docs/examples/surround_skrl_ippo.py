@@ -10,7 +10,7 @@ from skrl.trainers.torch import SequentialTrainer
 from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_model
 
 import rookery
-from rookery.experiments.presets import preset
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.adapters.skrl_env import SkrlMultiAgentEnv, use_final_observations
 

@@ -21,10 +21,10 @@ from rookery.policies.training import checkpoint, store
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.typed_config import from_values, to_values
 from rookery.sim.buffers import under
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
+from rookery.sim.values import from_values, to_values
 
 __all__ = ["Interrupted", "Runner"]
 

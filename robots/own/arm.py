@@ -18,7 +18,7 @@ from rookery.robots.arms.kinematics import chain_of
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.own import checks
-from rookery.robots.own.arm_drives import HOLD_S, Drives, hold, loads, set_contact, spec_of
+from rookery.robots.own.arm_drives import HOLD_S, ArmDrives, hold, loads, set_contact, spec_of
 from rookery.robots.own.arm_links import (
     TOOL,
     end_of,
@@ -37,7 +37,7 @@ from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 
@@ -71,22 +71,22 @@ def load_arm(path: str | Path, **given: Any) -> OwnRobot[ManipulatorModel]:
         RookeryError: the file cannot be read, is no arm, or has what no arm has; with the way out.
     """
     file = Path(path)
-    return _Builder(file, given).build() if given else _cached(file, stamp(file))
+    return _ArmBuilder(file, given).build() if given else _cached(file, stamp(file))
 
 
 @functools.lru_cache(maxsize=8)
 def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[ManipulatorModel]:
-    return _Builder(file, {}).build()
+    return _ArmBuilder(file, {}).build()
 
 
-class _Builder:
+class _ArmBuilder:
     """One loading: what is known of the arm so far."""
 
     def __init__(self, file: Path, given: Mapping[str, Any]) -> None:
-        named = given.get("joints", Settings.peek(file, "joints"))
+        named = given.get("joints", RobotSettings.peek(file, "joints"))
         find_chain(file, read(file, floating=True).spec, named)  # before settings, which are another family's then
         self.path = file
-        self.settings = s = Settings(file, given, SETTINGS)
+        self.settings = s = RobotSettings(file, given, SETTINGS)
         self.source = read(file, floating=True, rpy=s.vector("rpy"))
         self.name = plain_name(str(s.raw("name") or self.source.name))
         if self.name == PANDA.name and not s.has("name"):
@@ -294,7 +294,7 @@ class _Builder:
             return None
         return np.array(self.settings.by_joint("home", self.joints, [0.0] * len(self.joints), "rad", signed=True))
 
-    def _drives(self, model: mujoco.MjModel, inertia: Floats, torque: list[float]) -> tuple[Drives, dict[str, Any]]:
+    def _drives(self, model: mujoco.MjModel, inertia: Floats, torque: list[float]) -> tuple[ArmDrives, dict[str, Any]]:
         s = self.settings
         dofs = [int(model.joint(j).dofadr[0]) for j in self.joints]
         speeds = self.source.speeds
@@ -337,7 +337,7 @@ class _Builder:
             joint.damping = [loss, 0.0, 0.0]
             joint.frictionloss = 0.0
         gripper = "gripper" if self.fingers else None
-        drives = Drives(self.joints, tuple(kp), tuple(kd), tuple(torque), gripper, self.force, self.stroke)
+        drives = ArmDrives(self.joints, tuple(kp), tuple(kd), tuple(torque), gripper, self.force, self.stroke)
         values = {
             "speed": tuple(speed), "acceleration": tuple(acceleration), "jerk": tuple(JERK * a for a in acceleration),
             "torque_rate": rate, "damping": tuple(damping), "armature": tuple(armature),
@@ -351,7 +351,7 @@ class _Builder:
         self.notes += checks.exclude_overlaps(self.source, self.spec, poses, self.settings.raw("exclude") or ())
 
 
-def _any_number(settings: Settings, name: str) -> float:
+def _any_number(settings: RobotSettings, name: str) -> float:
     value = settings.raw(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1.0 < value < 1.0:
         raise RookeryError(f"{name} of {settings.path.name} must be a number of m between -1 and 1, got {value!r}.")

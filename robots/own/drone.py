@@ -19,7 +19,7 @@ from rookery.robots.own.legs import corners
 from rookery.robots.own.parts import name_all, strip
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
 
@@ -58,7 +58,7 @@ def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[DroneParameters]:
 
 def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     _check_family(file, read(file, floating=True).spec)  # before settings, which are another family's then
-    s = Settings(file, given, SETTINGS)
+    s = RobotSettings(file, given, SETTINGS)
     source = read(file, floating=True, rpy=s.vector("rpy"))
     notes = [*source.notes, "it is drawn as an airframe of its size; its own meshes are left out."]
     strip(source.spec)
@@ -156,7 +156,7 @@ def _whole(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[float, Floats, F
     return mass, turn.T @ (centre - base.xpos), turn.T @ tensor @ turn
 
 
-def _rotors(s: Settings, model: mujoco.MjModel, data: mujoco.MjData) -> Floats:
+def _rotors(s: RobotSettings, model: mujoco.MjModel, data: mujoco.MjData) -> Floats:
     """[4, 3] m, root's frame."""
     given = s.raw("rotors")
     if given is not None:

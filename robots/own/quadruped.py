@@ -20,7 +20,7 @@ from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, str
 from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.robots.quadrupeds.model import QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import add_quadruped, leg_chains
@@ -65,15 +65,15 @@ def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[QuadrupedModel]:
 
 def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[QuadrupedModel]:
     check_family(file, read(file, floating=True).spec)  # before settings, which are another family's then
-    settings = Settings(file, given, SETTINGS)
+    settings = RobotSettings(file, given, SETTINGS)
     source = read(file, floating=True, rpy=settings.vector("rpy"))
-    return _Builder(source, settings).build()
+    return _QuadrupedBuilder(source, settings).build()
 
 
-class _Builder:
+class _QuadrupedBuilder:
     """One loading: what is known of the robot so far."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, source: Source, settings: RobotSettings) -> None:
         self.source = source
         self.settings = settings
         self.name = plain_name(str(settings.raw("name") or source.name))

@@ -89,9 +89,12 @@ def run(args: Args) -> int:
     steps.begin_step(
         f"compiling the kernels of [bold]{TASK}[/] for this machine, once, about a minute of its processor"
     )
-    from rookery.kernels import Case, compile_for
+    from rookery.kernels import KernelCase, compile_for
 
-    compile_for([Case(TASK), *(Case(TASK, engine) for engine in ENGINES[1:]), "ppo"], lambda line: print(f"  {line}"))
+    compile_for(
+        [KernelCase(TASK), *(KernelCase(TASK, engine) for engine in ENGINES[1:]), "ppo"],
+        lambda line: print(f"  {line}"),
+    )
     steps.begin_step(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
     trained = _train(args)
     if trained["interrupted"]:
@@ -139,7 +142,7 @@ def run(args: Args) -> int:
 
 def _train(args: Args) -> dict[str, Any]:
     """Train until an evaluation reaches the success target, or the time is over; the result of `Training.run`."""
-    from rookery.experiments.presets import preset
+    from rookery.experiments.recipes import preset
     from rookery.experiments.training import resume, start
 
     settings = preset(TASK)

@@ -49,7 +49,8 @@ class Args:
 def run(args: Args) -> int:
     """Carry the recipe out; 130 after Ctrl-C."""
     from rookery.cli.train import announce_training
-    from rookery.experiments.recipes import Reproduction, find_recipe
+    from rookery.experiments.recipes import find_recipe
+    from rookery.experiments.reproduction import Reproduction
     from rookery.kernels import announce_compiling
     from rookery.sim.engines import check_seed
 

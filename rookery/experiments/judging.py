@@ -158,14 +158,17 @@ def fixed_by_set(of: str, task: str) -> dict[str, Any]:
     entry = find(task)
     kind = find(entry.task_of(entry.members[0]) if entry.members else task).load().Config
     names = {f.name for f in dataclasses.fields(kind)}
-    return {k: v for k, v in TASKS[of].config.items() if k in names} if of in TASKS else {}
+    fixed = find(of).load_set().config if of in TASKS and TASKS[of].members else {}
+    return {k: v for k, v in fixed.items() if k in names}
 
 
 def interface_of(entry: TaskEntry, member: str = "") -> frozenset[str]:
     """Names of the config values that belong to a policy, of a task or of a member of a set, which may fix some itself."""
     owner = find(entry.task_of(member)) if member else entry
     declared = {name for cls in owner.load().__mro__ for name in vars(cls).get("interface", ())}
-    return frozenset((declared | {*entry.interface}) - {*entry.config, *entry.variants.get(member, {})})
+    task_set = entry.load_set() if entry.members else None
+    fixed = set() if task_set is None else {*task_set.config, *task_set.variants.get(member, {})}
+    return frozenset(declared - fixed)
 
 
 def _of_policy(entry: TaskEntry, name: str, change: Change) -> bool:

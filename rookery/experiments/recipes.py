@@ -1,10 +1,20 @@
-"""Recipes: how a policy of the zoo is trained again, from nothing, in stages one after the other.
+"""Recipes: how a policy is trained, from nothing, in one stage or several. The settings of a task's own recipe are its preset.
 
-A recipe is a TOML file, `policies/recipes/NAME.toml`. A task without one has a single stage, which is its preset. Its stages:
+A recipe is a TOML file, `policies/recipes/NAME.toml`, for the task or the policy of the zoo of that name:
 
-    [[stages]]
+    extends = "families/drone.toml"  # a recipe whose settings are taken where these say nothing else
+    notes = "what is known of the stored policy"
+
+    [settings]                       # of all stages, as in settings.toml of a run
+    runner = {total_steps = 3_200_000}
+    ppo = {learning_rate = 3e-3}
+
+    [algorithms.sac]                 # the preset where another algorithm is asked for, in place of [settings]
+    num_envs = 1
+
+    [[stages]]                       # how the stored policy is made; without any, by the settings alone
     name = "imitated"                # folder of the stage
-    algorithm = "dagger"             # settings in place of the preset's, as in settings.toml of a run
+    algorithm = "dagger"             # settings in place of those above
     runner = {total_steps = 1_000_000}
 
     [[stages]]
@@ -26,36 +36,26 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`. A task without one has a 
     first = "legs"
     second = "trained"
 
-`task` at the top is the recipe's name where it is left out; a stage may train in another one. `notes` says what is known of
-the stored policy.
+`task` at the top names the task where the file is not called like it; its settings are then over the task's preset. A stage may
+train in another task, by the preset of that one. A task outside of this package has its settings in `Task.preset`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rookery.experiments.presets import preset
-from rookery.experiments.runs import find_run, open_run, write_json, zoo
+from rookery.experiments.runs import zoo
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import Training, resume, start
-from rookery.making import full_config, make
-from rookery.policies.fuse import fuse_policies
-from rookery.policies.low_pass import low_pass
-from rookery.policies.policy import Policy
-from rookery.policies.training import checkpoint
-from rookery.policies.training.store import save_policy
+from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.untrusted import read_json, read_toml
-from rookery.sim2real.build import build_contract
-from rookery.sim2real.contract import Contract
-from rookery.sim2real.provenance import gather_provenance
-from rookery.tasks.registry import TASKS
+from rookery.sim.untrusted import read_toml
+from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find
 
 PROGRESS = "recipe.json"
 """In the folder of a reproduction: the recipe, its scale and seed, and the stages that are done."""
@@ -63,13 +63,12 @@ KEYS = {"low_pass": ({"of", "share"}, {"actions"}), "fuse": ({"first", "second"}
 """Keys of the kinds of stage other than "train": those that must be there, and others."""
 SOURCES = {"train": ("init", "teacher"), "low_pass": ("of",), "fuse": ("first", "second")}
 """Keys that name a policy, by the kind of stage."""
-UPDATES = 4
-"""Updates that a scaled stage has at least: it takes fewer worlds for them."""
-LEAST_WORLDS = 16
+TOP = ("task", "notes", "extends", "settings", "algorithms", "stages")
+"""Keys of a recipe."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class RecipeStage:
     """One step of a recipe.
 
     Args:
@@ -96,7 +95,7 @@ class Recipe:
 
     name: str
     task: str
-    stages: tuple[Stage, ...]
+    stages: tuple[RecipeStage, ...]
     notes: str = ""
 
     @property
@@ -110,11 +109,130 @@ class Recipe:
         return values
 
 
+# Files
+
+
+@functools.cache
 def recipe_files() -> dict[str, Path]:
     """The package's recipes, by name."""
     import rookery.policies
 
     return {f.stem: f for f in sorted((Path(rookery.policies.__file__).parent / "recipes").glob("*.toml"))}
+
+
+def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The values in a recipe's file, those that it extends included.
+
+    Args:
+        file: of the recipe.
+        within: files that extend it, by which a circle is found.
+
+    Raises:
+        RookeryError: it cannot be read, or a key or value is not that of a recipe.
+    """
+    try:
+        values = read_toml(file)
+    except OSError as error:
+        raise RookeryError(f"cannot read the recipe {file} ({error.strerror}).") from error
+    except ValueError as error:
+        raise RookeryError(f"the recipe {file} is not TOML: {error}.") from error
+    for key in values:
+        if key not in TOP:
+            raise unknown(f"key of {file.name}", key, TOP)
+    for key in ("settings", "algorithms"):
+        if not isinstance(values.setdefault(key, {}), dict):
+            raise RookeryError(f"{key} in {file.name} needs values by name, got {values[key]!r}.")
+    for table in (values["settings"], *values["algorithms"].values()):
+        _find_ranges(table, file)
+    if (extended := values.pop("extends", None)) is None:
+        return values
+    below = file.parent / str(extended)
+    if file.resolve() in within:
+        raise RookeryError(f"{file.name} extends itself: take `extends` out of it or of {within[-1].name}.")
+    base = read_file(below, (*within, file.resolve()))
+    return values | {key: over(base[key], values[key]) for key in ("settings", "algorithms")}
+
+
+def over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in place of others: those of the runner and of algorithms one by one, all other ones as a whole."""
+    tables = {k: {**base[k], **values[k]} for k in ("runner", *ALGORITHMS) if k in base and k in values}
+    return {**base, **values, **tables}
+
+
+def _find_ranges(values: Any, file: Path) -> None:
+    """Name a file of ranges beside the recipe by its full path."""
+    ranges = values.get("randomize") if isinstance(values, dict) else None
+    if isinstance(ranges, str) and (file.parent / ranges).is_file():
+        values["randomize"] = str((file.parent / ranges).resolve())
+
+
+# Presets
+
+
+def preset(task: str, algorithm: str | None = None) -> RunSettings:
+    """The settings with which a task is trained: of its recipe, or of the class that declares it.
+
+    Args:
+        task: registered name.
+        algorithm: name of an algorithm, or of a variant of one; None takes the one of the preset.
+
+    Raises:
+        RookeryError: an unknown task or algorithm, or settings that are none.
+    """
+    if algorithm is not None and (base := base_algorithm(algorithm)) != algorithm:
+        return varied(preset(task, base), algorithm)
+    entry = find(task)
+    values, others = _declared(entry)
+    where = {"task": task, "engine": entry.engines[0]}
+    settings = RunSettings.from_values({**values, **where})
+    if algorithm is None or algorithm == settings.algorithm:
+        return settings
+    if algorithm in others:
+        return RunSettings.from_values({**others[algorithm], **where, "algorithm": algorithm})
+    found = find_algorithm(algorithm)
+    shared = {name: getattr(settings.algorithm_config, name) for name in found.shared}
+    changes = dict(found.run)
+    if "total_steps" in changes:
+        changes["runner"] = replace(settings.runner, total_steps=changes.pop("total_steps"))
+    if "num_envs" in changes:
+        changes["num_envs"] = max(changes["num_envs"], len(entry.members))
+    config = replace(found.load_config()(), **shared)
+    return replace(settings, algorithm=algorithm, algorithm_config=config, **changes)
+
+
+def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
+    """Settings with those of a variant of their algorithm; as they are where `algorithm` is none."""
+    if not isinstance(algorithm, str) or algorithm not in VARIANTS:
+        return settings
+    variant = VARIANTS[algorithm]
+    return replace(settings, algorithm_config=replace(settings.algorithm_config, **variant.config), **variant.run)
+
+
+def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a task's preset differs in from the defaults, and presets of other algorithms by name.
+
+    A class without a preset has that of the nearest class that it derives from, as long as its config has those values.
+    """
+    if entry.id in OWN_TASKS and entry.id in recipe_files():
+        values = read_file(recipe_files()[entry.id])
+        return values["settings"], values["algorithms"]
+    if entry.members:
+        task_set = entry.load_set()
+        return _declared(find(task_set.of)) if task_set.of and not task_set.preset else (task_set.preset, {})
+    cls = entry.load()
+    for base in cls.__mro__:
+        if "preset" in vars(base):
+            given = vars(base)["preset"]
+            if not isinstance(given, Mapping):
+                raise RookeryError(f"preset of {base.__name__} needs settings by name, got {given!r}.")
+            return given, {}
+        name = vars(base).get("name")
+        if name in OWN_TASKS and name in recipe_files() and issubclass(cls.Config, find(name).load().Config):
+            return _declared(find(name))
+    return {}, {}
+
+
+# Recipes
 
 
 def find_recipe(name: str | Path) -> Recipe:
@@ -131,7 +249,7 @@ def find_recipe(name: str | Path) -> Recipe:
     if str(name) not in TASKS:
         raise unknown("recipe", str(name), sorted({*files, *TASKS}))
     task = str(name)
-    return Recipe(task, task, (Stage("trained", "train", preset(task).to_values()),))
+    return Recipe(task, task, (RecipeStage("trained", "train", preset(task).to_values()),))
 
 
 def read_recipe(file: Path) -> Recipe:
@@ -140,29 +258,24 @@ def read_recipe(file: Path) -> Recipe:
     Raises:
         RookeryError: it cannot be read, or a key or value is not that of a recipe.
     """
-    try:
-        values = read_toml(file)
-    except OSError as error:
-        raise RookeryError(f"cannot read the recipe {file} ({error.strerror}).") from error
-    except ValueError as error:
-        raise RookeryError(f"the recipe {file} is not TOML: {error}.") from error
-    for key in values:
-        if key not in ("task", "notes", "stages"):
-            raise unknown(f"key of {file.name}", key, ("task", "notes", "stages"))
-    task = values.get("task", file.stem)
-    given = values.get("stages")
-    if not isinstance(given, list) or not given or not all(isinstance(s, dict) for s in given):
-        raise RookeryError(f"{file.name} has no stages: begin each with [[stages]].")
-    stages: list[Stage] = []
-    for number, stage in enumerate(given, 1):
-        ranges = stage.get("randomize")
-        if isinstance(ranges, str) and (file.parent / ranges).is_file():
-            stage["randomize"] = str((file.parent / ranges).resolve())
-        stages.append(_stage(dict(stage), str(task), [s.name for s in stages], f"stage {number} of {file.name}"))
-    return Recipe(file.stem, str(task), tuple(stages), str(values.get("notes", "")).strip())
+    values = read_file(file)
+    task = str(values.get("task", file.stem))
+    own = recipe_files().get(task) == file
+    shared = {} if own else values["settings"]  # its own file's settings are the task's preset already
+    given = values.get("stages", [] if values["settings"] or own else None)
+    if not isinstance(given, list) or not all(isinstance(s, dict) for s in given):
+        raise RookeryError(
+            f"{file.name} has no stages: begin each with [[stages]], or give [settings] for a single one."
+        )
+    stages: list[RecipeStage] = []
+    for number, stage in enumerate(given or [{"name": "trained"}], 1):
+        _find_ranges(stage, file)
+        before = [s.name for s in stages]
+        stages.append(_stage(dict(stage), task, shared, before, f"stage {number} of {file.name}"))
+    return Recipe(file.stem, task, tuple(stages), str(values.get("notes", "")).strip())
 
 
-def _stage(values: dict[str, Any], task: str, before: list[str], where: str) -> Stage:
+def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before: list[str], where: str) -> RecipeStage:
     """A stage from its values in the file."""
     name, kind = values.pop("name", None), values.pop("kind", "train")
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
@@ -176,10 +289,7 @@ def _stage(values: dict[str, Any], task: str, before: list[str], where: str) -> 
         if source is not None and source not in before and source not in zoo():
             raise unknown(f"{key} in {where}", str(source), [*before, *zoo()])
     if kind == "train":
-        base = preset(str(values.get("task", task)), values.get("algorithm"))
-        settings = RunSettings.from_values(values, base)
-        settings.check()
-        return Stage(name, kind, settings.to_values())
+        return RecipeStage(name, kind, _settings(values, task, shared).to_values())
     needed, others = KEYS[kind]
     for key in needed:
         if key not in values:
@@ -191,153 +301,17 @@ def _stage(values: dict[str, Any], task: str, before: list[str], where: str) -> 
         raise RookeryError(f"share in {where} needs a number above 0, up to 1, got {share!r}.")
     if not isinstance(actions := values.get("actions", []), list) or not all(isinstance(a, str) for a in actions):
         raise RookeryError(f"actions in {where} needs a list of names, got {actions!r}.")
-    return Stage(name, kind, values)
+    return RecipeStage(name, kind, values)
 
 
-class Reproduction:
-    """A recipe that is carried out in a folder, stage after stage; what is done there already is not repeated.
-
-    Args:
-        recipe: what to do.
-        folder: its own; a folder for each stage, and at the end the policy.
-        scale: share of the control steps to make, above 0 to 1: for tests.
-        seed: of all stages; None leaves them theirs.
-
-    Raises:
-        RookeryError: a scale out of range, or the folder holds something else.
-    """
-
-    def __init__(self, recipe: Recipe, folder: Path, scale: float = 1.0, seed: int | None = None) -> None:
-        if not 0.0 < scale <= 1.0:
-            raise RookeryError(f"--scale must be above 0 and at most 1, got {scale:g}.")
-        self.recipe = recipe
-        self.folder = folder
-        self.scale = scale
-        self.seed = seed
-        self._plan = {"recipe": recipe.to_values(), "scale": scale, "seed": seed}
-        self.done = self._progress()
-
-    def _progress(self) -> list[str]:
-        """Stages that an earlier call has finished in the folder."""
-        if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
-            return []
-        try:
-            found = read_json(self.folder / PROGRESS)
-            done = [str(name) for name in found.pop("done")]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise RookeryError(f"{self.folder} holds something else: choose another --out.") from None
-        if found != self._plan:
-            raise RookeryError(
-                f"{self.folder} was begun with another recipe, --scale or --seed: give the same ones, or another --out."
-            )
-        return done
-
-    def run(self, announce: Callable[[str, Training | None], None] = lambda line, training: None) -> bool:
-        """Carry out what is left, and put the policy of the last stage into the folder.
-
-        Args:
-            announce: called at the beginning of each stage.
-
-        Returns:
-            Whether all is done; False after Ctrl-C, from which another call goes on.
-
-        Raises:
-            RookeryError: settings that do not fit, or a folder that cannot be written.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._note()
-        for number, stage in enumerate(self.recipe.stages, 1):
-            if stage.name in self.done:
-                continue
-            line = f"stage {number} of {len(self.recipe.stages)}, {stage.name}"
-            if stage.kind == "train":
-                training = self._training(stage)
-                announce(line, training)
-                if training is not None and training.run()["interrupted"]:
-                    return False
-            else:
-                announce(line, None)
-                {"low_pass": self._low_pass, "fuse": self._fuse}[stage.kind](stage)
-            self.done.append(stage.name)
-            self._note()
-        policies, contract = open_run(self.folder / self.recipe.stages[-1].name)
-        values = contract.to_json()
-        values["provenance"]["steps"] = self._steps()
-        save_policy(self.folder, policies, values)
-        return True
-
-    def _note(self) -> None:
-        write_json(self.folder / PROGRESS, self._plan | {"done": self.done})
-
-    def _steps(self) -> int:
-        """Control steps that the stages have made."""
-        trained = [s.name for s in self.recipe.stages if s.kind == "train"]
-        return sum(open_run(self.folder / name)[1].provenance.steps or 0 for name in trained)
-
-    def _source(self, name: str | None) -> str | None:
-        """The folder of an earlier stage, or of a policy of the zoo."""
-        if name is None:
-            return None
-        return str(self.folder / name if name in self.done else find_run(Path(name)))
-
-    def settings(self, stage: Stage) -> RunSettings:
-        """The settings with which a training of the recipe is made."""
-        settings = RunSettings.from_values(stage.values)
-        paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
-        settings = dataclasses.replace(settings, **paths)
-        if self.seed is not None:
-            settings = dataclasses.replace(settings, seed=self.seed)
-        return settings if self.scale == 1.0 else scaled(settings, self.scale)
-
-    def _training(self, stage: Stage) -> Training | None:
-        """The training of a stage, begun or gone on with; None where it has made all its steps."""
-        settings = self.settings(stage)
-        run = self.folder / stage.name
-        if not checkpoint.complete(run):
-            shutil.rmtree(run, ignore_errors=True)  # what was killed before its first checkpoint
-            return start(settings, run)
-        if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
-            return None
-        return resume(run)
-
-    def _low_pass(self, stage: Stage) -> None:
-        policies, contract = self._open(stage.values["of"])
-        made = {
-            name: low_pass(
-                policy, contract.groups[name].spec, stage.values["share"], tuple(stage.values.get("actions", ()))
-            )
-            for name, policy in policies.items()
-        }
-        save_policy(self.folder / stage.name, made, contract.to_json())
-
-    def _fuse(self, stage: Stage) -> None:
-        env = make(self.recipe.task, 1)
-        try:
-            (name, group), *_ = env.groups.items()
-            learned = []
-            for key in ("first", "second"):
-                policies, contract = self._open(stage.values[key])
-                learned.append((policies[name], contract.groups[name].spec))
-            first, second = learned
-            provenance = gather_provenance(0, 0, env.engine, "none") | {"fixed": {}}
-            fused = build_contract(
-                env, config=full_config(self.recipe.task, {}), provenance=provenance, trained_here=False
-            )
-            save_policy(self.folder / stage.name, {name: fuse_policies(first, second, group)}, fused.to_json())
-        finally:
-            env.close()
-
-    def _open(self, name: str) -> tuple[dict[str, Policy], Contract]:
-        source = self._source(name)
-        assert source is not None
-        return open_run(Path(source))
-
-
-def scaled(settings: RunSettings, scale: float) -> RunSettings:
-    """Settings with a share of the control steps, and fewer worlds where less than UPDATES updates would be left."""
-    steps = max(1, round(scale * settings.runner.total_steps))
-    rollout = getattr(settings.algorithm_config, "rollout_steps", 1)
-    worlds = min(settings.num_envs, max(LEAST_WORLDS, steps // (UPDATES * rollout)))
-    return dataclasses.replace(
-        settings, num_envs=worlds, runner=dataclasses.replace(settings.runner, total_steps=steps)
-    )
+def _settings(values: dict[str, Any], task: str, shared: Mapping[str, Any]) -> RunSettings:
+    """Settings of a stage: its own, over those that the recipe's stages share, over the preset of its task."""
+    own = str(values.get("task", task))
+    algorithm = values.get("algorithm", shared.get("algorithm"))
+    base = preset(own, algorithm)
+    if own == task:
+        unused = set(ALGORITHMS) - {base.algorithm}
+        base = RunSettings.from_values({k: v for k, v in shared.items() if k not in unused}, base)
+    settings = RunSettings.from_values(values, base)
+    settings.check()
+    return settings

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.checks import check_unused
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.typed_config import NONE, from_values, to_values
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_toml
+from rookery.sim.values import NONE, from_values, to_values
 
 FILE = "settings.toml"
 """Settings in a run folder."""
@@ -162,28 +163,14 @@ def read_settings(file: Path) -> dict[str, Any]:
     return values
 
 
-def to_toml(values: dict[str, Any], table: str = "") -> str:
-    """Nested values as TOML text, tables last; None is the text "none"."""
-    lines = [f"{_key(k)} = {_toml(v)}" for k, v in values.items() if not isinstance(v, dict)]
-    text = "\n".join(lines) + "\n" if lines else ""
-    for name, inner in values.items():
-        if isinstance(inner, dict):
-            path = f"{table}.{_key(name)}" if table else _key(name)
-            text += f"\n[{path}]\n{to_toml(inner, path)}"
-    return text
+def to_toml(values: dict[str, Any]) -> str:
+    """Nested values as TOML text; None is the text "none", which it lacks."""
 
+    def told(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: told(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [told(each) for each in value]
+        return NONE if value is None else value
 
-def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
-
-
-def _toml(value: Any) -> str:
-    if value is None:
-        return json.dumps(NONE)
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(each) for each in value)}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (bool, str)):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return tomli_w.dumps(told(values))

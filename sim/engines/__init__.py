@@ -87,4 +87,6 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu", th
     check_num_envs(num_envs)
     if device != "cpu":
         raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
-    return found.load()(scene, num_envs, threads)
+    cls: Any = found.load()
+    world: World = cls(scene, num_envs, threads)
+    return world

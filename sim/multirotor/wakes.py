@@ -4,6 +4,8 @@
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.
 from __future__ import annotations
 
+from typing import Any
+
 from numba import njit
 
 from rookery.sim.multirotor import layout as at
@@ -13,9 +15,10 @@ from rookery.sim.multirotor.flight import turned_ahead
 from rookery.sim.multirotor.layout import LANES, POS, QUAT, RATE, THRUST, VEL, WAKE
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-_inlined = njit(
-    forceinline=True, nogil=True, error_model="numpy", fastmath=FAST, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+_INSIDE: dict[str, Any] = {
+    "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
+_inlined = njit(forceinline=True, **_INSIDE)
 
 NO_WAKE = 0
 VOLLEYBOTS = 1

@@ -61,11 +61,15 @@ class LandConfig(DroneConfig):
 
 
 class Land(DroneTask):
-    """Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
+    """A drone lands on a pad that heaves, sways and tilts.
+
+    Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
 
     At the first touch of its pad the task commands no thrust until the episode ends. A drone is on the pad that stands upright
     within its edges. Whoever touches faster, turns over after the touch, falls to the ground or leaves has crashed.
     """
+
+    name = "drone-land"
 
     metric_definitions = MappingProxyType(
         {

@@ -29,8 +29,8 @@ from rookery.tasks.locomanip.base import DEFAULT_RANDOMIZATION, NO_WARM_START, t
 from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
-from rookery.tasks.locomanip.reach import Reach, ReachConfig, to_goal
-from rookery.tasks.locomanip.stage import Stage
+from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig, to_goal
+from rookery.tasks.locomanip.stage import PartStage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
@@ -72,12 +72,17 @@ class LocoManipulationConfig(ReachConfig):
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
 
 
-class LocoManipulation(Reach):
-    """Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
+class LocoManipulation(LeggedReach):
+    """One policy picks up, pushes, pulls, opens, presses, wipes and carries along trajectories of a library.
+
+    Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
 
     `done/<task>` and `share/<task>` are the shares of all episodes that were of a task and done, and of that task: their
-    quotient is the task's rate of success. The reward is that of `Reach`.
+    quotient is the task's rate of success. The reward is that of `LeggedReach`.
     """
+
+    name = "go2arm-loco-manipulation"
+    engines = ("mujoco",)
 
     Config: ClassVar[type] = LocoManipulationConfig
     interface = ("predictor",)
@@ -118,7 +123,7 @@ class LocoManipulation(Reach):
         library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
         self.child("goals", self.goals)
-        self.stage = Stage(world, self.entries, self.goals)
+        self.stage = PartStage(world, self.entries, self.goals)
         self.child("stage", self.stage)
         floor = AdaptiveSamplingConfig().floor if c.adaptive else 1.0
         self.sampler = AdaptiveSampler([e.family for e in self.entries], AdaptiveSamplingConfig(floor=floor))
@@ -253,7 +258,7 @@ class LocoManipulation(Reach):
 
     @property
     def metric_definitions(self) -> Mapping[str, str]:  # type: ignore[override]
-        out = dict(Reach.metric_definitions)
+        out = dict(LeggedReach.metric_definitions)
         out["success"] = (
             "1 where the trajectory's task was done at the end, see stage.Stage, and the robot did not fall"
         )

@@ -103,12 +103,16 @@ def turn_to_goal(ahead_s: float) -> Expression:
     return rotation_vector(body(TOOL_ROTATION), body(_goal_rotation(ahead_s)))
 
 
-class Reach(LeggedTask):
-    """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
+class LeggedReach(LeggedTask):
+    """The arm on a Go2 follows a moving goal while the legs walk or stand.
+
+    Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
 
     The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
     mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
+
+    name = "go2arm-reach"
 
     deciding = MappingProxyType({"position_error": ("success_m", True), "rotation_error": ("success_rad", True)})
     metric_definitions = MappingProxyType(

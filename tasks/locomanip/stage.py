@@ -20,7 +20,7 @@ WIPED_M = 0.02  # m, how near to a mark a hand wipes it
 LEANS_M = 3e-4  # m, that a wiped board gives way: 0.1 N
 
 
-class Stage(Buffers):
+class PartStage(Buffers):
     """The parts of N worlds.
 
     Args:

@@ -73,7 +73,9 @@ class HandGraspConfig:
 
 
 class HandGrasp(Task):
-    """Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
+    """An Allegro hand closes around an object at a sampled grasp, lifts it and holds it.
+
+    Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
 
     Actions: changes of the targets of 16 finger joints and of the wrist's six. G-PAYN's hand couples its fingers' joints to
     nine motors; this one has a motor at each joint, and the shapes of a power grasp and of a pinch need them all.
@@ -84,6 +86,9 @@ class HandGrasp(Task):
         grasp_pos, grasp_quat: [N, 3] m and [N, 4] wxyz, world: that grasp.
         held_steps: [N] control steps for which the object has been up without a break.
     """
+
+    name = "hand-grasp"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {

@@ -73,7 +73,9 @@ class HandReorientConfig:
 
 
 class HandReorient(Task):
-    """Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
+    """An Allegro hand turns a cube in its palm to one orientation after the other.
+
+    Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
 
     Actions: changes of the targets of the 16 joints.
 
@@ -82,6 +84,9 @@ class HandReorient(Task):
         goal: [N, 4] wxyz, world, wanted of the cube.
         reached_count: [N] goals reached.
     """
+
+    name = "hand-reorient"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {

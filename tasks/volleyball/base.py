@@ -113,6 +113,7 @@ class VolleyTask(Task):
         log: of the rallies; the referee writes it.
     """
 
+    engines = ("rotor", "mujoco")
     interface = ("drone", "action", "integrated_yaw", "observe_landing")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")

@@ -22,6 +22,7 @@ from torch import Tensor
 from rookery.sim.env import Team
 from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.task import Wrapper
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -259,7 +260,12 @@ class Match(VolleyTask):
 
 
 class Volley1v1(Match):
-    """Two drones hit the ball in turns; see Match."""
+    """One drone against one.
+
+    Two drones hit the ball in turns; see Match.
+    """
+
+    name = "volley-1v1"
 
     Config: ClassVar[type] = Match1v1Config
     anchors: ClassVar[tuple[Place, ...]] = ((1.5, 0.0, 2.0), (-1.5, 0.0, 2.0))
@@ -269,6 +275,15 @@ class Volley1v1(Match):
 
     def controller(self) -> plays.Act:
         return plays.TakeTurns(self, apex=4.2)
+
+
+class Volley1v1Frozen(Volley1v1):
+    """One drone against a frozen opponent."""
+
+    name = "volley-1v1-frozen"
+    wrapper = Wrapper(
+        "rookery.policies.multiagent.frozen_opponent:frozen_opponent", frozen="controller", options={"team": "near"}
+    )
 
 
 _TEAM_TERMS = {
@@ -281,7 +296,12 @@ _SIX: tuple[Place, ...] = (
 
 
 class Volley3v3(Match):
-    """Two sides of three; each drone may hit once until the ball crosses the net; see Match."""
+    """Three drones against three.
+
+    Two sides of three; each drone may hit once until the ball crosses the net; see Match.
+    """
+
+    name = "volley-3v3"
 
     Config: ClassVar[type] = Match3v3Config
     server: ClassVar[int] = 2
@@ -289,11 +309,16 @@ class Volley3v3(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0)
+        return plays.MatchPlay(self, apex=6.0)
 
 
 class Volley6v6(Match):
-    """Two sides of six, by the same rule: so up to six hits a side, as published; see Match."""
+    """Six drones against six.
+
+    Two sides of six, by the same rule: so up to six hits a side, as published; see Match.
+    """
+
+    name = "volley-6v6"
 
     Config: ClassVar[type] = Match6v6Config
     server: ClassVar[int] = 4
@@ -301,4 +326,4 @@ class Volley6v6(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)
+        return plays.MatchPlay(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)

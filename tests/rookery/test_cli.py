@@ -160,10 +160,10 @@ def test_process_exit_codes():
         ("train drone-hover --task-config num_drone=2", "did you mean 'num_drones'?"),
         (
             "train drone-hover --task-config reward=3",
-            "reward must be like reward.action_rate=1.0, got 3",
+            "reward needs numbers by name, reward.action_rate=1.0, got 3",
         ),
-        ("train drone-hover --task-config reward.distance=much", "reward must be like reward.distance=1.0, got 'much'"),
-        ("train drone-hover --task-config reward.distance=NaN", "reward must be like reward.distance=1.0, got nan"),
+        ("train drone-hover --task-config reward.distance=much", "reward.distance needs a number, got 'much'"),
+        ("train drone-hover --task-config reward.distance=NaN", "reward.distance needs a number, got nan"),
         ("train drone-hover --seed 99999999999999999999", "seed must be from"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),

@@ -221,7 +221,7 @@ def test_defects_are_sentences(case, tmp_path):
         ({"home": 3.0}, "home is beyond the limits of"),
         ({"kp": 0.5}, "does not stand at home"),
         ({"rpy": [3.14159, 0.0, 0.0]}, "z must be up|does not stand|do not walk"),
-        ({"rpy": "up"}, "must be three numbers"),
+        ({"rpy": "up"}, "rpy of my_robot.urdf needs a list of 3"),
         ({"exclude": [["trunk", "lf_foo"]]}, "unknown body in exclude"),
     ],
 )

@@ -9,18 +9,13 @@ import pytest
 import torch
 
 from rookery.cli.main import main
-from rookery.experiments.presets import preset
-from rookery.experiments.recipes import (
-    LEAST_WORLDS,
-    UPDATES,
-    Reproduction,
-    find_recipe,
-    read_recipe,
-    recipe_files,
-    scaled,
-)
+from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files
+from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
 from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.settings import RunSettings
 from rookery.sim.errors import RookeryError
+from rookery.tasks.drones.hover import Hover, HoverConfig
+from rookery.tasks.registry import TASKS, TaskEntry
 
 SHORT = """
 task = "drone-hover"
@@ -79,13 +74,66 @@ def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
         assert made.latency.action.randomized is None, "of two trainings, neither with delays that this contract knows"
 
 
-def test_recipes_are_of_policies_in_the_zoo():
-    assert set(recipe_files()) <= set(zoo())
+def test_recipes_are_of_tasks_and_of_policies_in_the_zoo():
+    assert set(recipe_files()) <= {*zoo(), *TASKS}
 
 
-def test_a_task_without_a_file_is_its_preset():
-    (stage,) = find_recipe("drone-formation").stages
-    assert stage.values == preset("drone-formation").to_values()
+@pytest.mark.parametrize("task", ["drone-formation", "drone-track-hierarchical", "hand-grasp-objects"])
+def test_a_task_without_stages_has_one_by_its_preset(task):
+    """Of its own recipe, of that of the class that it derives from, or of the task that a set is of."""
+    (stage,) = find_recipe(task).stages
+    assert stage.values == preset(task).to_values()
+
+
+def test_settings_are_over_those_of_the_file_that_is_extended(tmp_path):
+    (tmp_path / "below.toml").write_text(
+        "[settings]\nnum_envs = 8\nweights = {a = 1.0}\nppo = {epochs = 3, gamma = 0.9}\n"
+    )
+    file = write(tmp_path, 'extends = "below.toml"\n[settings]\nweights = {b = 2.0}\nppo = {epochs = 5}\n')
+    wanted = {"num_envs": 8, "weights": {"b": 2.0}, "ppo": {"epochs": 5, "gamma": 0.9}}
+    assert read_file(file)["settings"] == wanted
+    (tmp_path / "below.toml").write_text('extends = "mine.toml"\n')
+    with pytest.raises(RookeryError, match="extends itself"):
+        read_file(file)
+    file.write_text('extends = "absent.toml"')
+    with pytest.raises(RookeryError, match="cannot read the recipe"):
+        read_file(file)
+
+
+def test_shared_settings_are_over_the_preset_and_under_each_stages_own(tmp_path):
+    text = SHORT.replace("[[stages]]", "[settings]\nseed = 3\nppo = {hidden = [8, 8], clip = 0.3}\n[[stages]]", 1)
+    imitated, trained, _ = read_recipe(write(tmp_path, text)).stages
+    assert (imitated.values["seed"], trained.values["seed"]) == (3, 3)
+    assert imitated.values["dagger"]["hidden"] == [16, 16], "settings of PPO are not those of an imitation"
+    assert (trained.values["ppo"]["hidden"], trained.values["ppo"]["clip"]) == ([16, 16], 0.3)
+    assert trained.values["ppo"]["learning_rate"] == preset("drone-hover").algorithm_config.learning_rate
+
+
+def test_a_class_has_its_own_preset_or_that_of_the_task_that_it_derives_from(monkeypatch):
+    class Lower(Hover):
+        """Hover lower."""
+
+    class Lowest(Lower):
+        """Hover lowest."""
+
+        preset = {"num_envs": 24, "ppo": {"epochs": 2}}  # noqa: RUF012
+
+    class Other(Hover):
+        """Another config, to which the settings of drone-hover may say nothing."""
+
+        Config = object
+
+    for name, cls in {"lower": Lower, "lowest": Lowest, "other": Other}.items():
+        monkeypatch.setitem(TASKS, name, TaskEntry.of(cls, name))
+    assert TASKS["lower"].engines == ("rotor", "mujoco", "pybullet")
+    assert preset("lower").to_values() == preset("drone-hover").to_values() | {"task": "lower"}
+    assert issubclass(Lower.Config, HoverConfig)
+    own = RunSettings.from_values({"task": "lowest", "engine": "rotor", "num_envs": 24, "ppo": {"epochs": 2}})
+    assert preset("lowest") == own
+    assert preset("other") == RunSettings(task="other", engine="rotor")
+    monkeypatch.setattr(Lowest, "preset", RunSettings())
+    with pytest.raises(RookeryError, match="preset of Lowest needs settings by name"):
+        preset("lowest")
 
 
 @pytest.mark.parametrize(

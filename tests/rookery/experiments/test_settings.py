@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rookery.cli.train_options import Parsed, read
-from rookery.experiments.presets import PRESETS, preset
+from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings, read_settings, save_settings, to_toml
 from rookery.experiments.training import resume, start
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, find_algorithm
@@ -31,8 +31,9 @@ def parsed(*words: object) -> Parsed:
     return found
 
 
-def test_every_task_has_a_preset():
-    assert set(PRESETS) == set(TASKS)
+@every_task
+def test_every_task_has_a_preset(task):
+    assert preset(task) != RunSettings(task=task, engine=TASKS[task].engines[0])
 
 
 @every_task
@@ -40,10 +41,8 @@ def test_the_command_line_without_options_is_the_preset(task):
     """The rollout length once took the place of the total steps: 29 of 48 tasks stopped after one update."""
     settings = parsed(task).settings
     assert settings == preset(task)
-    wanted = PRESETS[task]
-    assert settings.runner.total_steps == wanted.runner.total_steps >= 1_000_000
-    assert settings.num_envs == wanted.num_envs
-    assert settings.algorithm_config.rollout_steps == wanted.algorithm_config.rollout_steps <= 128
+    assert settings.runner.total_steps >= 1_000_000
+    assert settings.algorithm_config.rollout_steps <= 128
     per_update = settings.algorithm_config.rollout_steps * settings.num_envs
     assert settings.runner.total_steps >= 50 * per_update
     short = parsed(task, "--steps", 7).settings
