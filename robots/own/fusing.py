@@ -67,13 +67,13 @@ def fuse_inertials(path: Path, robot: ET.Element) -> None:
         parent, child = joint.find("parent"), joint.find("child")
         if joint.get("type") == "fixed" and parent is not None and child is not None:
             fixed[child.get("link", "")] = (parent.get("link", ""), joint)
-    for name in _outermost_first(path, fixed):
-        parent, joint = fixed[name]
-        if name not in links or parent not in links:
+    for inner in _outermost_first(path, fixed):
+        parent, joint = fixed[inner]
+        if inner not in links or parent not in links:
             continue
-        own = _read(path, links[name])
-        if (element := links[name].find("inertial")) is not None:
-            links[name].remove(element)
+        own = _read(path, links[inner])
+        if (element := links[inner].find("inertial")) is not None:
+            links[inner].remove(element)
         if own is None:
             continue
         moved = own.moved(*_place(joint))

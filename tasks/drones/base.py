@@ -67,7 +67,15 @@ class DroneTask(Task):
     """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
 
     engines = ("rotor", "mujoco", "pybullet")
-    interface = ("drone", "action", "integrated_yaw", "obs", "image_width", "image_height", "image_range_m")
+    interface: ClassVar[tuple[str, ...]] = (
+        "drone",
+        "action",
+        "integrated_yaw",
+        "obs",
+        "image_width",
+        "image_height",
+        "image_range_m",
+    )
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     event_names: ClassVar[tuple[str, ...]] = ("crash",)
 

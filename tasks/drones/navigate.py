@@ -85,7 +85,7 @@ class Navigate(DroneTask):
     )
 
     Config: ClassVar[type] = NavigateConfig
-    interface = ("rays", "lidar_range_m")
+    interface: ClassVar[tuple[str, ...]] = ("rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "there")
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})

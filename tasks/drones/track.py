@@ -58,7 +58,7 @@ class Track(Pursuit):
     name = "drone-track"
 
     Config: ClassVar[type] = TrackConfig
-    interface = ("look_ahead_s",)
+    interface: ClassVar[tuple[str, ...]] = ("look_ahead_s",)
     headline: ClassVar[str] = "error_m"
     cfg: TrackConfig
 
@@ -183,7 +183,7 @@ class TrackHierarchical(Track):
     """Each drone follows a moving reference by commands to a frozen hover policy."""
 
     name = "drone-track-hierarchical"
-    interface = ("frozen",)
+    interface: ClassVar[tuple[str, ...]] = ("frozen",)
     wrapper = Wrapper(
         "rookery.policies.hierarchy.two_level:two_level",
         frozen="drone-hover",

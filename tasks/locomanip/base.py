@@ -151,7 +151,7 @@ class LeggedTask(Task):
         height: [N] m, of the trunk above the ground below it, on terrain above the mean of the ground below its hips.
     """
 
-    interface = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
+    interface: ClassVar[tuple[str, ...]] = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
     causes = ("fallen",)
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION

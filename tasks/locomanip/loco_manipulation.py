@@ -85,7 +85,7 @@ class LocoManipulation(LeggedReach):
     engines = ("mujoco",)
 
     Config: ClassVar[type] = LocoManipulationConfig
-    interface = ("predictor",)
+    interface: ClassVar[tuple[str, ...]] = ("predictor",)
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
@@ -222,7 +222,7 @@ class LocoManipulation(LeggedReach):
 
     # Observations
 
-    seen_ahead_s: ClassVar[tuple[float, ...]] = (*Reach.seen_ahead_s, *LATER_S)
+    seen_ahead_s: ClassVar[tuple[float, ...]] = (*LeggedReach.seen_ahead_s, *LATER_S)
 
     def quantities(self) -> dict[str, Tensor]:
         return super().quantities() | {OPENING.name: self.fingers.pos.sum(1)[:, None, None]}

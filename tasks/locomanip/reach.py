@@ -135,7 +135,7 @@ class LeggedReach(LeggedTask):
     )
 
     Config: ClassVar[type] = ReachConfig
-    interface = ("agents", "future")
+    interface: ClassVar[tuple[str, ...]] = ("agents", "future")
     headline: ClassVar[str] = "position_error"
     settling_gain: ClassVar[float] = 0.05
     """Of `correction`: at 0.02, 0.03 and 0.05 the stored policy succeeds in 0.63, 0.68 and 0.74 of 96 episodes (measured)."""

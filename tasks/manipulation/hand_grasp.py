@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -100,7 +100,7 @@ class HandGrasp(Task):
     )
 
     Config = HandGraspConfig
-    interface = ("object",)
+    interface: ClassVar[tuple[str, ...]] = ("object",)
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))

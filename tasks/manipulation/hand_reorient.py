@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -97,7 +97,7 @@ class HandReorient(Task):
     )
 
     Config = HandReorientConfig
-    interface = ("action_scale",)
+    interface: ClassVar[tuple[str, ...]] = ("action_scale",)
     causes = ("dropped",)
     headline = "successes"
     default_randomization = HAND_RANDOMIZATION

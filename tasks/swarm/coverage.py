@@ -112,7 +112,7 @@ class Coverage(DroneTask):
     )
 
     Config: ClassVar[type] = CoverageConfig
-    interface = ("near_users", "neighbours", "sight_m")
+    interface: ClassVar[tuple[str, ...]] = ("near_users", "neighbours", "sight_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     headline: ClassVar[str] = "rate_mbit"
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {

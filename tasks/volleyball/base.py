@@ -114,7 +114,7 @@ class VolleyTask(Task):
     """
 
     engines = ("rotor", "mujoco")
-    interface = ("drone", "action", "integrated_yaw", "observe_landing")
+    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;
