@@ -110,11 +110,11 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def scene(self) -> Scene:
-        """What stands where."""
+        """The scene: parts, and where they stand."""
 
     @abc.abstractmethod
     def groups(self) -> dict[str, Group]:
-        """Who acts, what they see, what they command."""
+        """Agent groups: how many agents, their observation and their action."""
 
     def teams(self) -> dict[str, Team]:
         """Indices of agents by team and group, such as ``{"near": {"near": (0, 1)}, "far": {"far": (0, 1)}}``; empty where
@@ -204,7 +204,7 @@ class Task(Buffers, abc.ABC):
         return None
 
     def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
-        """What improves a policy's actions {group: [N, A, D]} by the true state, where the task knows of something. DAgger's
+        """An improvement of a policy's actions {group: [N, A, D]} by the true state, where the task knows of one. DAgger's
         teachers may use it; called once in every control step."""
         return None
 
@@ -219,12 +219,12 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: dicts as
+        """Markers that a video shows beside the scene in world i: dicts as
         `rookery.sim.rendering.markers.marker_shape` takes them."""
         return []
 
     def gauges(self, i: int) -> list[Gauge]:
-        """What decides about success in world i, now, for the overlay of videos; nothing where no number does. See
+        """Quantities that decide about success in world i, now, for the overlay of videos; nothing where no number does. See
         `deciding`."""
         metrics = self.metrics() if self.deciding else {}
         return [
@@ -235,12 +235,12 @@ class Task(Buffers, abc.ABC):
         ]
 
     def commands(self) -> list[Command]:
-        """What a person may set while the task runs: a commanded velocity, a place to be at."""
+        """Quantities that a person may set while the task runs: a commanded velocity, a place to be at."""
         return []
 
     @property
     def shardable(self) -> bool:
-        """Whether nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
+        """True where nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
         processes (see ShardedEnv)."""
         return True
 

@@ -82,7 +82,7 @@ class TaskEntry:
 
     @property
     def wrapper(self) -> Wrapper | None:
-        """What makes the environment from the task's own one, see Task.wrapper; None for a set."""
+        """The change to the task's own environment, see Task.wrapper; None for a set."""
         return None if self.members else self.load().wrapper
 
 

@@ -84,7 +84,7 @@ class RecipeStage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is trained.
+    """The way in which a policy is trained.
 
     Args:
         name: of the policy in the zoo, or of the file.
@@ -209,7 +209,7 @@ def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
 
 
 def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What a task's preset differs in from the defaults, and presets of other algorithms by name.
+    """Settings of a task's preset that are not the defaults, and presets of other algorithms by name.
 
     A class without a preset has that of the nearest class that it derives from, as long as its config has those values.
     """

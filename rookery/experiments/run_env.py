@@ -58,7 +58,7 @@ def make_env(
 
 
 def _fixed_by_set(of: str, task: str) -> dict[str, Any]:
-    """What the set `of` fixes in the configs of all its tasks, as far as another task has it."""
+    """Values that the set `of` fixes in the configs of all its tasks, as far as another task has them."""
     entry = find(task)
     kind = find(entry.task_of(entry.members[0]) if entry.members else task).load().Config
     names = {f.name for f in dataclasses.fields(kind)}

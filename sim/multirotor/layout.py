@@ -1,4 +1,4 @@
-"""Where each number of the `rotor` engine lies in memory.
+"""Memory layout of multirotors and balls, with worlds side by side in lanes.
 
 Worlds are grouped in blocks of LANES. All that belongs to one drone (or ball) in one block is a flat row, in which field f
 of lane i stands at ``f * LANES + i``: the lanes of a field lie side by side, so that a compiled loop over lanes becomes

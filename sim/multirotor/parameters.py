@@ -1,4 +1,4 @@
-"""What a multirotor is: constants with units and sources, and the curves of its rotors."""
+"""Constants of a multirotor with units and sources, and the curves of its rotors."""
 
 from __future__ import annotations
 

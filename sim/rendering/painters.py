@@ -26,7 +26,7 @@ from rookery.sim.rendering.frame import Frame, FrameStage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rookery.sim.rendering.frame import Shape, View
+    from rookery.sim.rendering.frame import FrameShape, View
 
 Picture = NDArray[np.uint8]
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Painter(Protocol):
 
     name: str
 
-    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> Picture:
+    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[FrameShape]) -> Picture:
         """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
 
     def close(self) -> None:
