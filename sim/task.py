@@ -1,4 +1,4 @@
-"""Task: what is to be done, in one file read top to bottom. The vectorised environment calls it in this order:
+"""Task: what is to be done, in one file read top to bottom. The vectorized environment calls it in this order:
 
     step:   apply(actions) -> world.step(K) -> advance() -> rewards(), terminated() -> observe()
     reset:  world.reset(ids) -> reset(ids) -> world.forward(ids) -> observe()
@@ -81,7 +81,7 @@ class Task(Buffers, abc.ABC):
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
-    """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
+    """What "default" randomization means for this task; None: `randomization.DEFAULT`, the drones'."""
     camera: Any = "chase"
     """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -141,7 +141,7 @@ class Task(Buffers, abc.ABC):
         """Resolve views of `self.world` and make buffers. Called once; `self.world` and `self.rng` are set."""
 
     def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that randomisation and ``--set`` may change, by name. Called after `setup`."""
+        """Physical quantities that randomization and ``--set`` may change, by name. Called after `setup`."""
         return {}
 
     @abc.abstractmethod
@@ -150,7 +150,7 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def apply(self, actions: dict[str, Tensor]) -> None:
-        """Turn normalised actions into controls for the coming K physics steps.
+        """Turn normalized actions into controls for the coming K physics steps.
 
         Args:
             actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on.

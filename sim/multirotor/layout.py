@@ -27,7 +27,7 @@ VEL = 7
 RATE = 10
 STATE = 13
 WRENCH = 13
-# A drone besides: normalised rotor speeds; thrusts (N) and reaction torque about body z (N m) in the middle of the last
+# A drone besides: normalized rotor speeds; thrusts (N) and reaction torque about body z (N m) in the middle of the last
 # step; specific force (m/s^2, body) as an accelerometer feels it; force of other drones' wakes in this step (N, world);
 # motor commands; what the battery still holds (1)
 SPEED = 19
