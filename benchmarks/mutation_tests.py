@@ -149,7 +149,8 @@ DISTURBANCES = (
 LINK = (*(f"tests/sim/envs/test_{name}.py" for name in ("link", "delays", "observation")), *DRAWS)
 WIND = (
     DRAWN,
-    *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "effects", "snapshot", "params", "world", "threads")),
+    *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "snapshot", "params", "world", "threads")),
+    "tests/sim/multirotor/test_effects.py",
 )
 COVERAGE = (
     *rollouts("uav-coverage", "uav-coverage quiet"),
