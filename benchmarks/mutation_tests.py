@@ -83,7 +83,8 @@ PATCHES = (
 DISTURBANCES = ("tests/sim/envs/test_disturbances.py",)
 LINK = (*(f"tests/sim/envs/test_{name}.py" for name in ("link", "delays", "observation")), *DRAWS)
 WIND = (
-    *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "effects", "snapshot", "params", "world", "threads")),
+    *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "snapshot", "params", "world", "threads")),
+    "tests/sim/multirotor/test_effects.py",
 )
 COVERAGE = (
     LIMITS,
