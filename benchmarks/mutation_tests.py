@@ -180,7 +180,7 @@ LOOKS = ("rendering/", "viewing/", "adapters/", "vision", "shading", "looks", "a
 
 @cache
 def compiled(module: str) -> bool:
-    """Whether Numba compiles functions of a module into those of others, which are compiled anew with a mutant, a minute each."""
+    """Whether Numba compiles functions of a module into those of others, which a mutant has compiled anew, a minute each."""
     text = (ROOT / module).read_text()
     return any(mark in text for mark in ("njit", "@inlined", "@compiled"))
 
