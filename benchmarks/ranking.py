@@ -17,7 +17,7 @@ from machine import commit, machine
 from numpy.typing import NDArray
 
 from rookery.gating import gate_policies
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.run_env import make_env
 from rookery.sim.envs.vec_env import VecEnv
@@ -40,8 +40,8 @@ def faulty(policies: Mapping[str, Policy], change: Callable[[torch.Tensor, torch
     out = copy.deepcopy(dict(policies))
     with torch.no_grad():
         for policy in out.values():
-            last = policy.layers[-1]
-            change(last.weight, last.bias)  # type: ignore[arg-type]
+            last = layers_of(policy)[-1]
+            change(last.weight, last.bias)
     return out
 
 

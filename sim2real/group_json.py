@@ -7,11 +7,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.sim.specs import Group, Term
-from rookery.sim2real.schema import FRAMES
+from rookery.sim.specs import ActionSpec, Clock, Group, Term
+from rookery.sim.typed_json import parse, plain
 
-__all__ = ["group_json", "plain"]
+__all__ = ["group_json", "parse_group"]
 
+FRAMES = (
+    "the policy's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
+    "one frame; an episode's first frame stands for the ones before it"
+)
 PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip", "formula")
 
 
@@ -33,28 +37,36 @@ def group_json(group: Group) -> dict[str, Any]:
     return out
 
 
+def parse_group(values: Mapping[str, Any]) -> Group:
+    """A group's declaration from valid JSON values."""
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
+    return Group(
+        count=values["count"],
+        observation=tuple(_parse_term(t) for t in values["observation"]),
+        action=ActionSpec(**lists),
+        history=values["observation"][0]["history"],
+        targets=tuple(_parse_term(t) for t in values.get("targets", ())),
+        future=tuple(values.get("future", ())),
+    )
+
+
+def _parse_term(values: Mapping[str, Any]) -> Term:
+    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip", "clock")}
+    clock = values.get("clock")
+    kept["shape"] = tuple(kept.get("shape", ()))
+    return Term(
+        **kept,
+        clock=None if clock is None else parse(Clock, clock),
+        clip=math.inf if values["clip"] is None else values["clip"],
+    )
+
+
 def _particular(term: Term) -> dict[str, Any]:
     """What few terms have, written where it holds alone."""
     lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
+    lines |= {"neighbors": term.neighbors, "present": term.present}
     return {name: value for name, value in lines.items() if value}
-
-
-def plain(value: Any) -> Any:
-    """JSON values for dataclasses, mappings, tuples and arrays; a number that is not finite becomes its name ("inf")."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if hasattr(value, "tolist"):  # arrays and their scalars
-        return plain(value.tolist())
-    return str(value)
 
 
 def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:

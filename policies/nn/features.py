@@ -81,7 +81,7 @@ class Features(nn.Module):
     Args:
         encoder: takes rows to `encoded` numbers; None where they are the rows themselves.
         encoded: size of what goes into the memory, or without one comes out.
-        memory_size: H, of the memory's state, which is then what comes out; 0 for no memory.
+        state_size: H, of the memory's state, which is then what comes out; 0 for no memory.
         generator: source of the memory's initial weights, on the CPU.
         device: where the weights live.
 
@@ -94,15 +94,15 @@ class Features(nn.Module):
         self,
         encoder: nn.Module | None,
         encoded: int,
-        memory_size: int,
+        state_size: int,
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
         super().__init__()
         self.encoder = nn.Identity() if encoder is None else encoder.to(device)
-        self.memory = Memory(encoded, memory_size, generator, device) if memory_size else None
-        self.size = memory_size or encoded
-        self.trained = bool(memory_size) or encoder is not None
+        self.memory = Memory(encoded, state_size, generator, device) if state_size else None
+        self.size = state_size or encoded
+        self.trained = bool(state_size) or encoder is not None
 
     def forward(self, x: Tensor, first: Tensor | None = None, state: Tensor | None = None) -> Tensor:
         """Features of rows, which with a memory are sequences; see `Memory.forward`."""

@@ -111,13 +111,13 @@ class Flock(DroneTask):
         k = self.cfg.neighbours
         return (
             *self.body_terms(),
-            Term("neighbour_offset", 3 * k, "m", "body, nearest first", noise=0.005,
+            Term("neighbour_offset", 3 * k, "m", "body, nearest first", noise=0.005, neighbors=k,
                  formula="positions of the nearest others - position, body axes; 0 for none in sight",
                  estimated="other drones' position"),
-            Term("neighbour_velocity", 3 * k, "m/s", "body, relative", scale=0.5, noise=0.02,
+            Term("neighbour_velocity", 3 * k, "m/s", "body, relative", scale=0.5, noise=0.02, neighbors=k,
                  formula="velocities of the nearest others - velocity, body axes; 0 for none in sight",
                  estimated="other drones' linear velocity"),
-            Term("neighbour_closeness", k, "1", "1 - distance / sight_m, 0 for none",
+            Term("neighbour_closeness", k, "1", "1 - distance / sight_m, 0 for none", neighbors=k, present=True,
                  formula="1 - distance / sight_m of the nearest others, 0 for none",
                  estimated="other drones' position"),
         )  # fmt: skip

@@ -210,7 +210,7 @@ class Coverage(DroneTask):
     def groups(self) -> dict[str, Group]:
         m, k = self.cfg.near_users, self.cfg.neighbours
         watched = (
-            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01,
+            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01, neighbors=k,
                  formula="horizontal positions of the nearest users - position, world axes",
                  estimated="position, users' position"),
             Term("user_rate", m, "Mbit/s", scale=0.1, clip=10.0, formula="data rates of the nearest users"),
@@ -224,8 +224,8 @@ class Coverage(DroneTask):
             Term("neighbour_offset", 3 * k, "m", "world, nearest first", scale=0.01,
                  formula="positions of the nearest other stations - position, world axes; 0 for none in sight",
                  estimated="other drones' position"),
-            Term("neighbour_share", k, "1", formula="their shares of all users, 0 for none in sight"),
-            Term("neighbour_seen", k, "1", formula="1 for each of them, 0 for none in sight"),
+            Term("neighbour_share", k, "1", formula="their shares of all users, 0 for none in sight", neighbors=k),
+            Term("neighbour_seen", k, "1", formula="1 for each of them, 0 for none in sight", neighbors=k, present=True),
         )  # fmt: skip
         own = (
             Term("place", 3, "m", "world, from the middle of the area", scale=0.005, noise=0.5,

@@ -212,13 +212,14 @@ class Swarm(DroneTask):
             Term("linear_velocity", 3, "m/s", axes, scale=0.5, noise=0.01, formula=f"velocity, {axes} axes",
                  estimated="linear velocity"),
             Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
-            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005,
+            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005, neighbors=k,
                  formula=f"positions of the nearest others - position, {axes} axes; 0 for none in sight",
                  estimated="other drones' position"),
-            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02,
+            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02, neighbors=k,
                  formula=f"velocities of the nearest others - velocity, {axes} axes; 0 for none in sight",
                  estimated="other drones' linear velocity"),
-            Term("neighbour_seen", k, "1", formula="1 for each of the nearest others that is in sight, 0 for none"),
+            Term("neighbour_seen", k, "1", formula="1 for each of the nearest others that is in sight, 0 for none", neighbors=k,
+                 present=True),
         )  # fmt: skip
         return {
             "drone": Group(

@@ -186,9 +186,9 @@ class Runtime:
 
     def __init__(self, folder: Path, contract: Values | None = None) -> None:
         self.contract = json.loads((folder / "contract.json").read_text()) if contract is None else contract
-        if self.contract["schema_version"] != 2:
+        if self.contract["schema_version"] != 3:
             raise ValueError(
-                "this runtime reads contracts of version 2: export the policy again with `rookery export`."
+                "this runtime reads contracts of version 3: export the policy again with `rookery export`."
             )
         (self.group,) = self.contract["groups"].values()
         self.network = Network(folder)
