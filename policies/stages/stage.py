@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.typed_json import check_of, parse
+from rookery.sim.json_checks import fault
+from rookery.sim.typed_json import check_of, parse, plain
 
 if TYPE_CHECKING:
     import torch
@@ -39,13 +40,6 @@ Arrays = Mapping[str, NDArray[np.float32]]
 """Weights of a stage by name, as arrays."""
 Tensors = Mapping[str, "Tensor"]
 """Weights of a stage by name, as tensors."""
-
-
-def fault(line: str, value: object, wanted: str) -> RookeryError:
-    """The error for one wrong line of a contract."""
-    from rookery.sim.json_checks import fault as made
-
-    return made(line, value, wanted)
 
 
 @dataclass(frozen=True)
@@ -109,8 +103,6 @@ class Stage:
 
     def to_json(self) -> dict[str, Any]:
         """The stage as it stands in a contract."""
-        from rookery.sim.typed_json import plain
-
         fields = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {"stage": self.kind, "formula": self.formula} | fields
 

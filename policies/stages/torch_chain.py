@@ -71,9 +71,10 @@ class ChainModule(nn.Module):
             if not isinstance(part, Part):
                 x = part(x)
                 continue
-            whole = node.stage.state_size == self.chain.state_size
-            x, after = part.step(x, state if whole else state[:, node.state], known if node.stage.targets else None)
-            if node.stage.state_size:
+            size = node.stage.state_size
+            own = state[:, node.state] if 0 < size < self.chain.state_size else state
+            x, after = part.step(x, own, known if node.stage.targets else None)
+            if size:
                 states.append(after)
         return x
 

@@ -66,7 +66,9 @@ def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: G
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = Chain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
-    return same and config.normalize_observations and not plain
+    mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
+    normalizes = config.normalize_observations or not (mean.any() or (std != 1.0).any())
+    return same and normalizes and not plain
 
 
 def _copy(learner: GroupLearner, policy: Policy) -> None:

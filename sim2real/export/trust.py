@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from rookery.sim2real.export.c import c_source
 from rookery.sim2real.export.native import Header
 
 Array = NDArray[np.float32]
+MOST_NUMBERS = 1 << 26
+"""Of all weights: what a contract asks for is allocated."""
 GENERATED = "it is not what Rookery generates from its contract.json and policy.onnx"
 
 
@@ -56,6 +59,8 @@ def _generated(
 ) -> dict[str, bytes]:
     """C and header by file name; nothing where contract and weights give none."""
     shapes = {name: weight.shape for name, weight in contract.groups[group].trained.weights().items()}
+    if sum(math.prod(shape) for shape in shapes.values()) > MOST_NUMBERS:
+        return {}
     # the ONNX exporter leaves biases out that are zero
     zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if ".bias" in name}
     arrays = {name: x for name, x in {**zeros, **weights}.items() if name in shapes}
