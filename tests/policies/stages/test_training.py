@@ -65,14 +65,14 @@ def test_ppo_learns_and_the_bundle_proves_it(settings: dict[str, Any], tmp_path:
 
 
 def test_attention_serves_numbers_of_neighbors_that_it_has_not_met() -> None:
-    """Learned from one or two neighbors, the mean of four is nearer than that of none; to the experts it is not."""
+    """Learned from one or two neighbors, it finds the mean of four, and better than experts that know each place apart."""
     found = {}
     for name, settings in (("attention", ATTENTION), ("experts", EXPERTS)):
         ppo = PPO(FlockEnv(256), dataclasses.replace(BASE, **settings))
         Drive(ppo).iterate(40)
         found[name] = error(ppo.policies(), least=4, most=4)
     idle = 1.0 / 3.0 / 4.0  # variance of the mean of four
-    assert found["attention"] < 0.5 * idle < 0.5 * found["experts"], found
+    assert found["attention"] < 0.1 * idle and found["attention"] < 0.5 * found["experts"], found
 
 
 @pytest.mark.parametrize("settings", [ATTENTION, EXPERTS], ids=["attention", "experts"])
