@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rookery.policies.stages.chain import Link
 from rookery.policies.stages.estimator import Estimator
-from rookery.policies.stages.part import Part
+from rookery.policies.stages.part import StageModule
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.sim.errors import RookeryError
 
@@ -95,7 +95,7 @@ class Policy(ChainModule):
         if leaf is None:
             raise RookeryError("this policy has no state estimator: train it with --estimator predict.")
         part = self.part(leaf.name)
-        assert isinstance(part, Part)
+        assert isinstance(part, StageModule)
         x = self.input_of(leaf, obs.reshape(-1, self.observation_size))
         assert isinstance(leaf.stage, Estimator)
         return leaf.stage.predict(part.weights, x).reshape(*obs.shape[:-1], self.targets)
@@ -112,7 +112,7 @@ class Policy(ChainModule):
         return ""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The stages as they stand in the contract; `Policy(Chain.from_json(...).links)` rebuilds it."""
+        """The stages as they stand in the contract; `Policy(StageChain.from_json(...).links)` rebuilds it."""
         return self.chain.to_json()
 
 

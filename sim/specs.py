@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -37,21 +39,6 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """A clock of the controller's own that an observation shows.
-
-    Args:
-        frequency: Hz, while it runs; its phase is in [0, 1).
-        start: least and greatest phase at the start of an episode.
-        runs: when it runs, in words; it keeps its phase otherwise.
-    """
-
-    frequency: float
-    start: tuple[float, float]
-    runs: str
-
-
-@dataclass(frozen=True)
 class Term:
     """One named part of an observation.
 
@@ -61,9 +48,10 @@ class Term:
 
     Args:
         name: identifier, unique in its group.
-        size: number of values d; the task gives the term as [N, A, d].
-        unit: SI unit of the raw value, "1" when it has none.
-        frame: frame the raw value is expressed in ("world", "body", "body to world"), "" when that has no meaning.
+        value: the expression that the raw value [N, A, d] is, see rookery.sim.terms. A number d stands for a quantity of d
+            values that nobody else has, by the term's own name, `unit` and `frame`.
+        unit: SI unit of the raw value, "1" when it has none; that of the expression.
+        frame: axes that the raw value is given in ("world", "body"), "" when that has no meaning; that of the expression.
         scale: factor from the raw value to what the network sees.
         clip: symmetric limit after scaling.
         noise: standard deviation of measurement noise, in `unit`.
@@ -72,20 +60,21 @@ class Term:
         drift_of: the term of the same size whose random walk is added to this one, both being of one estimate; "" for its own.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
-        formula: what the raw value is, in plain words that leave no sign and no frame open: "target - position, body axes".
-        initial: what it is at an episode's first step, where that does not follow from the formula: "the neutral action".
+        initial: what it is at an episode's first step, where that is not what the expression says of it: "0".
         estimated: the quantity that no sensor of the robot gives, such as "position", and that the robot must estimate or be
             told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
-        clock: of a term that shows one.
         shape: of pictures: (cameras, rows, columns, channels), whose product is `size`; rows from the top, columns from the
             left, the channels of a pixel side by side. () for what is no picture.
         neighbors: K, of a term that has values of K neighbors side by side, size / K of each; 0 for the agent's own.
         present: of a term of neighbors with one value each, which is above 0 where there is such a neighbor, and 0 for none.
+
+    Raises:
+        ValueError: it is `local` and has a delay, or unit or frame are not those of the expression.
     """
 
     name: str
-    size: int
-    unit: str = "1"
+    value: Expression | int
+    unit: str = ""
     frame: str = ""
     scale: float = 1.0
     clip: float = math.inf
@@ -93,15 +82,60 @@ class Term:
     bias: float = 0.0
     delay: float = 0.0
     hidden: bool = False
-    formula: str = ""
     initial: str = ""
     estimated: str = ""
-    clock: Clock | None = None
     drift: float = 0.0
     drift_of: str = ""
     shape: tuple[int, ...] = ()
     neighbors: int = 0
     present: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, int):
+            object.__setattr__(self, "value", Quantity(self.name, self.value, self.unit or "1", self.frame))
+        for what in ("unit", "frame"):
+            own = getattr(self.expression, what)
+            if getattr(self, what) not in ("", own):
+                raise ValueError(f"{self.name!r} has the {what} {getattr(self, what)!r}, its expression {own!r}.")
+            object.__setattr__(self, what, own)
+        object.__setattr__(self, "initial", self.initial or self.expression.initial)
+        if self.delay > 0.0 and self.local:
+            raise ValueError(f"{self.name!r} never leaves the policy's computer: it has no delay.")
+
+    @property
+    def expression(self) -> Expression:
+        """What the raw value is."""
+        assert isinstance(self.value, Expression)
+        return self.value
+
+    @property
+    def size(self) -> int:
+        """Number of values d."""
+        return self.expression.size
+
+    @property
+    def formula(self) -> str:
+        """The expression in words."""
+        return self.expression.formula
+
+    @property
+    def local(self) -> bool:
+        """Whether it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
+        return self.expression.local
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it comes from a contract that says in words alone what it is."""
+        return isinstance(self.expression, Recorded)
+
+    def same_frame(self, other: Term) -> bool:
+        """Whether another term is given in the same axes, as far as both say so."""
+        return self.recorded or other.recorded or self.frame == other.frame
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that it shows."""
+        return next(iter(clocks_of([self.expression])), None)
 
     @property
     def effective_scale(self) -> float:

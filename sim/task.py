@@ -1,4 +1,4 @@
-"""Task: what is to be done, in one file read top to bottom. The vectorised environment calls it in this order:
+"""Task: what is to be done, in one file read top to bottom. The vectorized environment calls it in this order:
 
     step:   apply(actions) -> world.step(K) -> advance() -> rewards(), terminated() -> observe()
     reset:  world.reset(ids) -> reset(ids) -> world.forward(ids) -> observe()
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -33,8 +34,25 @@ from rookery.sim.specs import Command, Group
 from rookery.sim.world import World
 
 
+@dataclass(frozen=True)
+class Wrapper:
+    """A change to a task's environment that needs a policy which does not learn, such as an opponent.
+
+    Args:
+        make: "module:function", called as ``function(env, policies, groups, **options)`` with the frozen policies by group and
+            the groups that they were trained as; None for both where the classical controller stands in.
+        frozen: the policy: a run folder, a name of the zoo, or "controller" for the task's classical controller. The config
+            value `frozen` overrides it.
+        options: keyword arguments of the function.
+    """
+
+    make: str
+    frozen: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Task(Buffers, abc.ABC):
-    """Base of all tasks.
+    """Base of all tasks. The first line of a task's docstring is shown by `rookery list`.
 
     Attributes:
         cfg: the frozen config dataclass, with units in its comments. It has at least `episode_s`, `control_dt`, `dt`
@@ -49,16 +67,25 @@ class Task(Buffers, abc.ABC):
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
     """
 
+    name: ClassVar[str] = ""
+    """By which `rookery.make` and the command line know the task; "" for a base of tasks."""
+    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
+    """Physics engines that it runs on, the default first."""
+    preset: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Settings to train it with in place of the defaults, as in the settings.toml of a run: ``{"num_envs": 256, "ppo":
+    {"learning_rate": 1e-3}}``. Those of this package's tasks stand in policies/recipes/<name>.toml."""
+    wrapper: ClassVar[Wrapper | None] = None
+    """What makes the task's environment from its own one; None: nothing."""
     Config: ClassVar[type]
     causes: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
-    """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
-    preset: ClassVar[Any] = None
-    """Training preset of a task of the user's own, a rookery.settings.RunSettings; None for the defaults."""
-    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
-    """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
+    """What "default" randomization means for this task; None: `randomization.DEFAULT`, the drones'."""
+    interface: ClassVar[tuple[str, ...]] = ("control_dt",)
+    """Config values that belong to a policy: the robot and scene that it is for, what it observes and commands. Those of base
+    classes count too. All others say what is judged (success, horizon, starts, reward): a stored policy is judged by this
+    class's own values of them, whatever its training had."""
     camera: Any = "chase"
     """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -87,11 +114,11 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def scene(self) -> Scene:
-        """What stands where."""
+        """The scene: parts, and where they stand."""
 
     @abc.abstractmethod
     def groups(self) -> dict[str, Group]:
-        """Who acts, what they see, what they command."""
+        """Agent groups: how many agents, their observation and their action."""
 
     def teams(self) -> dict[str, Team]:
         """Indices of agents by team and group, such as ``{"near": {"near": (0, 1)}, "far": {"far": (0, 1)}}``; empty where
@@ -118,7 +145,7 @@ class Task(Buffers, abc.ABC):
         """Resolve views of `self.world` and make buffers. Called once; `self.world` and `self.rng` are set."""
 
     def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that randomisation and ``--set`` may change, by name. Called after `setup`."""
+        """Physical quantities that randomization and ``--set`` may change, by name. Called after `setup`."""
         return {}
 
     @abc.abstractmethod
@@ -127,7 +154,7 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def apply(self, actions: dict[str, Tensor]) -> None:
-        """Turn normalised actions into controls for the coming K physics steps.
+        """Turn normalized actions into controls for the coming K physics steps.
 
         Args:
             actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on.
@@ -139,6 +166,11 @@ class Task(Buffers, abc.ABC):
     @abc.abstractmethod
     def observe(self) -> dict[str, dict[str, Tensor]]:
         """By group and term, raw SI values [N, A, d], without noise or scale."""
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        """By group and name, the quantities [N, A, d] of which its terms, targets and further sets are expressions: raw states
+        in world axes, as the engine has them. A test holds `observe` and `observe_privileged` equal to the expressions."""
+        return {}
 
     def state(self) -> Tensor | None:
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""
@@ -181,7 +213,7 @@ class Task(Buffers, abc.ABC):
         return None
 
     def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
-        """What improves a policy's actions {group: [N, A, D]} by the true state, where the task knows of something. DAgger's
+        """An improvement of a policy's actions {group: [N, A, D]} by the true state, where the task knows of one. DAgger's
         teachers may use it; called once in every control step."""
         return None
 
@@ -196,12 +228,12 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: dicts as
+        """Markers that a video shows beside the scene in world i: dicts as
         `rookery.sim.rendering.markers.marker_shape` takes them."""
         return []
 
     def gauges(self, i: int) -> list[Gauge]:
-        """What decides about success in world i, now, for the overlay of videos; nothing where no number does. See
+        """Quantities that decide about success in world i, now, for the overlay of videos; nothing where no number does. See
         `deciding`."""
         metrics = self.metrics() if self.deciding else {}
         return [
@@ -212,12 +244,12 @@ class Task(Buffers, abc.ABC):
         ]
 
     def commands(self) -> list[Command]:
-        """What a person may set while the task runs: a commanded velocity, a place to be at."""
+        """Quantities that a person may set while the task runs: a commanded velocity, a place to be at."""
         return []
 
     @property
     def shardable(self) -> bool:
-        """Whether nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
+        """True where nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
         processes (see ShardedEnv)."""
         return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
@@ -103,21 +103,31 @@ def with_stages(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
 def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the policies depend on, in the contract and in the groups."""
     depends = {name: set() if g.stages is None else g.stages.depends for name, g in contract.groups.items()}
-    mine = {name: _interface(g.spec, depends[name]) for name, g in contract.groups.items()}
-    theirs = {name: _interface(g, depends.get(name, set())) for name, g in groups.items()}
+    specs = {name: g.spec for name, g in contract.groups.items()}
+    worded = {name: {t.name for t in (*s.observation, *s.targets) if t.recorded} for name, s in specs.items()}
+    mine, theirs = (
+        {name: _interface(g, depends.get(name, set()), worded.get(name, set())) for name, g in side.items()}
+        for side in (specs, groups)
+    )
     return {"groups": mine}, {"groups": theirs}
 
 
-def _interface(group: Group, depends: set[str]) -> dict[str, Any]:
-    """The part of a group that a policy depends on: what its numbers mean, and the lines that its stages are made for."""
+def _interface(group: Group, depends: set[str], worded: Set[str]) -> dict[str, Any]:
+    """The part of a group that a policy depends on: what its numbers mean, and the lines that its stages are made for. The axes
+    of `worded` terms are not compared: a contract from before there were expressions has them in other words."""
     values = group_json(group)
     own = {"targets", "future"}  # lines of the group, the others of its terms
     keys = ("name", "size", "unit", "frame", "scale", "clip", "history", *sorted(depends - own))
+
+    def lines(terms: Any) -> Any:
+        return terms and [{k: t.get(k) for k in keys if k != "frame" or t["name"] not in worded} for t in terms]
+
     out = {
-        "observation": [{k: t.get(k) for k in keys} for t in values["observation"]],
+        "observation": lines(values["observation"]),
         "action": {k: v for k, v in values["action"].items() if k != "neutral"},
     }
-    return out | {k: values.get(k) for k in sorted(depends & own)}
+    found = {"targets": lines(values.get("targets")), "future": values.get("future")}
+    return out | {k: v for k, v in found.items() if k in depends}
 
 
 def short(value: Any) -> str:

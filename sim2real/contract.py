@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.stages.chain import Chain
+from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -94,12 +94,12 @@ class ContractGroup:
     """
 
     spec: Group
-    stages: Chain | None = None
+    stages: StageChain | None = None
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
-    def trained(self) -> Chain:
+    def trained(self) -> StageChain:
         """The stages of a group that has them.
 
         Raises:
@@ -288,7 +288,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     stages = values["stages"]
     return ContractGroup(
         spec=parse_group(values),
-        stages=None if stages is None else Chain.from_json(stages),
+        stages=None if stages is None else StageChain.from_json(stages),
         actuation=None if values["actuation"] is None else parse(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
     )

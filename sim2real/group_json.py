@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.sim.specs import ActionSpec, Clock, Group, Term
-from rookery.sim.typed_json import parse, plain
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.terms import Expression, Recorded, from_json
+from rookery.sim.typed_json import plain
 
 __all__ = ["group_json", "parse_group"]
 
@@ -16,7 +16,6 @@ FRAMES = (
     "the policy's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
     "one frame; an episode's first frame stands for the ones before it"
 )
-PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip", "formula")
 
 
 def group_json(group: Group) -> dict[str, Any]:
@@ -51,21 +50,50 @@ def parse_group(values: Mapping[str, Any]) -> Group:
 
 
 def _parse_term(values: Mapping[str, Any]) -> Term:
-    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip", "clock")}
-    clock = values.get("clock")
-    kept["shape"] = tuple(kept.get("shape", ()))
-    return Term(
-        **kept,
-        clock=None if clock is None else parse(Clock, clock),
-        clip=math.inf if values["clip"] is None else values["clip"],
+    own = (
+        "scale",
+        "noise",
+        "bias",
+        "delay",
+        "hidden",
+        "initial",
+        "estimated",
+        "drift",
+        "drift_of",
+        "neighbors",
+        "present",
     )
+    return Term(
+        values["name"],
+        _parse_expression(values),
+        values["unit"],
+        values["frame"],
+        clip=math.inf if values["clip"] is None else values["clip"],
+        shape=tuple(values.get("shape", ())),
+        **{k: values[k] for k in own if k in values},
+    )
+
+
+def _parse_expression(values: Mapping[str, Any]) -> Expression:
+    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
+    if "expression" in values:
+        return from_json(values["expression"])
+    name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
+    clock = values.get("clock")
+    if clock is None:
+        return Recorded(name, size, unit, frame)
+    start = (clock["start"][0], clock["start"][1])
+    return Recorded(name, size, unit, frame, frequency=clock["frequency"], start=start, doc=clock["runs"])
 
 
 def _particular(term: Term) -> dict[str, Any]:
     """What few terms have, written where it holds alone."""
-    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
+    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "local": term.local}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
     lines |= {"neighbors": term.neighbors, "present": term.present}
+    if term.clock is not None:
+        clock = term.clock
+        lines["clock"] = {"frequency": clock.frequency, "start": list(clock.start), "runs": clock.when}
     return {name: value for name, value in lines.items() if value}
 
 
@@ -73,11 +101,14 @@ def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
     """Terms that follow each other, with the slice of each; an infinite clip is null."""
     out = []
     start = 0
-    for term in terms:
-        line = dataclasses.asdict(term) | {
-            "clip": None if math.isinf(term.clip) else term.clip,
-            "slice": [start, start + term.size],
-        }
-        out.append({k: line[k] for k in PLACE_KEYS})
-        start += term.size
+    for t in terms:
+        said = {} if t.recorded else {"expression": t.expression.to_json()}
+        out.append(
+            {
+                "name": t.name, "size": t.size, "slice": [start, start + t.size], "unit": t.unit, "frame": t.frame,
+                "scale": t.scale, "clip": None if math.isinf(t.clip) else t.clip, "formula": t.formula,
+            }
+            | said
+        )  # fmt: skip
+        start += t.size
     return out

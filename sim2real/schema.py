@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.policies.stages.chain import Chain
+from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.json_checks import (
@@ -26,8 +26,18 @@ from rookery.sim.json_checks import (
     text,
     true,
 )
+from rookery.sim.terms import from_json
 from rookery.sim.typed_json import check_of
 from rookery.sim2real.group_json import FRAMES, parse_group
+
+
+def expression(value: Any, line: str) -> None:
+    """Check of what a term is, see rookery.sim.terms."""
+    try:
+        from_json(value)
+    except (ValueError, RecursionError) as error:
+        raise fault(line, value, f"an expression ({error!s:.200})") from None
+
 
 SCHEMA = "rookery-contract"
 SCHEMA_VERSION = 3
@@ -51,6 +61,7 @@ PLACE: dict[str, Check] = {
     "clip": optional(number(above=0.0)),
     "formula": text,
 }
+EXPRESSION = {"expression": expression}
 CLOCK = record({"frequency": number(above=0.0), "start": items(number(low=0.0), 2), "runs": filled_text})
 TERM = record(
     {
@@ -62,7 +73,9 @@ TERM = record(
     },
     # The network gets zeros in place of a hidden term.
     {
+        **EXPRESSION,
         "hidden": true,
+        "local": true,
         "initial": filled_text,
         "estimated": filled_text,
         "clock": CLOCK,
@@ -91,13 +104,13 @@ GROUP = record(
         "count": integer(1),
         "observation": items(TERM, 1),
         "action": ACTION,
-        "stages": anything,  # compared by `Chain.from_json` and `Chain.check`
+        "stages": anything,  # compared by `StageChain.from_json` and `StageChain.check`
         "actuation": optional(check_of(Actuation)),
         "safety": named(LIMIT),
     },
     {
         "frames": constant(FRAMES),
-        "targets": items(record(PLACE), 1),
+        "targets": items(record(PLACE, EXPRESSION), 1),
         "future": items(filled_text),
     },
 )
@@ -179,7 +192,7 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
         raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
     _check_targets(group, line)
     if group["stages"] is not None:
-        Chain.from_json(group["stages"], f"{line}.stages").check(parse_group(group), f"{line}.stages")
+        StageChain.from_json(group["stages"], f"{line}.stages").check(parse_group(group), f"{line}.stages")
     elif stages:
         raise fault(f"{line}.stages", None, "the list of the policy's stages")
 
@@ -212,8 +225,20 @@ def _check_terms(terms: list[Mapping[str, Any]], line: str) -> None:
             raise fault(f"{here}.neighbors", neighbors, f"a divisor of {term['size']}, or that where present")
         if "present" in term and not neighbors:
             raise fault(f"{here}.present", True, "left out of a term without neighbors")
+        _check_expression(term, here)
         seen.add(term["name"])
         at += term["size"]
+
+
+def _check_expression(term: Mapping[str, Any], line: str) -> None:
+    """What is said of a term beside its expression agrees with it."""
+    if "expression" not in term:  # of a contract written before there were any
+        return
+    said = from_json(term["expression"])
+    for key in ("size", "unit", "frame", "formula", "local"):
+        value = getattr(said, key)
+        if term.get(key, False) != value:
+            raise fault(f"{line}.{key}", term.get(key), f"{value!r}, as its expression has it")
 
 
 def _check_action(action: Mapping[str, Any], line: str) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.policies.stages import encoders
 from rookery.policies.stages.chain import Beside, Link
-from rookery.policies.stages.pictures import PictureOptions, Pictures
+from rookery.policies.stages.pictures import Convolutions, PictureOptions
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.standard import standard, trunk
 from rookery.policies.storage.normalizers import ObservationNorm
@@ -106,7 +106,7 @@ def encoder_links(config: EncoderConfig, group: Group, frames: int) -> list[Link
         return []
     cls = encoders()[config.encoder]
     options = cls.options_of(config.encoder_options)
-    if cls is Pictures:
+    if cls is Convolutions:
         options = PictureOptions(config.encoder_channels, config.encoder_kernels, config.encoder_strides)
     return cls.encoder(group, frames, config.activation, options)  # type: ignore[attr-defined]
 
@@ -128,10 +128,10 @@ def check_encoder(config: EncoderConfig, groups: Iterable[Group]) -> None:
     )
 
 
-def pictures_in(links: Sequence[Link]) -> Pictures | None:
+def pictures_in(links: Sequence[Link]) -> Convolutions | None:
     """The stage of pictures in a chain."""
     for link in links:
-        if isinstance(link, Pictures):
+        if isinstance(link, Convolutions):
             return link
         for branch in link.branches if isinstance(link, Beside) else ():
             if found := pictures_in(branch):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.policies.stages.pictures import Pictures
+from rookery.policies.stages.pictures import Convolutions
 from rookery.policies.storage.transitions import Transitions
 
 __all__ = ["PictureShift"]
@@ -22,7 +22,7 @@ class PictureShift:
         pixels: most that a picture moves, along rows and columns.
     """
 
-    def __init__(self, spec: Pictures, pixels: int) -> None:
+    def __init__(self, spec: Convolutions, pixels: int) -> None:
         self._spec = spec
         self._pixels = pixels
 

@@ -18,7 +18,7 @@ from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.mlp import MLP
 from rookery.policies.nn.network import Network
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.stages.chain import Chain, Link
+from rookery.policies.stages.chain import Link, StageChain
 from rookery.policies.stages.gru import GRU
 from rookery.policies.stages.module import Module
 from rookery.policies.stages.perceptron import Perceptron
@@ -30,7 +30,7 @@ __all__ = ["build", "parts_of", "perceptron_of", "trained_module", "weight_count
 
 def weight_count(links: Sequence[Link]) -> int:
     """P, number of weights of a chain."""
-    return Chain(tuple(links)).weight_count
+    return StageChain(tuple(links)).weight_count
 
 
 def perceptron_of(links: Sequence[Link]) -> Perceptron | None:
@@ -46,7 +46,7 @@ def parts_of(links: Sequence[Link]) -> tuple[list[Link], GRU | None, list[Link]]
         RookeryError: another recurrent stage than one GRU between other stages.
     """
     memories = [i for i, link in enumerate(links) if isinstance(link, GRU)]
-    states = sum(leaf.stage.state_size > 0 for leaf in Chain(tuple(links)).leaves)
+    states = sum(leaf.stage.state_size > 0 for leaf in StageChain(tuple(links)).leaves)
     if states != len(memories) or states > 1:
         raise RookeryError(
             "only one GRU between other stages can be trained: leave other stages with a state out of the chain, or give them "
@@ -70,7 +70,7 @@ def build(links: Sequence[Link], parameters: Tensor, gradients: Tensor) -> Netwo
     encoder = _section(before, w[0], g[0]) if before else None
     head = _section(after, w[2], g[2])
     if memory is not None:
-        return Recurrent(gru.GRU(w[1], g[1], memory.inputs, memory.size), head, encoder)
+        return Recurrent(gru.TrainedGRU(w[1], g[1], memory.inputs, memory.size), head, encoder)
     return head if encoder is None else Encoded(encoder, head)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.nn.gru import GRU, parameter_count
+from rookery.policies.nn.gru import TrainedGRU, parameter_count
 
 __all__ = ["Features", "Memory"]
 
 
 class Memory(nn.Module):
-    """A gated recurrent unit over sequences with ends of episodes inside, see `GRU`.
+    """A gated recurrent unit over sequences with ends of episodes inside, see `TrainedGRU`.
 
     Args:
         inputs: size of an input.
@@ -33,13 +33,13 @@ class Memory(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(1, parameter_count(inputs, size), device=device))
         self.gradients = torch.zeros_like(self.weights)
-        self.unit = GRU(self.weights.detach(), self.gradients, inputs, size)
+        self.unit = TrainedGRU(self.weights.detach(), self.gradients, inputs, size)
         self.unit.initialize(generator)
         self.size = size
         self.calls = 0  # of `forward`: a backward pass belongs to the latest
 
     def forward(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """States [T S, H] after inputs [T S, in] of S sequences, step by step; see `GRU.forward`.
+        """States [T S, H] after inputs [T S, in] of S sequences, step by step; see `TrainedGRU.forward`.
 
         Args:
             x: inputs.

@@ -22,7 +22,7 @@ def parameter_count(inputs: int, size: int) -> int:
     return 3 * size * (inputs + size + 2)
 
 
-class GRU:
+class TrainedGRU:
     """G recurrent units of one shape over views into flat vectors.
 
     Args:

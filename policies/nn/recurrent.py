@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.gru import GRU
+from rookery.policies.nn.gru import TrainedGRU
 from rookery.policies.nn.network import Network
 
 
@@ -23,7 +23,7 @@ class Recurrent(Network):
         state_size: H, size of the state.
     """
 
-    def __init__(self, gru: GRU, head: Network, encoder: Network | None = None) -> None:
+    def __init__(self, gru: TrainedGRU, head: Network, encoder: Network | None = None) -> None:
         self.gru = gru
         self.head = head
         self.encoder = encoder
@@ -47,7 +47,7 @@ class Recurrent(Network):
         """Outputs [G, T S, out] for inputs [G, T S, in].
 
         Args:
-            x, first, state: see `GRU.forward`; without a state every row is an episode of its own.
+            x, first, state: see `TrainedGRU.forward`; without a state every row is an episode of its own.
         """
         if state is None:
             state = x.new_zeros(*x.shape[:2], self.state_size)

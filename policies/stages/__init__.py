@@ -19,7 +19,7 @@ KINDS = {
     "normalize": "rookery.policies.stages.normalize:Normalize",
     "select": "rookery.policies.stages.select:Select",
     "estimator": "rookery.policies.stages.estimator:Estimator",
-    "pictures": "rookery.policies.stages.pictures:Pictures",
+    "pictures": "rookery.policies.stages.pictures:Convolutions",
     "attention": "rookery.policies.stages.attention:Attention",
     "experts": "rookery.policies.stages.experts:Experts",
     "gru": "rookery.policies.stages.gru:GRU",

@@ -22,7 +22,7 @@ from rookery.sim.errors import RookeryError, unknown
 if TYPE_CHECKING:
     from rookery.sim.specs import Group
 
-__all__ = ["Beside", "Chain", "Fork", "Leaf", "Link", "Node"]
+__all__ = ["Beside", "Fork", "Leaf", "Link", "Node", "StageChain"]
 
 DEEPEST = 8
 """Most branches inside of each other."""
@@ -87,7 +87,7 @@ Node = Leaf | Fork
 
 
 @dataclass(frozen=True)
-class Chain:
+class StageChain:
     """Stages one after the other.
 
     Args:
@@ -192,7 +192,7 @@ class Chain:
         return _to_json(self.links)
 
     @classmethod
-    def from_json(cls, values: Any, line: str = "stages") -> Chain:
+    def from_json(cls, values: Any, line: str = "stages") -> StageChain:
         """The chain of JSON values.
 
         Args:

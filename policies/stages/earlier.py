@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from rookery.policies.stages.chain import Chain
-from rookery.policies.stages.pictures import Picture, Pictures
+from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.pictures import Convolutions, Picture
 from rookery.policies.stages.standard import standard
 
 __all__ = ["chain_of_network", "renamed"]
@@ -28,7 +28,7 @@ _NAMES = (
 """Names of tensors before, and those of today."""
 
 
-def chain_of_network(network: Mapping[str, Any]) -> Chain:
+def chain_of_network(network: Mapping[str, Any]) -> StageChain:
     """The stages of a network of version 2.
 
     Args:
@@ -47,11 +47,11 @@ def chain_of_network(network: Mapping[str, Any]) -> Chain:
         lists = [tuple(encoder[name]) for name in ("channels", "kernels", "strides")]
         pictures = tuple(Picture(**picture) for picture in encoder["pictures"])
         frames = size // encoder["frame"]
-        links = Pictures(encoder["frame"], frames, pictures, *lists, values["activation"]).beside_numbers()
+        links = Convolutions(encoder["frame"], frames, pictures, *lists, values["activation"]).beside_numbers()
     memory = values.pop("memory", "none")
     if memory not in ("none", "gru") or (memory == "gru") != ("memory_size" in values):
         raise ValueError(f"memory {memory!r}")
-    return Chain(tuple(standard(**values, encoder=links)))
+    return StageChain(tuple(standard(**values, encoder=links)))
 
 
 def renamed(names: Iterable[str]) -> dict[str, str]:

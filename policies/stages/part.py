@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rookery.policies.stages.stage import Stage
 
 
-class Part(nn.Module):
+class StageModule(nn.Module):
     """A stage with weights of its own.
 
     Learned weights start as torch's layers do, uniformly within 1 / sqrt(inputs of the matrix); `Stage.initialize` draws those

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rookery.sim.specs import Group
 
-__all__ = ["Convolution", "Picture", "PictureOptions", "Pictures", "pictures_of"]
+__all__ = ["Convolution", "Convolutions", "Picture", "PictureOptions", "pictures_of"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PictureOptions:
 
 
 @dataclass(frozen=True)
-class Pictures(Encodes):
+class Convolutions(Encodes):
     """Features of pictures, camera after camera, each channel by channel.
 
     Args:

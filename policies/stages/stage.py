@@ -171,9 +171,9 @@ class Stage:
 
     def module(self) -> nn.Module:
         """Its torch module, with fresh weights; of a stage that another library's module computes, an override."""
-        from rookery.policies.stages.part import Part
+        from rookery.policies.stages.part import StageModule
 
-        return Part(self)
+        return StageModule(self)
 
     def initialize(self, weights: Tensors, generator: torch.Generator | None = None) -> None:
         """First weights for learning: orthogonal ones of gain sqrt 2 and zero biases, as those of CleanRL's ppo_atari.py.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.policies.stages.chain import Beside, Chain, Link
+from rookery.policies.stages.chain import Beside, Link, StageChain
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.gru import GRU
 from rookery.policies.stages.module import Module
@@ -86,7 +86,7 @@ def trunk(
     return [*memory, Perceptron(width, tuple(hidden), outputs, activation)]  # type: ignore[arg-type]
 
 
-def is_plain(chain: Chain) -> bool:
+def is_plain(chain: StageChain) -> bool:
     """Whether a chain is a perceptron on the whole observation, whose actions are clipped, and nothing else."""
     last = chain.links[-1]
     return chain.kinds == ["normalize", "perceptron", "squash"] and isinstance(last, Squash) and last.function == "clip"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.stages.chain import Chain, Fork, Leaf, Link, Node
-from rookery.policies.stages.part import Part
+from rookery.policies.stages.chain import Fork, Leaf, Link, Node, StageChain
+from rookery.policies.stages.part import StageModule
 
 
 class ChainModule(nn.Module):
@@ -23,7 +23,7 @@ class ChainModule(nn.Module):
 
     def __init__(self, links: Sequence[Link]) -> None:
         super().__init__()
-        self.chain = Chain(tuple(links))
+        self.chain = StageChain(tuple(links))
         for leaf in self.chain.leaves:
             self.add_module(leaf.name, leaf.stage.module())
 
@@ -36,7 +36,7 @@ class ChainModule(nn.Module):
         with torch.no_grad():
             for leaf in self.chain.leaves:
                 part = self.part(leaf.name)
-                leaf.stage.initialize(part.weights if isinstance(part, Part) else {}, generator)
+                leaf.stage.initialize(part.weights if isinstance(part, StageModule) else {}, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [R, out] of a chain without state for inputs [R, in]."""
@@ -68,7 +68,7 @@ class ChainModule(nn.Module):
                 x = torch.cat([self._through(branch, x, state, known, states) for branch in node.branches], 1)
                 continue
             part = self.part(node.name)
-            if not isinstance(part, Part):
+            if not isinstance(part, StageModule):
                 x = part(x)
                 continue
             size = node.stage.state_size

@@ -18,7 +18,7 @@ import safetensors.torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
-from rookery.policies.stages.chain import Chain
+from rookery.policies.stages.chain import StageChain
 from rookery.policies.stages.earlier import chain_of_network, renamed
 from rookery.policies.stages.module import Module, refuse_untrusted
 from rookery.sim.errors import RookeryError
@@ -121,12 +121,12 @@ def _read(file: Path, contract_file: Path, group: str, declared: Any) -> Policy:
     return policy.eval()
 
 
-def _chain(values: Any) -> Chain:
+def _chain(values: Any) -> StageChain:
     """The stages of JSON values, of today or as version 2 named networks."""
-    return chain_of_network(values) if isinstance(values, dict) else Chain.from_json(values)
+    return chain_of_network(values) if isinstance(values, dict) else StageChain.from_json(values)
 
 
-def _checked(chain: Chain, tensors: dict[str, Tensor]) -> Chain:
+def _checked(chain: StageChain, tensors: dict[str, Tensor]) -> StageChain:
     """The chain, after its tensors were given today's names and compared with its sizes, before memory is taken for it.
 
     Raises:

@@ -26,9 +26,9 @@ from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.network import Network
 from rookery.policies.policy import Layer, Policy, layers_of
-from rookery.policies.stages.chain import Chain
+from rookery.policies.stages.chain import StageChain
 from rookery.policies.stages.perceptron import Perceptron
-from rookery.policies.stages.pictures import Pictures
+from rookery.policies.stages.pictures import Convolutions
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
@@ -64,7 +64,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
 def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
     """Whether a policy with an encoder of its own kind is this learner's, term by term."""
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
-    same = Chain(tuple(learner.chains.policy)) == policy.chain and own == theirs
+    same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
     mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
     normalizes = config.normalize_observations or not (mean.any() or (std != 1.0).any())
@@ -84,7 +84,7 @@ class _Shape:
     """What is taken over: newest components of the observation, pictures among them, and the perceptron."""
 
     actor_inputs: int
-    pictures: Pictures | None
+    pictures: Convolutions | None
     perceptron: Perceptron
 
 

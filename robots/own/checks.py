@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import mujoco
@@ -14,20 +15,27 @@ from rookery.sim.errors import RookeryError, unknown
 
 GROUND_BIT = 1
 """Bit of the ground and of objects (contype 1)."""
+ROUNDED = 1e-3
+"""Share of a body's largest moment of inertia by which it may exceed the sum of the others: figures of a file are rounded."""
 OVERLAP_M = 1e-3  # m, up to which shapes of a robot at home may lie in each other
 
 
-def check_mass(source: Source, mend: bool = False) -> list[str]:
+def check_mass(source: Source, mend: bool = False, stands: str = "") -> list[str]:
     """Refuse masses and inertias that no rigid bodies have, by name; compiled, MuJoCo would stop at the first of them.
 
     Args:
         mend: raise the smaller moments of inertia where the largest exceeds their sum; the notes say so.
+        stands: name of a body that nothing moves: whatever inertia it has counts for nothing.
     """
     notes = []
     for body in source.spec.bodies:
         if not body.explicitinertial:
             continue
         moments = _moments(body)
+        if body.name == stands and body.mass > 0.0:
+            body.fullinertia = [math.nan] * 6
+            body.inertia = [max(float(np.abs(moments).max()), 1e-6)] * 3
+            continue
         name = f"{source.path}: body {body.name!r}"
         if not (0.0 < body.mass < np.inf) and moments.any():
             raise RookeryError(f"{name} has mass {body.mass:g} kg: it must be above 0. Mend its <inertial>.")
@@ -41,11 +49,13 @@ def check_mass(source: Source, mend: bool = False) -> list[str]:
                 f"{name} has a negative moment of inertia {moments.min():.3g} kg m^2: mend its <inertial>."
             )
         short = 2.0 * moments.max() - moments.sum()
-        if short <= 1e-6 * moments.max() + 1e-12:
+        if short <= 0.0:
             continue
-        if mend:
+        share = 100.0 * short / moments.max()
+        if short <= ROUNDED * moments.max():
             _raise_moments(body, 0.505 * short)
-            share = 100.0 * short / moments.max()
+        elif mend:
+            _raise_moments(body, 0.505 * short)
             notes.append(
                 f"the largest moment of inertia of {body.name} is {share:.2g} % too large for a body: the others are raised."
             )

@@ -10,20 +10,21 @@ from __future__ import annotations
 import itertools
 import os
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import mujoco
 
+from rookery.robots.own.conversion import expand_xacro
+from rookery.robots.own.fusing import centres_of, fuse_inertials
+from rookery.robots.own.meshes import mesh_bytes, take_meshes
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_bytes
 
-KINDS = (".urdf", ".xml", ".mjcf")
-READABLE = (".obj", ".stl", ".msh")
-"""Mesh formats that MuJoCo reads."""
+KINDS = (".urdf", ".xml", ".mjcf", ".xacro")
 WORLD = "rookery_world"
 Vector = tuple[float, float, float]
-MESH_BYTES = 256 << 20
 BASE = "base"
 """Name that the root body gets."""
 
@@ -39,6 +40,7 @@ class Source:
         efforts, speeds: N m (N) and rad/s (m/s), by joint, where a URDF gives them above 0.
         unlimited: revolute joints of a URDF without limits of position.
         notes: what was left out, in sentences.
+        centres: m, of a URDF's links, in each link's frame: where its <inertial> is.
     """
 
     path: Path
@@ -48,6 +50,7 @@ class Source:
     speeds: dict[str, float]
     notes: tuple[str, ...]
     unlimited: tuple[str, ...] = ()
+    centres: Mapping[str, Vector] = field(default_factory=dict)
 
 
 def is_file(name: str) -> bool:
@@ -68,6 +71,8 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
     try:
         text = read_bytes(path)
+        if path.suffix.lower() == ".xacro":
+            text = expand_xacro(path)
         root = ET.fromstring(text)
     except FileNotFoundError:
         raise RookeryError(f"there is no file {path}: give the path of a robot's URDF or MJCF file.") from None
@@ -90,14 +95,17 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
 
 def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> Source:
     notes: list[str] = []
+    _drop_floating_world(robot)
     _rename_link(robot, "world", "world_link")  # MuJoCo's own world has that name
-    assets = _take_meshes(path, robot, notes)
+    assets = take_meshes(path, robot, notes)
     base = _root_link(path, robot)
     if base != BASE:
         _rename_link(robot, BASE, _free_name([link.get("name", "") for link in robot.findall("link")], notes))
-    _check_links(path, robot)
     if any(rpy):
         base = _turn(robot, base, rpy)
+    centres = centres_of(robot)
+    fuse_inertials(path, robot)
+    _check_links(path, robot)
     ET.SubElement(robot, "link", name=WORLD)
     joint = ET.SubElement(robot, "joint", name="root", type="floating" if floating else "fixed")
     ET.SubElement(joint, "parent", link=WORLD)
@@ -128,7 +136,7 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
         name for name, limit in limits.items()
         if kinds[name] == "revolute" and (limit is None or float(limit.get("lower", 0)) >= float(limit.get("upper", 0)))
     )  # fmt: skip
-    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited)
+    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited, centres)
 
 
 def _rename_link(robot: ET.Element, old: str, new: str) -> None:
@@ -181,17 +189,24 @@ def _end(joint: ET.Element, which: str) -> str:
     return "" if found is None else found.get("link", "")
 
 
-def _check_links(path: Path, robot: ET.Element) -> None:
-    """Every link that a joint moves needs an inertial, its own or one of a link that is fixed to it."""
+def _drop_floating_world(robot: ET.Element) -> None:
+    """Take out a root link that is nothing but the world in which the robot floats, as MuJoCo's manual has it."""
     joints = robot.findall("joint")
+    moved = {_end(j, "child") for j in joints}
+    for joint in joints:
+        world = _end(joint, "parent")
+        link = next((x for x in robot.findall("link") if x.get("name") == world), None)
+        others = [j for j in joints if j is not joint and _end(j, "parent") == world]
+        if joint.get("type") == "floating" and link is not None and not len(link) and world not in moved and not others:
+            robot.remove(link)
+            robot.remove(joint)
+
+
+def _check_links(path: Path, robot: ET.Element) -> None:
+    """Every link that a joint moves needs a mass, its own or that of links that are fixed to it (fused by now)."""
     heavy = {link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0}
-    fixed = {_end(j, "child"): _end(j, "parent") for j in joints if j.get("type") == "fixed"}
-    for child in [link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0]:
-        at = child
-        while at in fixed:
-            at = fixed[at]
-            heavy.add(at)
-    bare = [_end(j, "child") for j in joints if j.get("type") != "fixed" and _end(j, "child") not in heavy]
+    moved = [_end(j, "child") for j in robot.findall("joint") if j.get("type") != "fixed"]
+    bare = [name for name in moved if name not in heavy]
     if bare:
         raise RookeryError(
             f"{path} gives {_some(bare)}, moved by a joint, no mass: "
@@ -207,78 +222,6 @@ def _mass(link: ET.Element) -> float:
 def _some(names: list[str]) -> str:
     shown = ", ".join(f"link {n!r}" for n in names[:3])
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _take_meshes(path: Path, robot: ET.Element, notes: list[str]) -> dict[str, bytes]:
-    """The bytes of all meshes by new names, which the URDF then has; shapes that are only looked at go where MuJoCo cannot
-    read their file."""
-    assets: dict[str, bytes] = {}
-    keys: dict[Path, str] = {}
-    for material in robot.iter("material"):
-        for texture in material.findall("texture"):
-            material.remove(texture)
-    skipped = set()
-    for link in robot.findall("link"):
-        for shape in [*link.findall("visual"), *link.findall("collision")]:
-            mesh = shape.find("geometry/mesh")
-            if mesh is None:
-                _check_size(path, link, shape)
-                continue
-            name = mesh.get("filename", "")
-            file = _find_mesh(path, name)
-            if file is None or file.suffix.lower() not in READABLE:
-                if shape.tag == "visual":
-                    link.remove(shape)
-                    skipped.add(name)
-                    continue
-                if file is None:
-                    raise RookeryError(
-                        f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, which is not there: put the file "
-                        f"where the URDF names it, from {path.parent} or a folder above, or give the link another shape."
-                    )
-                raise RookeryError(
-                    f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, whose format MuJoCo does not read: "
-                    f"convert it to .obj or .stl, or give the link a box, cylinder or sphere."
-                )
-            if file not in keys:
-                keys[file] = f"{len(keys)}_{file.name}"
-                assets[keys[file]] = _bytes(file)
-            mesh.set("filename", keys[file])
-    if skipped:
-        notes.append(f"{len(skipped)} meshes that are only looked at are left out (missing, or neither .obj nor .stl).")
-    return assets
-
-
-def _check_size(path: Path, link: ET.Element, shape: ET.Element) -> None:
-    """A shape of no size: one that is only looked at goes."""
-    sizes = [v for solid in shape.iterfind("geometry/*") for v in " ".join(solid.attrib.values()).split()]
-    if sizes and all(float(v) > 0.0 for v in sizes):
-        return
-    if shape.tag == "collision":
-        raise RookeryError(
-            f"{path}: link {link.get('name')!r} collides as a shape of no size: give it one, or take it out."
-        )
-    link.remove(shape)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return read_bytes(file, MESH_BYTES)
-    except (OSError, Damaged) as e:
-        raise RookeryError(f"the mesh {file} cannot be read: {e}.") from e
-
-
-def _find_mesh(path: Path, name: str) -> Path | None:
-    """Where a mesh is: as named, or, for ``package://robot/meshes/a.stl``, that path without and with the package's name below
-    the URDF's folder or one above it."""
-    plain = name.removeprefix("file://")
-    if not plain.startswith("package:"):
-        tries = [path.parent / plain]
-    else:
-        inside = plain.removeprefix("package:").lstrip("/")
-        short = inside.partition("/")[2]
-        tries = [folder / rest for folder in path.resolve().parents for rest in (inside, short) if rest]
-    return next((t for t in tries if t.is_file()), None)
 
 
 # MJCF
@@ -346,7 +289,7 @@ def _hold_files(path: Path, spec: mujoco.MjSpec) -> None:
                     "package has it."
                 )
             key = f"{len(held)}_{file.name}"
-            held[key] = _bytes(file)
+            held[key] = mesh_bytes(file)
             element.file = key
     spec.assets = held
     spec.meshdir = spec.texturedir = ""

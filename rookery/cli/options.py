@@ -111,7 +111,7 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str, flag_
 
 
 def wants_help(words: Sequence[str]) -> bool:
-    """Whether the help is asked for."""
+    """True where the help is asked for."""
     return any(w in ("-h", "--help") for w in words)
 
 
@@ -172,7 +172,7 @@ def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
 
 
 def _origins(hint: Any) -> set[Any]:
-    """What a type hint is made of, at any depth: Annotated[tuple[int, ...] | None, ...] has a tuple."""
+    """Parts of a type hint at any depth: Annotated[tuple[int, ...] | None, ...] has a tuple."""
     return {typing.get_origin(hint)}.union(*map(_origins, typing.get_args(hint)))
 
 
@@ -211,7 +211,7 @@ def _errors_as_sentences(cls: type, command: str) -> Any:
 
 
 def _wanted(message: str) -> str:
-    """What a value should have been, from Python's own words for a failed conversion."""
+    """The kind of value that was wanted, from Python's own words for a failed conversion."""
     for sign, wanted in (("for int()", "needs a whole number"), ("to float", "needs a number")):
         if sign in message:
             given = message.split(sign)[-1].split(":")[-1].strip().splitlines()[0]
@@ -272,10 +272,16 @@ def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:
 
 def announce(run: Path, controller: str = "policy") -> None:
     """Print on standard error which run a command uses, links resolved, and how long it was trained."""
-    from rookery.runs import describe_run
+    from rookery.experiments.runs import describe_run
 
     if controller == "policy":
         print(f"rookery: using {describe_run(run)}", file=sys.stderr)
+
+
+def note_first(lines: Sequence[str], json: bool) -> None:
+    """Print what must be known before any result: on standard error where standard output is to be one JSON value."""
+    for line in lines:
+        print(f"rookery: {line}", file=sys.stderr if json else sys.stdout, flush=True)
 
 
 def positive(option: str, value: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.cli.options import print_json
-from rookery.settings import RunSettings
+from rookery.experiments.settings import RunSettings
 from rookery.tasks.registry import find
 
 EXAMPLES = """
@@ -33,8 +33,8 @@ def main(words: Sequence[str]) -> int:
     if parsed is None:
         return 0
     from rookery.cli.watch import watching
+    from rookery.experiments.training import resume, start
     from rookery.kernels import announce_compiling
-    from rookery.training import resume, start
 
     command = parsed.command
     command.live.check()
@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def announce_training(settings: RunSettings, folder: Path) -> None:
-    """What is trained, and where to look for it: compiling may take a minute before the first figures."""
+    """Say what is trained, and where to look for it: compiling may take a minute before the first figures."""
     engine = settings.engine or find(settings.task).engines[0]
     worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
     print(
@@ -66,10 +66,10 @@ def announce_training(settings: RunSettings, folder: Path) -> None:
 
 
 def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, Any]) -> None:
-    """How the training ended, and the commands that use its policy."""
+    """Say how the training ended, and name the commands that use its policy."""
     from rich.console import Console
 
-    from rookery.training import longer_limit
+    from rookery.experiments.training import longer_limit
 
     console = Console(highlight=False, soft_wrap=True)
     success = result["success"]

@@ -13,6 +13,7 @@ from torch import Tensor
 from rookery.sim.actions import check_actions
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import own
 from rookery.sim.specs import ActionSpec, Group, Term
 
 GROUP = "agent"
@@ -70,7 +71,7 @@ class GymnasiumSource(Env):
             (0.0,) * size,
         )
         self.groups = {
-            GROUP: Group(1, (Term("observation", obs.shape[0], formula="the environment's observation"),), action)
+            GROUP: Group(1, (Term("observation", own("the environment's observation", obs.shape[0])),), action)
         }
         self._seed = seed
         self._return = np.zeros(self.num_envs)

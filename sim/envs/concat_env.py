@@ -30,6 +30,7 @@ from rookery.sim.envs.concat_terms import ConcatTerms
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import command
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.threads import one_kernel_thread, one_thread_each
 
@@ -121,9 +122,8 @@ class ConcatEnv(Env):
             return group
         if any(t.name == TASK for t in group.observation):
             raise RookeryError(f"group {name!r} has a term {TASK!r} of its own: give one_hot=False.")
-        task = Term(
-            TASK, len(self.task_names), formula="1 at the task's place, 0 elsewhere: " + ", ".join(self.task_names)
-        )
+        names = ", ".join(self.task_names)
+        task = Term(TASK, command("1 at the task's place, 0 elsewhere", len(self.task_names), doc=names))
         sets = {k: replace(v, terms=(*v.terms, task)) for k, v in group.observation_sets.items()}
         return replace(group, observation=(*group.observation, task), observation_sets=sets)
 

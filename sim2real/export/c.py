@@ -30,7 +30,7 @@ Array = NDArray[np.float32]
 
 
 def policy_arrays(policy: Policy) -> dict[str, Array]:
-    """Weights of a policy as float32 arrays by the names of `Chain.weights`, such as "normalize.mean" and
+    """Weights of a policy as float32 arrays by the names of `StageChain.weights`, such as "normalize.mean" and
     "perceptron.weight_0".
 
     Raises:

@@ -63,7 +63,7 @@ class Functions:
         return 4 * (sum(self._policy.arrays.values()) + scratch) + 160
 
     def tables(self, arrays: Mapping[str, Array]) -> list[str]:
-        """The weights as constant arrays, given by the names that `Chain.weights` has."""
+        """The weights as constant arrays, given by the names that `StageChain.weights` has."""
         return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
 
     def helpers(self) -> list[str]:

@@ -19,7 +19,7 @@ from rookery.policies.stages.gru import GRU
 from rookery.policies.stages.module import Module
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
-from rookery.policies.stages.pictures import Pictures, pictures_of
+from rookery.policies.stages.pictures import Convolutions, pictures_of
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -99,7 +99,7 @@ def gru(w: Weights, x: Array, h: Array) -> tuple[Array, Array]:
     return new, new
 
 
-def convolved(w: Weights, x: Array, stage: Pictures) -> Array:
+def convolved(w: Weights, x: Array, stage: Convolutions) -> Array:
     """By the definition of a convolution."""
     frames = x.reshape(stage.frames, stage.frame)
     out = []
@@ -140,7 +140,9 @@ def mixed(w: Weights, x: Array, stage: Experts) -> Array:
 
 
 PICTURE_TERMS = (Term("rate", 2), Term("eye", 2 * 5 * 6 * 2, shape=(2, 5, 6, 2)))
-PICTURES = Pictures(122, 1, tuple(pictures_of((t.size, t.shape) for t in PICTURE_TERMS)), (3, 2), (3, 2), (1, 2), "elu")
+PICTURES = Convolutions(
+    122, 1, tuple(pictures_of((t.size, t.shape) for t in PICTURE_TERMS)), (3, 2), (3, 2), (1, 2), "elu"
+)
 FLOCK_TERMS = (
     Term("speed", 4), Term("offset", 15, neighbors=5), Term("rate", 10, neighbors=5),
     Term("seen", 5, neighbors=5, present=True), Term("last", 2),
@@ -150,11 +152,11 @@ EXPERTS = Experts(7, 3, 5, "elu")
 TARGETS = (Term("velocity", 3),)
 ESTIMATOR = Estimator(7, (6, 4), 3, "elu", 5.0)
 MIXED_TERMS = (Term("rate", 2), Term("eye", 30, shape=(1, 5, 6, 1)))
-MIXED_EYE = Pictures(32, 1, tuple(pictures_of((t.size, t.shape) for t in MIXED_TERMS)), (2,), (3,), (2,), "tanh")
+MIXED_EYE = Convolutions(32, 1, tuple(pictures_of((t.size, t.shape) for t in MIXED_TERMS)), (2,), (3,), (2,), "tanh")
 
 
 def everything(w: Weights, x: Array, h: Array) -> tuple[Array, Array]:
-    """Pictures beside numbers, both beside a state estimator, then experts, a memory, and a perceptron."""
+    """Convolutions beside numbers, both beside a state estimator, then experts, a memory, and a perceptron."""
     z = np.clip((x - w["normalize.mean"]) / w["normalize.std"], -4.0, 4.0)
     row = np.concatenate((z[:2], convolved(w, z, MIXED_EYE), layers(w, z, "estimator", 2, "tanh")))
     new, state = gru(w, mixed(w, row, Experts(13, 2, 5, "elu")), h)

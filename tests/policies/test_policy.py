@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rookery.policies.policy import Policy, layers_of
-from rookery.policies.stages.chain import Chain
+from rookery.policies.stages.chain import StageChain
 from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 
@@ -24,7 +24,7 @@ def test_the_stages_follow_each_other(squash):
     want = out.tanh() if squash == "tanh" else out.clamp(-1.0, 1.0)
     assert torch.equal(policy(obs), want) and (x.abs() == 2.0).any()
     assert policy.to_json()[-1]["function"] == squash
-    again = Policy(Chain.from_json(policy.to_json()).links)
+    again = Policy(StageChain.from_json(policy.to_json()).links)
     again.load_state_dict(policy.state_dict())
     assert torch.equal(again(obs), want)
 

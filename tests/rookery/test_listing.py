@@ -7,13 +7,25 @@ import subprocess
 import sys
 
 import rookery
-from rookery.listing import SIZES, built_sizes, describe, list_tasks
-from rookery.tasks import registry
-from rookery.tasks.registry import TaskEntry
+import rookery.tasks
+from rookery.experiments.recipes import preset
+from rookery.listing import built_index, declared_tasks, describe, list_tasks
+from rookery.sim.task import Task
+from rookery.tasks.drones.hover import Hover
+from rookery.tasks.registry import INDEX, TASKS, TaskEntry
 
 
-def test_stored_sizes_are_those_of_the_tasks():
-    assert json.loads(SIZES.read_text()) == built_sizes(), "renew the file with `python -m rookery.listing`"
+def test_the_index_is_what_the_classes_declare():
+    assert json.loads(INDEX.read_text()) == built_index(), "renew the file with `python -m rookery.listing`"
+
+
+def test_every_class_is_found_and_says_what_it_is():
+    declared = declared_tasks()
+    assert set(declared) == {name for name, entry in TASKS.items() if entry.groups is not None}
+    assert issubclass(declared["drone-hover"], Task)
+    for name, cls in declared.items():
+        summary = (cls.__doc__ or "").split("\n")[0]
+        assert summary[0].isupper() and summary.endswith(".") and len(summary) > 15, name
 
 
 def test_list_loads_no_task():
@@ -30,10 +42,34 @@ def test_list_loads_no_task():
 
 
 def test_a_registered_task_is_built(monkeypatch):
-    entry = TaskEntry("hover-again", "rookery.tasks.drones.hover:Hover", "hover", engines=("rotor",))
-    monkeypatch.setitem(registry.TASKS, entry.id, entry)
+    monkeypatch.setitem(TASKS, "hover-again", TaskEntry.of(Hover, "hover-again"))
     env = rookery.make("drone-hover", 1)
     group = describe("hover-again").groups["drone"]
     assert (group.count, group.observation_size) == (1, env.reset()[0]["drone"].shape[-1])
     assert group.action_size == env.groups["drone"].action.size
     env.close()
+
+
+NEW = '''"""A task of one file."""
+
+from rookery.tasks.drones.hover import Hover
+
+
+class HoverHigher(Hover):
+    """Each drone stays higher than its target."""
+
+    name = "test-hover-higher"
+'''
+
+
+def test_a_new_file_is_all_that_the_index_needs(tmp_path, monkeypatch):
+    """No table names a task: its class is found, with the engines and the training settings of the one it derives from."""
+    (tmp_path / "new_task.py").write_text(NEW)
+    monkeypatch.setattr(rookery.tasks, "__path__", [*rookery.tasks.__path__, str(tmp_path)])
+    cls = declared_tasks()["test-hover-higher"]
+    entry = TaskEntry.of(cls)
+    assert (entry.summary, entry.engines) == ("Each drone stays higher than its target", TASKS["drone-hover"].engines)
+    monkeypatch.setitem(TASKS, entry.id, entry)
+    assert rookery.make(entry.id, 2).engine == "rotor"
+    assert preset(entry.id).runner == preset("drone-hover").runner
+    monkeypatch.delitem(sys.modules, "rookery.tasks.new_task")

@@ -15,7 +15,7 @@ import torch
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.low_pass import low_pass
 from rookery.policies.policy import Policy
-from rookery.policies.stages.pictures import Pictures, pictures_of
+from rookery.policies.stages.pictures import Convolutions, pictures_of
 from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -52,7 +52,7 @@ def made(name: str = "depth") -> tuple[Policy, Group]:
     pictures = pictures_of((t.size, t.shape) for t in group.observation)
     settings: dict[str, Any] = {"hidden": (12,), "obs_clip": 5.0, "activation": "tanh"} | more
     frames = settings.get("actor_inputs", group.observation_size) // group.frame_size
-    stage = Pictures(group.frame_size, frames, tuple(pictures), *lists, settings["activation"])
+    stage = Convolutions(group.frame_size, frames, tuple(pictures), *lists, settings["activation"])
     policy = Policy(standard(group.observation_size, 2, **settings, encoder=stage.beside_numbers()))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

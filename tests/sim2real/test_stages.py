@@ -159,7 +159,8 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
     assert [(t["slice"], t["history"]) for t in leg["observation"]] == [([0, 2], 4), ([2, 5], 4)]
     assert "oldest first" in leg["frames"] and leg["future"] == ["path"]
     assert leg["targets"][1] == {
-        "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None, "formula": "",
+        "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None, "formula": "path",
+        "expression": {"kind": "quantity", "name": "path", "count": 4, "unit": "m"},
     }  # fmt: skip
     frame, predicts = (branch[0] for branch in leg["stages"][1]["branches"])
     assert frame["slices"] == [[15, 20]] and (predicts["outputs"], predicts["hidden"]) == (7, [24, 12])

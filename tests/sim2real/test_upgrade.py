@@ -13,15 +13,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import rookery.policies
+from rookery.experiments.runs import open_run
 from rookery.policies.training.store import _digest
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.upgrade import main, upgraded
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
-NEW_LINES = ("formula", "initial", "estimated", "clock")
+NEW_LINES = ("formula", "expression", "local", "initial", "estimated", "clock")
 
 
 def version_2(values: Values) -> Values:

@@ -11,25 +11,25 @@ from rookery.policies.algorithms.chains import _beside_rest
 from rookery.policies.nn.build import build, parts_of, weight_count
 from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.stages.chain import Chain, Link
-from rookery.policies.stages.pictures import Picture, Pictures, pictures_of
+from rookery.policies.stages.chain import Link, StageChain
+from rookery.policies.stages.pictures import Convolutions, Picture, pictures_of
 from rookery.policies.stages.standard import trunk
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, Term
 
 
-def pictures(group: Group, channels=(3, 2), kernels=(3, 2), strides=(2, 1), activation="tanh") -> Pictures:
+def pictures(group: Group, channels=(3, 2), kernels=(3, 2), strides=(2, 1), activation="tanh") -> Convolutions:
     found = tuple(pictures_of((t.size, t.shape) for t in group.observation))
-    return Pictures(group.frame_size, group.history, found, channels, kernels, strides, activation)
+    return Convolutions(group.frame_size, group.history, found, channels, kernels, strides, activation)
 
 
-def behind(spec: Pictures, before: int) -> list[Link]:
+def behind(spec: Convolutions, before: int) -> list[Link]:
     """The stage with its numbers, and so many others before them."""
     return _beside_rest(spec.beside_numbers(), before, spec.inputs, 0)
 
 
-def by_definition(encoder: ChainModule, spec: Pictures, before: int, row: np.ndarray, act) -> np.ndarray:
+def by_definition(encoder: ChainModule, spec: Convolutions, before: int, row: np.ndarray, act) -> np.ndarray:
     """Numbers and features of one row, value by value."""
     frames = row[before:].reshape(-1, spec.frame)
     taken = {p.start + i for p in spec.pictures for i in range(p.size)}
@@ -154,7 +154,9 @@ def test_pixels_of_one_channel_are_normalised_together():
 
 def test_an_encoder_survives_json():
     spec = pictures(spot_group(1, 2, 3))
-    assert Chain.from_json(Chain(tuple(spec.beside_numbers())).to_json()).links == tuple(spec.beside_numbers())
+    assert StageChain.from_json(StageChain(tuple(spec.beside_numbers())).to_json()).links == tuple(
+        spec.beside_numbers()
+    )
     assert spec.pictures == (Picture(1, 6, 12, 3), Picture(217, 6, 12, 3))
 
 

@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from rookery.policies.nn.build import build, weight_count
-from rookery.policies.nn.gru import GRU, parameter_count
+from rookery.policies.nn.gru import TrainedGRU, parameter_count
 from rookery.policies.nn.recurrent import Recurrent
 from rookery.policies.stages.standard import trunk
 
 INPUTS, SIZE, STEPS, SEQUENCES = 4, 6, 7, 5
 
 
-def made(networks: int) -> tuple[GRU, torch.Tensor, torch.Tensor, list[nn.GRUCell]]:
+def made(networks: int) -> tuple[TrainedGRU, torch.Tensor, torch.Tensor, list[nn.GRUCell]]:
     """Units with weights that all differ, biases included; their gradients; and torch's cells with the same weights."""
     generator = torch.Generator().manual_seed(1)
     # Wider rows than the unit needs, as in the trainer, where the network follows it.
@@ -22,7 +22,7 @@ def made(networks: int) -> tuple[GRU, torch.Tensor, torch.Tensor, list[nn.GRUCel
     flat = torch.randn(networks, wide, generator=generator)
     gradients = torch.full_like(flat, 0.25)
     n = parameter_count(INPUTS, SIZE)
-    gru = GRU(flat[:, :n], gradients[:, :n], INPUTS, SIZE)
+    gru = TrainedGRU(flat[:, :n], gradients[:, :n], INPUTS, SIZE)
     cells = [nn.GRUCell(INPUTS, SIZE) for _ in range(networks)]
     for g, cell in enumerate(cells):
         gru.write_to(cell.parameters(), g)

@@ -12,7 +12,7 @@ from rookery.policies.algorithms.chains import encoder_links, observation_norm
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.attention import Attention
-from rookery.policies.stages.chain import Beside, Chain
+from rookery.policies.stages.chain import Beside, StageChain
 from rookery.policies.stages.select import Select
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, Term
@@ -110,7 +110,7 @@ def test_the_links_are_of_the_terms() -> None:
     assert link == Beside(((Select(36, ((0, 4), (34, 36))),), (ATTENTION,)))
     (link,) = encoder_links(CONFIG, dataclasses.replace(group, history=2), 2)
     assert link.inputs == 72 and link.outputs == 2 * 6 + ATTENTION.outputs
-    chain = Chain((link,))
+    chain = StageChain((link,))
     newest, older = torch.randn(3, 36, generator=GENERATOR), torch.randn(3, 36, generator=GENERATOR)
     policy = Policy((link,))
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_terms_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(RookeryError, match=r"these are of \[2, 3\] neighbors"):
         encoder_links(CONFIG, group_of(12, 2, terms), 1)
     with pytest.raises(RookeryError, match="made for no terms of neighbors"):
-        Chain((ATTENTION,)).check(group_of(36, ATTENTION.outputs), "stages")
+        StageChain((ATTENTION,)).check(group_of(36, ATTENTION.outputs), "stages")
     with pytest.raises(ValueError, match="cannot have values of 4 neighbors"):
         Group(1, (Term("offset", 6, neighbors=4),), group_of(1, 1).action)
     with pytest.raises(ValueError, match="as many of each"):

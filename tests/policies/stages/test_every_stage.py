@@ -13,7 +13,7 @@ from policies_stages import CASES, MODULE, Case, group_of, rows
 
 from rookery.policies.policy import Policy
 from rookery.policies.stages import KINDS, stage_class
-from rookery.policies.stages.chain import Beside, Chain
+from rookery.policies.stages.chain import Beside, StageChain
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.gru import GRU
 from rookery.policies.stages.module import Module
@@ -67,7 +67,7 @@ def native_of(case: Case, policy: Policy, folder: Path) -> NativePolicy:
 
 
 def test_every_kind_has_a_case() -> None:
-    kinds = {kind for case in CASES.values() for kind in Chain(case.links).kinds}
+    kinds = {kind for case in CASES.values() for kind in StageChain(case.links).kinds}
     assert kinds | {"module"} == set(KINDS)
     assert all(stage_class(kind).kind == kind for kind in KINDS)
 
@@ -115,8 +115,8 @@ def test_json_gives_the_same_chain(name: str) -> None:
     case = CASES[name]
     policy = case.policy()
     values = policy.to_json()
-    assert Chain.from_json(values).links == tuple(case.links)
-    again = Policy(Chain.from_json(values).links)
+    assert StageChain.from_json(values).links == tuple(case.links)
+    again = Policy(StageChain.from_json(values).links)
     again.load_state_dict(policy.state_dict())
     x = torch.from_numpy(rows(policy))
     state = torch.randn(len(x), policy.state_size, generator=torch.Generator().manual_seed(0))
@@ -201,16 +201,16 @@ def test_a_module_has_onnx_and_says_that_it_has_no_c(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "sizes": (lambda: Chain((Normalize(3), Squash(4))), "the stage squash takes 4 numbers, and gets 3"),
+    "sizes": (lambda: StageChain((Normalize(3), Squash(4))), "the stage squash takes 4 numbers, and gets 3"),
     "sizes in a branch": (
         lambda: Beside(((Select(5, ((0, 2),)), Squash(3)), (Normalize(5),))), "the stage squash takes 3 numbers, and gets 2",
     ),
     "branches of other rows": (lambda: Beside(((Normalize(5),), (Normalize(4),))), "normalize takes 4 numbers, and gets 5"),
     "one branch": (lambda: Beside(((Normalize(5),),)), "at least two branches"),
     "an empty branch": (lambda: Beside(((Normalize(5),), ())), "at least two branches, each with a stage"),
-    "an empty chain": (lambda: Chain(()), "a chain needs a stage"),
+    "an empty chain": (lambda: StageChain(()), "a chain needs a stage"),
     "two estimators": (
-        lambda: Chain((Beside(((Estimator(4, (), 2),), (Estimator(4, (), 2),))),)), "one state estimator at most",
+        lambda: StageChain((Beside(((Estimator(4, (), 2),), (Estimator(4, (), 2),))),)), "one state estimator at most",
     ),
     "a slice outside": (lambda: Select(4, ((2, 5),)), r"the slice \[2, 5\] is no part of a row of 4 numbers"),
     "no slice": (lambda: Select(4, ()), "select needs a slice"),
@@ -252,7 +252,7 @@ def test_what_cannot_be_is_refused(name: str) -> None:
 )
 def test_a_wrong_line_is_named(values: Any, message: str) -> None:
     with pytest.raises(RookeryError, match=message):
-        Chain.from_json(values)
+        StageChain.from_json(values)
 
 
 def test_branches_without_end_are_refused() -> None:
@@ -260,10 +260,10 @@ def test_branches_without_end_are_refused() -> None:
     for _ in range(30):
         values = [{"stage": "beside", "branches": [values, [Squash(3).to_json()]]}]
     with pytest.raises(RookeryError, match="of at most 8 branches inside of each other"):
-        Chain.from_json(values)
+        StageChain.from_json(values)
 
 
 def test_names_tell_stages_of_one_kind_apart() -> None:
-    chain = Chain((Perceptron(3, (), 4), Beside(((Perceptron(4, (), 2),), (Squash(4),))), Perceptron(6, (), 1)))
+    chain = StageChain((Perceptron(3, (), 4), Beside(((Perceptron(4, (), 2),), (Squash(4),))), Perceptron(6, (), 1)))
     assert [leaf.name for leaf in chain.leaves] == ["perceptron", "perceptron_2", "squash", "perceptron_3"]
     assert list(chain.weights())[:3] == ["perceptron.weight_0", "perceptron.bias_0", "perceptron_2.weight_0"]
