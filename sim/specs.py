@@ -65,6 +65,8 @@ class Term:
             told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
         shape: of pictures: (cameras, rows, columns, channels), whose product is `size`; rows from the top, columns from the
             left, the channels of a pixel side by side. () for what is no picture.
+        neighbors: K, of a term that has values of K neighbors side by side, size / K of each; 0 for the agent's own.
+        present: of a term of neighbors with one value each, which is above 0 where there is such a neighbor, and 0 for none.
 
     Raises:
         ValueError: it is `local` and has a delay, or unit or frame are not those of the expression.
@@ -85,6 +87,8 @@ class Term:
     drift: float = 0.0
     drift_of: str = ""
     shape: tuple[int, ...] = ()
+    neighbors: int = 0
+    present: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.value, int):
@@ -330,6 +334,10 @@ def _check_terms(what: str, terms: tuple[Term, ...], history: int = 1) -> None:
         if t.shape and (len(t.shape) != 4 or min(t.shape) < 1 or math.prod(t.shape) != t.size):
             raise ValueError(
                 f"{t.name!r} of size {t.size} cannot have the shape {t.shape}: cameras, rows, columns, channels."
+            )
+        if (t.neighbors and t.size % t.neighbors) or (t.present and t.size != t.neighbors):
+            raise ValueError(
+                f"{t.name!r} of size {t.size} cannot have values of {t.neighbors} neighbors, as many of each."
             )
 
 

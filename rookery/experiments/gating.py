@@ -123,4 +123,4 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
             algorithm.close()
             algorithm.env.close()
         # checkpoints keep the contract of before the training, without networks
-        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), networks=False)
+        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), stages=False)

@@ -20,7 +20,7 @@ from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
 from rookery.policies.imitation.dagger import DAggerConfig
-from rookery.policies.nn.spec import refuse_untrusted
+from rookery.policies.stages.module import refuse_untrusted
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner

@@ -242,9 +242,10 @@ class Coverage(DroneTask):
             Term("own_share", share),
             Term("poor_users", _level(POOR_USERS, doc="weighted by 1 / (1 + rate / min_rate)") - here, scale=0.01,
                  estimated=users),
-            Term("neighbour_offset", among.seen(among.positions - POSITION), scale=0.01, estimated="other drones' position"),
-            Term("neighbour_share", among.seen(own(SHARES, k))),
-            Term("neighbour_seen", among.in_sight),
+            Term("neighbour_offset", among.seen(among.positions - POSITION), scale=0.01, neighbors=k,
+                 estimated="other drones' position"),
+            Term("neighbour_share", among.seen(own(SHARES, k)), neighbors=k),
+            Term("neighbour_seen", among.in_sight, neighbors=k, present=True),
         )  # fmt: skip
         middle = Constant((0.0, 0.0, self.cfg.height_m), "m", "world", "middle of the area", place=True)
         motion = (

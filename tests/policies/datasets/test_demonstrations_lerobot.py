@@ -127,7 +127,7 @@ def test_one_from_elsewhere(copy, folder, tmp_path):
     shutil.rmtree(copy / "rookery")
     data = import_lerobot(copy, tmp_path / "foreign", describe_json)
     ours = Dataset(folder)
-    Contract.from_json(data.contract, networks=False)
+    Contract.from_json(data.contract, stages=False)
     assert data.groups == ["robot"] and data.control_dt == pytest.approx(0.01)
     spec = data.contract["groups"]["robot"]["action"]
     low, high = (torch.tensor(spec[k]) for k in ("low", "high"))
