@@ -40,6 +40,8 @@ from rookery.sim.terms import (
     Norm,
     Previous,
     Quantity,
+    Recorded,
+    Sensor,
     Sines,
     Turned,
     Upright,
@@ -47,7 +49,7 @@ from rookery.sim.terms import (
     Yaw,
     from_json,
 )
-from rookery.sim.terms_c import observe_state, quantities_of
+from rookery.sim.terms.c import observe_state, quantities_of
 
 TARGET = place("target")
 QUARTER = torch.tensor([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # x forward looks along the world's y
@@ -79,6 +81,8 @@ EVERY: list[Expression] = [
     Where(Constant((1.0,)) - Norm(place("others", 2) - POSITION) / 3.0, own("seen", 2), "0 for none in sight"),
     (TARGET + Constant((0.0, 0.0, 0.1), "m", "world"))[:2],
     last_action(4),
+    Sensor("pixels", 12, "m", doc="a camera"),
+    Recorded("x of the cart", 1, "m"),
 ]
 
 

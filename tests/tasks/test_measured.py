@@ -20,7 +20,7 @@ from torch import Tensor
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.specs import Group, Term
-from rookery.sim.terms_c import HELPERS, identifier, observe_state, quantities_of
+from rookery.sim.terms.c import HELPERS, identifier, observe_state, quantities_of
 from rookery.tasks.registry import TASKS
 
 WORLDS = 6
@@ -82,7 +82,10 @@ def play(task_id: str, config: dict[str, Any]) -> dict[str, Seen]:
     for step in range(STEPS):
         measured = {g: copied(v) for g, v in env.task.measured().items()}
         privileged = env.task.observe_privileged()
-        for g, values in env.task.observe().items():
+        for g, values in env.observe_terms().items():
+            measured[g] = (
+                copied(env.sensors.read(g)) | measured[g]
+            )  # those that a task measures in another way too, by that
             now, old = measured[g], last.get(g, {})
             out[g].taking_part.append(torch.ones(WORLDS, env.groups[g].count) if env.active is None else env.active[g])
             out[g].observed.append(copied(values | privileged.get(g, {})))
@@ -168,6 +171,7 @@ def compiled(code: str, at: Path) -> Any:
 def test_identifiers() -> None:
     assert identifier("tool's position + x") == "tools_position_x"
     assert identifier("1 for each") == "q_1_for_each"
+    assert identifier("double") == "q_double"
 
 
 def test_cases_are_all_tasks() -> None:

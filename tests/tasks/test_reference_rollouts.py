@@ -28,6 +28,7 @@ import rookery
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.specs import Term
 from rookery.tasks.registry import OWN_TASKS, find
 
 FILE = Path(__file__).parent / "reference_rollouts.json"
@@ -88,11 +89,15 @@ def note(out: Recording, section: str, env: Env) -> None:
     """What the task tells now."""
     if isinstance(env, VecEnv):
         for reader in READERS:
-            out.take(section, reader, getattr(env.task, reader)())
+            out.take(section, reader, env.observe_terms() if reader == "observe" else getattr(env.task, reader)())
 
 
 def numbers(value: Any) -> Any:
     """What of a declaration are numbers, as tensors."""
+    if isinstance(value, Term):
+        clock = None if value.clock is None else (value.clock.frequency, value.clock.start)
+        names = ("size", "scale", "clip", "noise", "bias", "delay", "hidden", "clock", "drift", "shape")
+        value = {name: clock if name == "clock" else getattr(value, name) for name in names}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "reward"}
     if isinstance(value, dict):
@@ -119,7 +124,7 @@ def declarations(out: Recording, env: Env) -> None:
     out.take_exactly("safety", flat(numbers(deployment.safety)))
     out.take_exactly("camera", flat(numbers(env.camera)))
     if isinstance(env, VecEnv):
-        out.take_exactly("parameters", flat(numbers(env.task.parameters())))
+        out.take_exactly("parameters", flat(numbers(env.task.parameters() | env.sensors.parameters())))
 
 
 def random_rollout(out: Recording, env: Env, size: float, jolt: float) -> None:
