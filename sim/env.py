@@ -116,6 +116,15 @@ class Env(abc.ABC):
     def close(self) -> None:
         """Free the engine."""
 
+    def survive_loss(self) -> None:
+        """From now on, replace processes of this environment's own that are lost, have new ones repeat what they did, and tell
+        of it in `loss`. For trainers, which can then end an iteration and save it. Without it a loss is an error."""
+
+    @property
+    def loss(self) -> str:
+        """A sentence on the processes that were lost since `survive_loss`; "" for none."""
+        return ""
+
     # What trainers read beside the loop
 
     @property
@@ -282,6 +291,13 @@ class EnvWrapper(Env):
 
     def close(self) -> None:
         self.env.close()
+
+    def survive_loss(self) -> None:
+        self.env.survive_loss()
+
+    @property
+    def loss(self) -> str:
+        return self.env.loss
 
     @property
     def task_names(self) -> tuple[str, ...]:

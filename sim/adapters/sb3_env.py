@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
-from rookery.sim.adapters.rows import Rows
+from rookery.sim.adapters.rows import AgentRows
 from rookery.sim.adapters.spaces import Array, action_space, episode_columns, observation_space
 from rookery.sim.env import Env
 
@@ -33,7 +33,7 @@ class Sb3VecEnv(VecEnv):
 
     def __init__(self, env: Env, *, render_mode: str | None = None) -> None:
         self.env = env
-        self._rows = rows = Rows(env, "Stable-Baselines3")
+        self._rows = rows = AgentRows(env, "Stable-Baselines3")
         self.render_mode = check_mode(render_mode)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
         self._frames = Frames(env)

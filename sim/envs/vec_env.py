@@ -17,7 +17,6 @@ from torch import Tensor
 
 from rookery.sim.actions import check_shapes, not_finite
 from rookery.sim.buffers import Buffers, under
-from rookery.sim.config import to_dict
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
@@ -34,6 +33,7 @@ from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
+from rookery.sim.values import to_values
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class VecEnv(Buffers, Env):
 
     def deployment(self) -> Deployment:
         return Deployment(
-            config=to_dict(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            config=to_values(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
             safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 

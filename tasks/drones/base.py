@@ -19,9 +19,9 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.quantities import ANGULAR_VELOCITY, LAST_ACTION, VELOCITY, WORLD_Z, body, last_action
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
@@ -67,6 +67,16 @@ class DroneConfig(PictureConfig, AirConfig):
 class DroneTask(Task):
     """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
 
+    engines = ("rotor", "mujoco", "pybullet")
+    interface: ClassVar[tuple[str, ...]] = (
+        "drone",
+        "action",
+        "integrated_yaw",
+        "obs",
+        "image_width",
+        "image_height",
+        "image_range_m",
+    )
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     event_names: ClassVar[tuple[str, ...]] = ("crash",)
 

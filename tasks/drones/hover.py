@@ -37,7 +37,12 @@ class HoverConfig(DroneConfig):
 
 
 class Hover(Pursuit):
-    """Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world."""
+    """Each drone flies to its own target and stays there.
+
+    Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world.
+    """
+
+    name = "drone-hover"
 
     Config: ClassVar[type] = HoverConfig
     cfg: HoverConfig

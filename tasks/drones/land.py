@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rookery.assets.pads import THICKNESS, landing_pad
 from rookery.sim import rotations
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.quantities import POSITION, VELOCITY, axes, body, place, rotation, velocity
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
@@ -61,11 +61,15 @@ class LandConfig(DroneConfig):
 
 
 class Land(DroneTask):
-    """Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
+    """A drone lands on a pad that heaves, sways and tilts.
+
+    Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
 
     At the first touch of its pad the task commands no thrust until the episode ends. A drone is on the pad that stands upright
     within its edges. Whoever touches faster, turns over after the touch, falls to the ground or leaves has crashed.
     """
+
+    name = "drone-land"
 
     metric_definitions = MappingProxyType(
         {

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from rookery.assets.obstacles import FLOOR_GAP, pillar
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
@@ -62,13 +62,17 @@ class NavigateConfig(DroneConfig):
 
 
 class Navigate(DroneTask):
-    """Success: the drone has been within 0.3 m of its goal, and has not crashed.
+    """A drone flies to a goal between pillars that it sees by lidar or camera.
+
+    Success: the drone has been within 0.3 m of its goal, and has not crashed.
 
     Whoever touches a pillar (with its body, or with the sphere around it at the end of a control step) or the ground, or
     leaves, also above the pillars, has crashed.
     With obs=state the drone sees the direction of the goal and the distances of a ring of lidar rays; with obs=depth, rgb or
     segmentation the picture of its camera in place of the lidar.
     """
+
+    name = "drone-navigate"
 
     metric_definitions = MappingProxyType(
         {
@@ -81,6 +85,7 @@ class Navigate(DroneTask):
     )
 
     Config: ClassVar[type] = NavigateConfig
+    interface: ClassVar[tuple[str, ...]] = ("rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "there")
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})

@@ -14,6 +14,7 @@ from torch import Tensor
 from rookery.sim.errors import unknown
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.task import Wrapper
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
@@ -46,13 +47,18 @@ class TrackConfig(DroneConfig):
 
 
 class Track(Pursuit):
-    """Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
+    """Each drone follows a moving reference.
+
+    Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
 
     Along each axis the reference is ``sum_j a_j sin(w_j t + p_j)``: every path is a row of amplitudes (m), frequencies
     (rad/s) and phases (rad), so position and velocity at any time, the future included, are in closed form.
     """
 
+    name = "drone-track"
+
     Config: ClassVar[type] = TrackConfig
+    interface: ClassVar[tuple[str, ...]] = ("look_ahead_s",)
     headline: ClassVar[str] = "error_m"
     cfg: TrackConfig
 
@@ -171,3 +177,15 @@ def _mean_speed(x: float, y: float, ratio: float, shift: float) -> float:
     """Mean speed of (x sin t, y sin(ratio t + shift)) over a period, by the midpoint rule (exact to 1e-6 here)."""
     t = (torch.arange(4096, dtype=torch.float64) + 0.5) * (2 * math.pi / 4096)
     return float(((x * t.cos()) ** 2 + (y * ratio * (ratio * t + shift).cos()) ** 2).sqrt().mean())
+
+
+class TrackHierarchical(Track):
+    """Each drone follows a moving reference by commands to a frozen hover policy."""
+
+    name = "drone-track-hierarchical"
+    interface: ClassVar[tuple[str, ...]] = ("frozen",)
+    wrapper = Wrapper(
+        "rookery.policies.hierarchy.two_level:two_level",
+        frozen="drone-hover",
+        options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
+    )

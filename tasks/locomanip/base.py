@@ -18,6 +18,7 @@ from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.model import LEGS
 from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
+from rookery.robots.quadrupeds.scale import scale_of
 from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import (
@@ -49,8 +50,8 @@ NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjD
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
 HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
-"""m, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points, which
-does not jump where it crosses the edge of a step."""
+"""m, of a Go2, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points,
+which does not jump where it crosses the edge of a step."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LEAST_MOST = 1e-3  # m/s, rad/s: taken for the largest command where that is 0 and never asked for
 COMMAND = command("commanded velocity forward, velocity left, yaw rate to the left", 3, "m/s, m/s, rad/s", "heading")
@@ -58,9 +59,9 @@ SCAN = "ground's height - trunk's height at points of a grid"
 """Quantities that a robot observes."""
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
-MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
-LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
-"""m/s, m/s, rad/s: the same for a command."""
+CONTACT_M = 0.004
+"""m, of a Go2: a foot that is nearer to the ground is on it, since its contact gives way by some mm."""
+START_M = 0.03  # m, of a Go2, of the trunk above its height of standing when an episode begins
 
 # Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
 # (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
@@ -88,7 +89,10 @@ DEFAULT_RANDOMIZATION = {
 
 @dataclass(frozen=True)
 class LeggedConfig:
-    """Values that all tasks of quadrupeds share."""
+    """Values that all tasks of quadrupeds share.
+
+    Those marked * are a Go2's: another robot's follow from its legs' length as in robots that move alike, see `scale.Scale`.
+    """
 
     robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
@@ -104,18 +108,18 @@ class LeggedConfig:
     control_dt: float = 0.02  # s
     dt: float = 0.005  # s
     history: int = 1  # frames that the policy sees; above 1 a state estimator can learn the base's velocity from them
-    max_vx: float = 1.0  # m/s, forward command; backward is max_back
-    max_back: float = 0.6  # m/s
-    max_vy: float = 0.4  # m/s
-    max_yaw_rate: float = 0.8  # rad/s
+    max_vx: float = 1.0  # m/s *, forward command; backward is max_back
+    max_back: float = 0.6  # m/s *
+    max_vy: float = 0.4  # m/s *
+    max_yaw_rate: float = 0.8  # rad/s *
     stand_share: float = 0.1  # of the commands that say: stand
     resample_s: float = 4.0  # s between commands
     tracking_sigma: float = (
-        0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
+        0.1  # (m/s)^2 *, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
     )
-    gait_hz: float = 2.0  # Hz, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
-    swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
-    push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
+    gait_hz: float = 2.0  # Hz *, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
+    swing_height_m: float = 0.08  # m *, of a foot in the middle of its swing, above the ground
+    push_speed: float = 0.5  # m/s *, largest sudden change of horizontal velocity
     push_s: float = 4.0  # s, mean time between pushes; 0 for none
     start_yaw: float = math.pi  # rad
     start_joints: float = 0.1  # rad, spread of the joints at the start
@@ -136,14 +140,17 @@ class LeggedTask(Task):
     """Base of the quadrupeds' tasks.
 
     Attributes:
-        model: what kind of quadruped it is. robot: the quadrupeds.
+        model: what kind of quadruped it is. robot: the quadrupeds. scale: its size and weight in a Go2's.
+        least, most: m/s, m/s, rad/s: of the commands that are drawn.
+        gait_hz, swing_height: Hz, m: those of the config, for this robot.
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
-            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
+            instance by a joystick; what is beyond `LIMITS`, which are a Go2's, is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
         height: [N] m, of the trunk above the ground below it, on terrain above the mean of the ground below its hips.
     """
 
+    interface: ClassVar[tuple[str, ...]] = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
     causes = ("fallen",)
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
@@ -166,6 +173,7 @@ class LeggedTask(Task):
         loads = {"payload": Range(*m.typical_payload)}
         shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}
         self.default_randomization = {**type(self).default_randomization, **loads, **shifts}  # type: ignore[misc]
+        self.scale = scale_of(m)
         self.fall_height = self.cfg.fall_height_m * self.model.stand_height / STAND_HEIGHT
         for name, limit in LIMITS.items():
             value = getattr(self.cfg, name)
@@ -182,6 +190,11 @@ class LeggedTask(Task):
                 f"rookery: physics steps of {self.cfg.dt} s are too long for terrain: {TERRAIN_DT} s.", file=sys.stderr
             )
             self.cfg = replace(self.cfg, dt=TERRAIN_DT)  # type: ignore[arg-type]
+        c, size = self.cfg, self.scale
+        self.most = (c.max_vx * size.velocity, c.max_vy * size.velocity, c.max_yaw_rate * size.rate)
+        self.least = (-c.max_back * size.velocity, -self.most[1], -self.most[2])
+        self.gait_hz = c.gait_hz * size.rate
+        self.swing_height = c.swing_height_m * size.length
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -235,9 +248,10 @@ class LeggedTask(Task):
                 t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt, start_rows=c.terrain_start_rows
             )
             self.child("curriculum", self.curriculum)
-        self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(LEAST_MOST)
-        self._least = torch.tensor(LEAST)
-        self._most = torch.tensor(MOST)
+        self._scale = torch.tensor(self.most).clamp_min(LEAST_MOST)
+        units = torch.tensor((self.scale.velocity, self.scale.velocity, self.scale.rate))
+        self._least = -units * torch.tensor((LIMITS["max_back"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
+        self._most = units * torch.tensor((LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
         self._said = False
 
     contact: Tensor
@@ -258,7 +272,7 @@ class LeggedTask(Task):
         u = self.rng(ids).uniform(-1.0, 1.0, (len(self.robot.joint_names) + 3,))
         state = torch.zeros(n, 13)
         yaw = c.start_yaw * u[:, 0]
-        state[:, 2] = self.model.stand_height + 0.03
+        state[:, 2] = self.model.stand_height + START_M * self.scale.length
         state[:, 3] = (0.5 * yaw).cos()
         state[:, 6] = (0.5 * yaw).sin()
         self.place(ids, state)
@@ -290,12 +304,14 @@ class LeggedTask(Task):
 
     def _sample_command(self, ids: Tensor) -> None:
         c = self.cfg
+        back = self.least[0]
+        forward, aside, turn = self.most
         u = self.rng(ids).uniform(0.0, 1.0, (5,))
         command = torch.stack(
             (
-                u[:, 0] * (c.max_vx + c.max_back) - c.max_back,
-                (2 * u[:, 1] - 1) * c.max_vy,
-                (2 * u[:, 2] - 1) * c.max_yaw_rate,
+                u[:, 0] * (forward - back) + back,
+                (2 * u[:, 1] - 1) * aside,
+                (2 * u[:, 2] - 1) * turn,
             ),
             dim=1,
         )
@@ -328,13 +344,13 @@ class LeggedTask(Task):
         self.refresh()
         r.patches.update(r.foot_pos)
         r.read_forces()
-        contact = self.clearance < 0.004  # the foot's contact gives way by some mm
+        contact = self.clearance < CONTACT_M * self.scale.length
         torch.logical_and(contact, ~self.contact, out=self.touchdown)
         self.contact.copy_(contact)
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
-        self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
+        self.phase.copy_(torch.where(moving, (self.phase + self.gait_hz * c.control_dt) % 1.0, self.phase))
         self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < self.fall_height))
         if self.terrain is not None:
             self.curriculum.track(r.base.pos[:, 0], self.command[:, :2].norm(dim=1))
@@ -357,7 +373,7 @@ class LeggedTask(Task):
         r = self.robot
         ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)
         left = torch.stack((-ahead[:, 1], ahead[:, 0]), dim=1)
-        hips = torch.tensor(HIPS)
+        hips = self.scale.length * torch.tensor(HIPS)
         return r.base.pos[:, :, :2] + hips[:, :1] * ahead[:, None] + hips[:, 1:] * left[:, None]
 
     @property
@@ -376,7 +392,7 @@ class LeggedTask(Task):
         if len(due):
             u = self.rng(due).uniform(0.0, 1.0, (2,))
             angle = 2 * math.pi * u[:, 0]
-            speed = self.cfg.push_speed * u[:, 1].sqrt()
+            speed = self.cfg.push_speed * self.scale.velocity * u[:, 1].sqrt()
             state = self.robot.base.state[due].clone()
             state[:, 0, 7] += speed * angle.cos()
             state[:, 0, 8] += speed * angle.sin()
@@ -411,13 +427,12 @@ class LeggedTask(Task):
     @property
     def clock(self) -> Clock:
         """The gait's, as the policy sees it."""
-        return Clock("gait phase", 1, frequency=self.cfg.gait_hz, runs=self.moving_now)
+        return Clock("gait phase", 1, frequency=self.gait_hz, runs=self.moving_now)
 
     @property
     def moving_now(self) -> Above:
         """1 where the command asks for steps, as `moving`."""
-        c = self.cfg
-        most = tuple(max(v, LEAST_MOST) for v in (c.max_vx, c.max_vy, c.max_yaw_rate))
+        most = tuple(max(v, LEAST_MOST) for v in self.most)
         return Above(Largest(COMMAND, most, ("vx", "vy", "yaw rate")), STEPPING)
 
     def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
@@ -502,10 +517,9 @@ class LeggedTask(Task):
         self.last_action.copy_(action)
 
     def commands(self) -> list[Command]:
-        c = self.cfg
-        least = (-c.max_back, -c.max_vy, -c.max_yaw_rate)
-        most = (c.max_vx, c.max_vy, c.max_yaw_rate)
-        return [Command("velocity", self.command, least, most, ("forward m/s", "left m/s", "turn left rad/s"))]
+        return [
+            Command("velocity", self.command, self.least, self.most, ("forward m/s", "left m/s", "turn left rad/s"))
+        ]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The commanded velocity as a row of dots ahead of the trunk."""

@@ -48,13 +48,13 @@ class ReachConfig(LeggedConfig):
     arm: str = "airbot_play"  # or "arx5"
     agents: str = "whole"  # "whole": one agent of 18 actions; "parts": two, legs and arm
     future: bool = True  # whether the goal of 0.2 s later is shown; without (teleoperation) its terms are zero
-    max_vx: float = 0.5  # m/s
-    max_back: float = 0.3  # m/s
-    max_vy: float = 0.2  # m/s
-    max_yaw_rate: float = 0.5  # rad/s
-    tracking_sigma: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
+    max_vx: float = 0.5  # m/s *
+    max_back: float = 0.3  # m/s *
+    max_vy: float = 0.2  # m/s *
+    max_yaw_rate: float = 0.5  # rad/s *
+    tracking_sigma: float = 0.03  # (m/s)^2 *; at 0.1 standing still and reaching well pays better than walking (tried)
     stand_share: float = 0.3  # of the commands that say: stand
-    push_speed: float = 0.3  # m/s
+    push_speed: float = 0.3  # m/s *
     start_joints: float = 0.05  # rad
     settle_s: float = 1.0  # s at the start in which the error does not count
     success_m: float = 0.03  # m, mean position error of a success
@@ -103,12 +103,16 @@ def turn_to_goal(ahead_s: float) -> Expression:
     return rotation_vector(body(TOOL_ROTATION), body(_goal_rotation(ahead_s)))
 
 
-class Reach(LeggedTask):
-    """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
+class LeggedReach(LeggedTask):
+    """The arm on a Go2 follows a moving goal while the legs walk or stand.
+
+    Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
 
     The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
     mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
+
+    name = "go2arm-reach"
 
     deciding = MappingProxyType({"position_error": ("success_m", True), "rotation_error": ("success_rad", True)})
     metric_definitions = MappingProxyType(
@@ -131,6 +135,7 @@ class Reach(LeggedTask):
     )
 
     Config: ClassVar[type] = ReachConfig
+    interface: ClassVar[tuple[str, ...]] = ("agents", "future")
     headline: ClassVar[str] = "position_error"
     settling_gain: ClassVar[float] = 0.05
     """Of `correction`: at 0.02, 0.03 and 0.05 the stored policy succeeds in 0.63, 0.68 and 0.74 of 96 episodes (measured)."""
@@ -375,7 +380,7 @@ class Reach(LeggedTask):
         """A trot for the legs and inverse kinematics for the arm, see controller.WholeBodyController."""
         from rookery.tasks.locomanip.controller import WholeBodyController
 
-        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 

@@ -126,6 +126,7 @@ class ArmTask(Task):
     )
 
     Config: ClassVar[type] = ArmTaskConfig
+    interface: ClassVar[tuple[str, ...]] = ("robot", "action")
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
     cfg: Any

@@ -39,10 +39,15 @@ class CabinetConfig(ArmTaskConfig):
 
 
 class Cabinet(ArmTask):
-    """Success: at the end the drawer has been open by 39 cm for a quarter of a second.
+    """A Panda pulls the drawer of a cabinet open by its handle.
+
+    Success: at the end the drawer has been open by 39 cm for a quarter of a second.
 
     The hand leans forward, 30 degrees under the horizontal, and its fingers close upright, around a level handle.
     """
+
+    name = "panda-cabinet"
+    engines = ("mujoco",)
 
     Config = CabinetConfig
     default_randomization = DEFAULT_RANDOMIZATION | {"drawer_damping": Range(0.5, 3.0)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -73,7 +73,9 @@ class HandGraspConfig:
 
 
 class HandGrasp(Task):
-    """Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
+    """An Allegro hand closes around an object at a sampled grasp, lifts it and holds it.
+
+    Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
 
     Actions: changes of the targets of 16 finger joints and of the wrist's six. G-PAYN's hand couples its fingers' joints to
     nine motors; this one has a motor at each joint, and the shapes of a power grasp and of a pinch need them all.
@@ -85,6 +87,9 @@ class HandGrasp(Task):
         held_steps: [N] control steps for which the object has been up without a break.
     """
 
+    name = "hand-grasp"
+    engines = ("mujoco",)
+
     metric_definitions = MappingProxyType(
         {
             "success": "1 where the object was up at goal_height for the last hold_s and not lost",
@@ -95,6 +100,7 @@ class HandGrasp(Task):
     )
 
     Config = HandGraspConfig
+    interface: ClassVar[tuple[str, ...]] = ("object",)
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))

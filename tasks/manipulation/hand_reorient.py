@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -73,7 +73,9 @@ class HandReorientConfig:
 
 
 class HandReorient(Task):
-    """Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
+    """An Allegro hand turns a cube in its palm to one orientation after the other.
+
+    Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
 
     Actions: changes of the targets of the 16 joints.
 
@@ -82,6 +84,9 @@ class HandReorient(Task):
         goal: [N, 4] wxyz, world, wanted of the cube.
         reached_count: [N] goals reached.
     """
+
+    name = "hand-reorient"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {
@@ -92,6 +97,7 @@ class HandReorient(Task):
     )
 
     Config = HandReorientConfig
+    interface: ClassVar[tuple[str, ...]] = ("action_scale",)
     causes = ("dropped",)
     headline = "successes"
     default_randomization = HAND_RANDOMIZATION

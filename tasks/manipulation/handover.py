@@ -49,13 +49,18 @@ class HandoverConfig(ArmTaskConfig):
 
 
 class Handover(ArmTask):
-    """Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
+    """One Panda picks up a bar and hands it to another, which puts it at its goal.
+
+    Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
     receiver brought it there.
 
     Attributes:
         target: [N, 3] m, world, of the bar's middle, on the receiver's side.
         passed: [N], the receiver has had the bar in the air, alone.
     """
+
+    name = "dual-panda-handover"
+    engines = ("mujoco",)
 
     Config = HandoverConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION

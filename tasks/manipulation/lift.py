@@ -35,7 +35,13 @@ class LiftConfig(ArmTaskConfig):
 
 
 class Lift(ArmTask):
-    """Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second."""
+    """A Panda picks up a cube and holds it at a place in the air.
+
+    Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second.
+    """
+
+    name = "panda-lift"
+    engines = ("mujoco",)
 
     Config = LiftConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION

@@ -139,6 +139,15 @@ class MetaWorldTask(ArmTask):
     )
 
     Config: ClassVar[type] = MetaWorldConfig
+    interface: ClassVar[tuple[str, ...]] = (
+        "observation",
+        "hide_goal",
+        "obs",
+        "image_width",
+        "image_height",
+        "image_range_m",
+        "points",
+    )
     causes = ("done",)
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.9, -0.15, 0.75), (0.0, 0.62, 0.12))

@@ -54,7 +54,13 @@ class PushTConfig(ArmTaskConfig):
 
 
 class PushT(ArmTask):
-    """Success: the T covered 95 % of its goal at any time, as published."""
+    """A Panda pushes a T with closed fingers until it covers its goal.
+
+    Success: the T covered 95 % of its goal at any time, as published.
+    """
+
+    name = "panda-push-t"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {

@@ -43,7 +43,13 @@ class StackConfig(ArmTaskConfig):
 
 
 class Stack(ArmTask):
-    """Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second."""
+    """A Panda puts a small cube on a larger one and lets go.
+
+    Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second.
+    """
+
+    name = "panda-stack"
+    engines = ("mujoco",)
 
     Config = StackConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION

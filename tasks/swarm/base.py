@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -46,6 +46,7 @@ class Flock(DroneTask):
     """Base of the tasks. Subclasses set ``self.target`` to the places of the starts before `place`."""
 
     least_drones = 1
+    interface: ClassVar[tuple[str, ...]] = ("neighbours", "sight_m")
     cfg: Any
 
     before: Tensor

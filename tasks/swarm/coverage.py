@@ -69,7 +69,9 @@ class CoverageConfig(DroneConfig):
 
 
 class Coverage(DroneTask):
-    """Success: nobody crashed, and over the last 10 s 95 % of the users had 1 Mbit/s or more.
+    """UAV base stations serve users on the ground.
+
+    Success: nobody crashed, and over the last 10 s 95 % of the users had 1 Mbit/s or more.
 
     An action is a velocity (world, the horizontal part much faster than the vertical) and an association bias: a station
     that bids higher takes users from its neighbours although their signal is stronger, which relieves them (cell range
@@ -80,6 +82,8 @@ class Coverage(DroneTask):
     propulsion power of the station itself against that in hover, which is a cost. Links, rates and power: see radio. The
     power is that of the 20 N aircraft of the paper, the flight that of an Iris (14.9 N) with a higher speed limit.
     """
+
+    name = "uav-coverage"
 
     deciding = MappingProxyType({"served": ("success_share", False)})
     metric_definitions = MappingProxyType(
@@ -96,6 +100,7 @@ class Coverage(DroneTask):
     )
 
     Config: ClassVar[type] = CoverageConfig
+    interface: ClassVar[tuple[str, ...]] = ("near_users", "neighbours", "sight_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     headline: ClassVar[str] = "rate_mbit"
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {

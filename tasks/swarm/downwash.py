@@ -62,7 +62,9 @@ class DownwashConfig(FlockConfig):
 
 
 class Downwash(Flock):
-    """Success: no crash, and a mean distance from the station below 10 cm, both while it was beneath and while beside.
+    """Drones keep their places below others.
+
+    Success: no crash, and a mean distance from the station below 10 cm, both while it was beneath and while beside.
 
     Each agent has a drone of its own above it, which the PID cascade flies: hovering, or back and forth along a level line.
     The station is a place below that drone, wherever it is now: "keep" is straight beneath it in one half of the episode and
@@ -71,6 +73,8 @@ class Downwash(Flock):
     `beside_error_m` shows what it does. The published models are far stronger than the measured one: under "volleybots" a
     Crazyflie has too little thrust to stay beneath another within 2 m, so give it a greater depth.
     """
+
+    name = "drone-downwash"
 
     metric_definitions = MappingProxyType(
         {

@@ -55,7 +55,9 @@ SHARING = (
 
 
 class Formation(Flock):
-    """Success: no crash; over the last 2 s a mean Hausdorff distance between drones and polygon, both seen from their
+    """Drones form a polygon around a point, places not assigned.
+
+    Success: no crash; over the last 2 s a mean Hausdorff distance between drones and polygon, both seen from their
     middles, below 10 cm, and a mean distance of the middles below 10 cm.
 
     The polygon is level, has as many corners as there are drones, lies somewhere in the arena and is turned at random; its
@@ -66,6 +68,8 @@ class Formation(Flock):
     2309.12825), damped like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it
     when everybody is in sight.
     """
+
+    name = "drone-formation"
 
     deciding = MappingProxyType({"hausdorff_m": ("hausdorff_m", True), "centre_error_m": ("centre_m", True)})
     metric_definitions = MappingProxyType(

@@ -82,6 +82,7 @@ class Swarm(DroneTask):
     and `spread`, its mean distance to the others (m). A drone that crashes gets -10 in both, and nothing else.
     """
 
+    interface: ClassVar[tuple[str, ...]] = ("neighbours", "sight_m")
     deciding = MappingProxyType({"held_s": ("hold_s", False)})
     metric_definitions = MappingProxyType(
         {

@@ -51,13 +51,17 @@ MIDDLES, DIRECTIONS = "middles of the next gates", "directions in which to pass 
 
 
 class Race(Flock):
-    """Success: no crash, and every drone has flown `laps` laps: passed all gates in order, and its first one again.
+    """Drones race through the gates of a course.
+
+    Success: no crash, and every drone has flown `laps` laps: passed all gates in order, and its first one again.
 
     A gate is passed when the middle of the drone crosses its plane forwards within the opening, judged on the straight line
     between two control steps. Whoever touches a frame (with the sphere around its body), the ground or another drone has
     crashed, and so has who is more than `bounds_m` away from its next gate. Lap times count from a gate to the same gate, to
     a fraction of a control step. A drone sees its next two gates, middle and direction.
     """
+
+    name = "drone-race"
 
     metric_definitions = MappingProxyType(
         {

@@ -44,13 +44,17 @@ class SwapConfig(FlockConfig):
 
 
 class Swap(Flock):
-    """Success: no crash, nor two drones nearer than two body radii, and all drones within 15 cm of their goals for at least
+    """Drones exchange their places without touching each other.
+
+    Success: no crash, nor two drones nearer than two body radii, and all drones within 15 cm of their goals for at least
     the last second.
 
     "antipodal": everyone's goal is the opposite point of the circle, so that all ways cross in the middle. "permutation": the
     places are handed round in one random cycle, so that nobody stays where it is. The circle is turned at random. A drone
     knows its own goal, and of the others only where those in sight are and how they move.
     """
+
+    name = "drone-swap"
 
     metric_definitions = MappingProxyType(
         {

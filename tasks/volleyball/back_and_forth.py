@@ -30,10 +30,14 @@ class BackAndForthConfig(VolleyConfig):
 
 
 class VolleyBackAndForth(VolleyTask):
-    """Success: 10 targets reached, each held for 5 control steps. Headline: targets reached in 16 s.
+    """One drone flies to and fro between two places, as often as it can.
+
+    Success: 10 targets reached, each held for 5 control steps. Headline: targets reached in 16 s.
 
     With c steps in a row within 0.6 m and distance d the published reward is ``2.5 c + 0.02 (50 - c) 0.5 / (1 + d^2)``.
     """
+
+    name = "volley-back-and-forth"
 
     deciding = MappingProxyType({"targets": ("success_targets", False)})
     metric_definitions = MappingProxyType(

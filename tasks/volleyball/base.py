@@ -27,10 +27,10 @@ from rookery.robots.drones.drone import GRAVITY, Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.effects import effects
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import effects
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.quantities import POSITION, own, place, velocity
 from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.rendering.camera import Follow
@@ -113,6 +113,8 @@ class VolleyTask(Task):
         log: of the rallies; the referee writes it.
     """
 
+    engines = ("rotor", "mujoco")
+    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;

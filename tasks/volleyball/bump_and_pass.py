@@ -138,11 +138,15 @@ class Pair(VolleyTask):
 
 
 class VolleyBumpAndPass(Pair):
-    """Success: 10 passes that crossed the line between the drones above 4 m. Headline: the number of such passes in 16 s.
+    """Two drones pass the ball to each other, again and again.
+
+    Success: 10 passes that crossed the line between the drones above 4 m. Headline: the number of such passes in 16 s.
 
     The published simulator counts a crossing when it sees the ball within its radius of the line; here it is the crossing
     itself, at its true height.
     """
+
+    name = "volley-bump-and-pass"
 
     deciding = MappingProxyType({"passes": ("success_passes", False)})
     metric_definitions = MappingProxyType(

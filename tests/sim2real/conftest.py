@@ -12,12 +12,12 @@ import torch
 
 from rookery.policies.policy import Policy
 from rookery.sim.actuation import Actuation, Gripper, Joint
-from rookery.sim.config import to_dict
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
 from rookery.sim.quantities import POSITION, own, place
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.terms import Above, Clock
+from rookery.sim.values import to_values
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
@@ -98,7 +98,7 @@ class DeclaredEnv(Env):
 
 
 def make_env(deployment: Deployment | None = None, **groups: Group) -> DeclaredEnv:
-    deployment = deployment or Deployment(config=to_dict(Config()), physics_dt=0.002)
+    deployment = deployment or Deployment(config=to_values(Config()), physics_dt=0.002)
     return DeclaredEnv(groups or {"drone": make_group()}, deployment)
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.experiments.runs import open_run
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.runs import open_run
 from rookery.sim2real.export.bundle import export_bundle
 from tests.sim2real import independent_runtime
 from tests.sim2real.independent_runtime import LegDrive, MotorDrive, Runtime, ToolDrive, Values, clocks_in

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rookery.policies
-from rookery.runs import open_run
+from rookery.experiments.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.upgrade import main, upgraded

@@ -308,13 +308,6 @@ def test_bad_settings_are_refused(settings, words):
         PPOConfig(**settings)
 
 
-def test_settings_travel_as_json():
-    config = dataclasses.replace(BASE, critic_hidden=(3, 4), separate=("a",))
-    assert PPOConfig.from_dict(config.to_dict()) == config
-    with pytest.raises(RookeryError, match="did you mean 'gamma'"):
-        PPOConfig.from_dict({"gama": 0.9})
-
-
 def test_environments_that_do_not_fit_are_refused():
     with pytest.raises(RookeryError, match="minibatches"):
         PPO(FakeEnv(1), dataclasses.replace(BASE, rollout_steps=1, minibatches=4))
