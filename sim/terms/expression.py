@@ -278,6 +278,10 @@ class Sensor(Quantity):
         """Without the reader."""
         return {k: v for k, v in super().to_json().items() if k != "make"}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied without the reader: other processes learn what is observed, and do not read it."""
+        return from_json, (self.to_json(),)
+
 
 @dataclass(frozen=True)
 class Recorded(Clock):

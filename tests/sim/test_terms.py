@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 import torch
@@ -91,6 +92,13 @@ def test_json_gives_the_same_expression(e: Expression) -> None:
     same = from_json(e.to_json())
     assert same == e
     assert (same.size, same.unit, same.frame, same.formula, same.local) == (e.size, e.unit, e.frame, e.formula, e.local)
+
+
+def test_sensors_are_pickled_without_their_reader() -> None:
+    """Groups go from workers to the process that trains."""
+    sensor = Sensor("pixels", 12, "m", doc="a camera", make=lambda world: None)  # type: ignore[arg-type, return-value]
+    same = pickle.loads(pickle.dumps(sensor))
+    assert same == sensor and same.make is None and sensor.make is not None
 
 
 def test_every_kind_is_tried() -> None:

@@ -7,6 +7,7 @@ observes after random actions. The C of all tasks is compiled once.
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.specs import Group, Term
 from rookery.sim.terms.c import HELPERS, identifier, observe_state, quantities_of
 from rookery.tasks.registry import TASKS
+from tests.sim2real.independent_runtime import evaluate
 
 WORLDS = 6
 STEPS = 12
@@ -153,6 +155,19 @@ def test_the_c_of_terms_is_their_expressions(seen: dict[str, Seen], tmp_path: Pa
             for row, (a, b) in enumerate(zip(*(s.contiguous().numpy() for s in states), strict=True)):
                 function(a.ctypes.data, b.ctypes.data, got[row].ctypes.data)
             assert (abs(torch.from_numpy(got) - wanted) <= allowed).all()
+
+
+def test_json_is_enough_to_compute_terms(seen: dict[str, Seen]) -> None:
+    """Somebody else's evaluation, in NumPy, of what contracts say."""
+    for group in seen.values():
+        now, before = (
+            {k: v[0, 0].double().numpy() for k, v in values[-1].items()} for values in (group.measured, group.before)
+        )
+        for name, term in group.terms.items():
+            value = evaluate(json.loads(json.dumps(term.expression.to_json())), now, before)
+            wanted = term.expression.evaluate(group.measured[-1], group.before[-1])[0, 0]
+            error = (torch.from_numpy(value) - wanted).abs()
+            assert (error <= tolerance(wanted, term, group.measured[-1])).all(), f"{name}: {term.formula}"
 
 
 def compiled(code: str, at: Path) -> Any:
