@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
+from rookery.sim.terms import Clock, Expression, Quantity, Recorded, Sensor, clocks_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -131,6 +131,11 @@ class Term:
     def same_frame(self, other: Term) -> bool:
         """Whether another term is given in the same axes, as far as both say so."""
         return self.recorded or other.recorded or self.frame == other.frame
+
+    @property
+    def sensed(self) -> bool:
+        """Whether a sensor gives it, which the environment reads."""
+        return any(isinstance(q, Sensor) for q in self.expression.leaves())
 
     @property
     def clock(self) -> Clock | None:
