@@ -37,6 +37,26 @@ Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
 
 
+def elapsed(info: dict[str, Any], group: str) -> Tensor | None:
+    """Control steps that a step stood for, [N, 1] or [N, A], by its `info`; None where all were 1. See `Env.step`.
+
+    Raises:
+        RookeryError: fewer than 1.
+    """
+    found = info.get("elapsed")
+    if isinstance(found, dict):
+        found = found.get(group)
+    elif found is not None:
+        found = found.unsqueeze(1)
+    if found is None or bool((found == 1).all()):
+        return None
+    if found.min() < 1:
+        raise RookeryError(
+            f"a step stands for at least 1 control step, got elapsed {int(found.min())}: mend the environment."
+        )
+    return found
+
+
 class Env(abc.ABC):
     """N worlds, stepped together.
 
@@ -97,9 +117,16 @@ class Env(abc.ABC):
         Returns:
             observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
             truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]}, which is the
-            observation itself in the worlds whose episode goes on; "final_state" [N, S], valid in the worlds that ended; and
-            "episode" (see sim/envs/episodes.py). Of a task with `event_names`, info has "events" {name: [N] bool, or [N, A]
-            by agent, all groups counted through}.
+            observation itself in the worlds whose episode goes on; "final_state" [N, S], valid in the worlds that ended;
+            "episode" (see sim/envs/episodes.py); and where `active` is not None "final_active" {group: [N, A] bool}, valid in
+            the worlds that ended: `active` as it was after the step, before the new episode began. An agent that is not in it
+            dropped out in that step or earlier: nothing follows for it, also where the episode was truncated. Of a task with
+            `event_names`, info has "events" {name: [N] bool, or [N, A] by agent, all groups counted through}.
+
+            Where a step stood for several control steps, as in a hierarchy, info has "elapsed", how many: [N] int64, or
+            {group: [N, A]} where agents differ (`elapsed`); without it every step is 1. The reward of such a step is
+            the sum of its control steps' rewards, each discounted from the step's beginning (Sutton, Precup and Singh
+            1999, "Between MDPs and semi-MDPs"); trainers discount what follows by ``gamma ** elapsed``.
 
             Observations, rewards, `terminated`, `truncated` and "final_observation" are new tensors, never written to again:
             callers may keep them, and adapters hand them on without a copy. `actions` are read during the call only.

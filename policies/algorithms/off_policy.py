@@ -18,7 +18,7 @@ from rookery.policies.algorithms.off_policy_storage import check_memory, codec_o
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.sim.buffers import under
-from rookery.sim.env import Env, StepResult
+from rookery.sim.env import Env, StepResult, elapsed
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -139,13 +139,14 @@ class OffPolicy(Algorithm):
         next_active = self.env.active or {}
         next_state = self._state_now()
         final_state = None if next_state is None else info.get("final_state")
+        final_active = info.get("final_active", {})
         for name, learner in self.learners.items():
             final = info["final_observation"][name] if "final_observation" in info else None
             live = learner.live
             learner.replay.add(
                 obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
                 self._active.get(name), next_active.get(name), self._state, next_state, final_state,
-                None if live is None else live.before,
+                None if live is None else live.before, final_active.get(name), elapsed(info, name),
             )  # fmt: skip
             if live is not None:
                 live.end_episodes(terminated | truncated)

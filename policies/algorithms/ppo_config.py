@@ -24,7 +24,7 @@ class PPOConfig(EncoderConfig):
     gamma: float = 0.99
     """Discount per control step."""
     lam: float = 0.95
-    """Lambda of generalised advantage estimation: 0 trusts the critic after one step, 1 only the rewards."""
+    """Lambda of generalised advantage estimation, per action: 0 trusts the critic after one step, 1 only the rewards."""
     normalize_advantages: bool = True
     """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
 

@@ -26,6 +26,7 @@ from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
 from rookery.sim.buffers import under
+from rookery.sim.env import elapsed
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -253,6 +254,9 @@ class GroupLearner:
         roll.truncated[t].copy_(truncated)
         if self.memory is not None:
             self.memory.end_episodes(roll.terminated[t] | roll.truncated[t], self.spec.count)
+        roll.set_elapsed(t, elapsed(info, self.name))
+        if "final_active" in info and self.name in info["final_active"]:
+            roll.final_active[t].copy_(info["final_active"][self.name])
         if "final_observation" in info:
             ids = (truncated & ~terminated).nonzero().squeeze(1)
             obs = self.observations.normalize(info["final_observation"][self.name][ids])
@@ -307,12 +311,10 @@ class GroupLearner:
         final = self._final_values(denormalize)
         terminated = roll.terminated.unsqueeze(-1)
         truncated = roll.truncated.unsqueeze(-1)
-        if roll.active is not None:
-            # An agent that drops out while the episode goes on has had its last reward.
-            now = torch.ones_like(roll.active[0]) if last_active is None else last_active
-            following = torch.cat((roll.active[1:], now.unsqueeze(0)))
-            terminated = terminated | (~following & ~truncated)
-        advantage = gae(roll.reward, grid, final, last_grid, terminated, truncated, c.gamma, c.lam)
+        leaves = roll.leaves(last_active)
+        if leaves is not None:
+            terminated = terminated | leaves  # an agent that drops out has had its last reward
+        advantage = gae(roll.reward, grid, final, last_grid, terminated, truncated, roll.discount(c.gamma), c.lam)
         active = None if roll.active is None else self.rows(roll.active.unsqueeze(-1)).squeeze(2)
         returns = self.rows((advantage + grid).unsqueeze(-1)).squeeze(2)
         advantage = self.rows(advantage.unsqueeze(-1)).squeeze(2)

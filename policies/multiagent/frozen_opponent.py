@@ -78,6 +78,10 @@ class FrozenOpponentEnv(EnvWrapper):
             total += rewards[g]
         if "final_observation" in info:
             info["final_observation"] = self._mine(info["final_observation"])
+        if isinstance(info.get("elapsed"), dict):
+            info["elapsed"] = self._mine(info["elapsed"])
+        if "final_active" in info:
+            info["final_active"] = self._mine(info["final_active"])
         if "events" in info:
             info["events"] = {k: v if v.dim() == 1 else v[:, self._counted] for k, v in info["events"].items()}
         if "episode" in info:
@@ -89,17 +93,18 @@ class FrozenOpponentEnv(EnvWrapper):
         return self._mine(self._obs), rewards, terminated, truncated, info
 
     def _mine(self, values: Rows) -> Rows:
-        return {g: values[g][:, agents] for g, agents in self._own.items()}
+        """The learner's agents of those groups that have values."""
+        return {g: values[g][:, agents] for g, agents in self._own.items() if g in values}
 
     @property
     def active(self) -> Rows | None:
         active = self.env.active
-        return None if active is None else {g: active[g][:, a] for g, a in self._own.items() if g in active}
+        return None if active is None else self._mine(active)
 
     @property
     def privileged_targets(self) -> Rows | None:
         targets = self.env.privileged_targets
-        return None if targets is None else {g: targets[g][:, a] for g, a in self._own.items() if g in targets}
+        return None if targets is None else self._mine(targets)
 
     def observation_set(self, name: str) -> Rows:
         return self._mine(self.env.observation_set(name))

@@ -195,6 +195,11 @@ class ValueNorm:
             tensor.copy_(state[name])
 
 
+def discounts(gamma: float, elapsed: Tensor) -> Tensor:
+    """``gamma ** elapsed``, and gamma to the bit where 1 control step has passed."""
+    return torch.where(elapsed == 1, gamma, gamma**elapsed)
+
+
 class ReturnScale:
     """By what rewards are divided so that returns have a fixed size (SimbaV2, Lee et al. 2025, arXiv 2502.15280).
 
@@ -217,16 +222,18 @@ class ReturnScale:
         self._moments = torch.zeros(3, dtype=torch.float64, device=device)  # count, mean, sum of squares about it
         self._largest = torch.zeros((), dtype=torch.float64, device=device)
 
-    def record(self, reward: Tensor, ended: Tensor, active: Tensor) -> None:
-        """Take in control steps.
+    def record(self, reward: Tensor, ended: Tensor, active: Tensor, elapsed: Tensor) -> None:
+        """Take in steps.
 
         Args:
             reward: [K, N, A] of K steps in a row.
             ended: [K, N] bool, where the episode ended with the step.
             active: [K, N, A] bool, who took part; the others' rewards do not count, and their sums begin anew.
+            elapsed: [K, N, A] control steps that a step stood for.
         """
-        for rewards, over, on in zip(reward.double(), ended, active, strict=True):
-            self._sum.copy_(torch.where(on, self.gamma * self._sum + rewards, 0.0))
+        discount = discounts(self.gamma, elapsed.double())
+        for rewards, over, on, factor in zip(reward.double(), ended, active, discount, strict=True):
+            self._sum.copy_(torch.where(on, factor * self._sum + rewards, 0.0))
             self._largest.copy_(torch.maximum(self._largest, self._sum.abs().amax()))
             self._merge(self._sum, on)
             self._sum[over] = 0.0

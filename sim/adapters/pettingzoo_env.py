@@ -115,9 +115,9 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         seen = info["final_observation"] if ended else obs
         self._state = array((info["final_state"] if ended else self.env.state)[0])
         summary = episode_summary(self.env, info, 0) if ended else {}
-        gone = self._gone()
-        over = {name: bool(terminated[0]) or (name in gone and not ended) for name in self.agents}
-        late = {name: bool(truncated[0]) for name in self.agents}
+        gone = self._gone(info.get("final_active") if ended else self.env.active)
+        over = {name: bool(terminated[0]) or name in gone for name in self.agents}
+        late = {name: bool(truncated[0]) and name not in gone for name in self.agents}
         given = array if self.env.objectives else float
         rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
         observations = self._by_agent(seen)
@@ -131,8 +131,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
     def _by_agent(self, obs: dict[str, Tensor]) -> ByAgent:
         return {name: array(obs[g][0, i]) for name, (g, i) in self._live().items()}
 
-    def _gone(self) -> set[str]:
-        active = self.env.active
+    def _gone(self, active: dict[str, Tensor] | None) -> set[str]:
+        """Live agents that do not take part any more."""
         return set() if active is None else {name for name, (g, i) in self._live().items() if not active[g][0, i]}
 
     def _actions(self, actions: ByAgent) -> dict[str, Tensor]:

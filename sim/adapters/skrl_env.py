@@ -172,7 +172,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
             RookeryError: an agent has no action, or one of another shape or with NaN.
         """
         obs, reward, terminated, truncated, info = self.env.step(self._actions(actions))
-        ends = self._ends.step(terminated, truncated)
+        ends = self._ends.step(terminated, truncated, info)
         self._last = self._by_agent(obs)
         infos: dict[str, Any] = {}
         if "episode" in info:

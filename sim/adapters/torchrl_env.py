@@ -208,7 +208,7 @@ class TorchRLMultiAgentEnv(AutoResetEnv):
         obs, reward, terminated, truncated, info = self._env.step(
             {name: tensordict.get((name, "action")) for name in self.group_map}
         )
-        ends = self._ends.step(terminated, truncated)
+        ends = self._ends.step(terminated, truncated, info)
         self._ended = either(terminated, truncated)
         state = self._env.state.clone() if self._states else None
         self._first = self._observed(obs, state)

@@ -171,6 +171,8 @@ class ConcatEnv(Env):
             info["final_observation"] = self._observations(last)
             info["final_state"] = self._states([i.get("final_state") for i in infos])
             info["episode"] = self._episodes.merge([i.get("episode") for i in infos])
+            final = self._masks([i.get("final_active") for i in infos])
+            info |= {} if final is None else {"final_active": final}
         return now, reward, torch.cat(terminated), torch.cat(truncated), info
 
     def _observations(self, parts: Sequence[dict[str, Tensor]], name: str | None = None) -> dict[str, Tensor]:
@@ -218,7 +220,10 @@ class ConcatEnv(Env):
 
     @property
     def active(self) -> dict[str, Tensor] | None:
-        given = [e.active for e in self.parts.values()]
+        return self._masks([e.active for e in self.parts.values()])
+
+    def _masks(self, given: Sequence[dict[str, Tensor] | None]) -> dict[str, Tensor] | None:
+        """{group: [N, A] bool} of who takes part in each part, None for everyone; None where that holds for all parts."""
         if all(a is None for a in given):
             return None
         everybody = {

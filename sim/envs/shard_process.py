@@ -61,6 +61,8 @@ class ShardServer:
             out["episode"] = info["episode"]
             out["final_observation"] = {g: o[ids] for g, o in info["final_observation"].items()}
             out["final_state"] = info["final_state"][ids]
+            if "final_active" in info:
+                out["final_active"] = {g: a[ids] for g, a in info["final_active"].items()}
         return self._with_records(out)
 
     def _with_records(self, out: dict[str, Any]) -> dict[str, Any]:

@@ -193,7 +193,7 @@ class ShardedEnv(Env):
         return obs, reward, self._shared.terminated.clone(), self._shared.truncated.clone(), info
 
     def _ended(self, replies: list[dict[str, Any]], obs: dict[str, Tensor]) -> dict[str, Any]:
-        """final_observation, final_state and episode of all worlds."""
+        """final_observation, final_state, final_active and episode of all worlds."""
         ended = []
         for r, at in zip(replies, self._slices, strict=True):
             if "episode" in r:
@@ -206,7 +206,13 @@ class ShardedEnv(Env):
             final[g][ids] = o
         state = torch.zeros(self.num_envs, self.state_size)
         state[ids] = torch.cat([r["final_state"] for r in ended])
-        return {"final_observation": final, "final_state": state, "episode": episode}
+        out = {"final_observation": final, "final_state": state, "episode": episode}
+        if "final_active" in ended[0]:
+            masks = _joined([r["final_active"] for r in ended])
+            out["final_active"] = {g: m.new_ones(self.num_envs, m.shape[1]) for g, m in masks.items()}
+            for g, mask in masks.items():
+                out["final_active"][g][ids] = mask
+        return out
 
     def _play(self, replies: list[dict[str, Any]]) -> None:
         """Hand on the terms that shards recorded."""

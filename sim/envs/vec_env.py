@@ -260,6 +260,8 @@ class VecEnv(Buffers, Env):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
+        if (active := self.task.active()) is not None:
+            info["final_active"] = {g: mask.clone() for g, mask in active.items()}
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
