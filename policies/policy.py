@@ -28,8 +28,8 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu
 MEMORIES = ("none", "gru")
 """Kinds of memory: none, or a gated recurrent unit (Cho et al. 2014, arXiv 1406.1078; the equations of torch.nn.GRUCell)."""
 
-SQUASHES = ("clip", "tanh")
-"""Ways to bring the network's output to [-1, 1]: cut it off (PPO), or tanh (SAC)."""
+SQUASHES = ("clip", "tanh", "none")
+"""Ways to bring the network's output to [-1, 1]: cut it off (PPO), or tanh (SAC); none where it has logits of choices."""
 
 
 class Policy(nn.Module):
@@ -178,6 +178,8 @@ class Policy(nn.Module):
     def _action(self, x: Tensor) -> Tensor:
         """The squashed output of the network."""
         out = self._network(x)
+        if self.squash == "none":
+            return out
         return out.tanh() if self.squash == "tanh" else out.clamp(-1.0, 1.0)
 
     def _normalize(self, obs: Tensor) -> Tensor:

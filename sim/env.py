@@ -112,7 +112,8 @@ class Env(abc.ABC):
         """Advance all worlds by one control step.
 
         Args:
-            actions: {group: [N, A, D]} float32, clipped to [-1, 1]; the tensor alone where there is one group.
+            actions: {group: [N, A, D]} float32; the tensor alone where there is one group. Continuous components are clipped
+                to [-1, 1], discrete ones are indices of options (see `ActionSpec`).
 
         Returns:
             observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
@@ -132,7 +133,8 @@ class Env(abc.ABC):
             callers may keep them, and adapters hand them on without a copy. `actions` are read during the call only.
 
         Raises:
-            RookeryError: `reset` was not called, or actions of wrong groups, shape or type, or with NaN.
+            RookeryError: `reset` was not called, or actions of wrong groups, shape or type, with NaN, or with an index that
+                is no option's.
         """
 
     def stagger(self) -> None:
@@ -169,6 +171,13 @@ class Env(abc.ABC):
     @property
     def active(self) -> dict[str, Tensor] | None:
         """{group: [N, A] bool}: which agents take part now; None when everybody always does."""
+        return None
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        """{group: [N, A, C] bool} of the groups whose action is `masked`: which options are allowed now, in the order of the
+        choices, at least one of each; None where no group's is. What is not allowed and chosen all the same is the task's to
+        judge; policies never choose it."""
         return None
 
     @property
@@ -329,6 +338,10 @@ class EnvWrapper(Env):
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self.env.active
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.env.action_mask
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:

@@ -90,7 +90,7 @@ class Algorithm(abc.ABC):
 
     @abc.abstractmethod
     def policies(self) -> dict[str, Policy]:
-        """The deterministic policies as they are now, by group, or "<group>_<i>" where each agent has its own weights."""
+        """The deterministic policies as they are now, by group, or "<group>_<i>" by agent where not all share their weights."""
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult, elapsed
 from rookery.sim.errors import RookeryError
@@ -62,6 +63,7 @@ class OffPolicy(Algorithm):
                 f"{type(self).__name__} learns from a reward of one number, this one is a vector of "
                 f"{', '.join(env.objectives)}: give weights (--weights {env.objectives[0]}=1)."
             )
+        require_numbers(env.groups, f"{type(self).__name__} learns")
         self.rollout_steps = self.config.rollout_steps
         kept = self.config.buffer_size // env.num_envs
         if kept < self.rollout_steps:

@@ -57,6 +57,9 @@ class PPOConfig(EncoderConfig):
     """Whether all agents of a group learn one set of weights; otherwise each learns its own, as separate learners."""
     separate: tuple[str, ...] = ()
     """Names of groups whose agents each learn their own weights although `share` is true."""
+    policies: tuple[str, ...] = ()
+    """Further sets of weights, as NAME=AGENTS with names of agents, groups or teams between commas: "attack=near_0,near_1". The
+    agents of a set share its weights; those that no set names learn as `share` and `separate` say."""
 
     # Auxiliary state estimator
     estimator: Literal["off", "predict", "privileged"] = "off"

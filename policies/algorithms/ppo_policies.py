@@ -8,14 +8,15 @@ from rookery.policies.policy import Policy
 
 
 def policies_of(learner: GroupLearner) -> dict[str, Policy]:
-    """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
-    out = {}
+    """The deterministic policies as they are now: one under the group's name where it is of all its agents, else "<group>_<i>"
+    for each agent, which those of a set share."""
+    out: dict[str, Policy] = {}
     c = learner.config
     estimator = learner.estimator
     for g in range(learner.sets):
         policy = Policy(
             learner.spec.observation_size,
-            learner.spec.action.size,
+            learner.spec.action.outputs,
             () if c.network else c.hidden,
             c.activation,
             c.obs_clip,
@@ -26,6 +27,7 @@ def policies_of(learner: GroupLearner) -> dict[str, Policy]:
             memory=c.memory,
             memory_size=c.memory_size,
             encoder=learner.encoder,
+            squash="none" if learner.spec.action.choices else "clip",
         )
         policy.mean.copy_(learner.observations.mean)
         policy.std.copy_(learner.observations.std)
@@ -38,5 +40,8 @@ def policies_of(learner: GroupLearner) -> dict[str, Policy]:
             policy.target_mean.copy_(estimator.scale.mean)
             policy.target_std.copy_(estimator.scale.std)
             estimator.network.write_to(policy.estimator, g)
-        out[learner.name if learner.sets == 1 else f"{learner.name}_{g}"] = policy
+        group, agents = learner.members.group, learner.members.agents
+        if learner.members.whole and learner.sets == 1:
+            return {group: policy}
+        out |= dict.fromkeys([f"{group}_{i}" for i in (agents if learner.sets == 1 else agents[g : g + 1])], policy)
     return out

@@ -20,6 +20,7 @@ from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -72,6 +73,7 @@ class BehaviorCloning(Algorithm):
         self.env = env
         self.config: BehaviorCloningConfig = config or BehaviorCloningConfig()
         check_pictures(self.config, env.groups.values())
+        require_numbers(env.groups, "behaviour cloning learns")
         data = (inputs or {}).get("dataset")
         if not isinstance(data, Dataset):
             raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')

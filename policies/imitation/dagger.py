@@ -20,6 +20,7 @@ from rookery.policies.imitation.regression import ActionRegression, RegressionCo
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -77,6 +78,7 @@ class DAgger(Algorithm):
         self.env = env
         self.config: DAggerConfig = config or DAggerConfig()
         check_pictures(self.config, env.groups.values())
+        require_numbers(env.groups, "DAgger learns")
         self.rollout_steps = self.config.rollout_steps
         teacher = (inputs or {}).get("teacher")
         if not isinstance(teacher, Teacher):

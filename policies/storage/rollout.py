@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.sim.specs import ActionSpec
+
 
 def gae(
     reward: Tensor,
@@ -72,7 +74,10 @@ class Rollout:
 
     Attributes:
         observation: normalised, [T, N, A, O].
-        noise: standard normal draws behind the actions, [T, N, A, D].
+        noise: standard normal draws behind the actions' continuous components, [T, N, A, D - K].
+        gumbel: standard Gumbel draws behind the K choices, [T, N, A, C], or None without.
+        choice_log_probs: of the C options when they were drawn, minus infinity where they were not allowed [T, N, A, C], or
+            None without choices.
         action: as sampled, before the environment's clip, [T, N, A, D].
         reward: [T, N, A].
         elapsed: [T, N, A] float, control steps that a row stands for, or None as long as all stand for 1.
@@ -87,13 +92,15 @@ class Rollout:
     """
 
     def __init__(
-        self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device,
+        self, steps: int, worlds: int, agents: int, obs: int, act: ActionSpec, state: int, device: torch.device,
         actor_input: int = 0, privileged_targets: int = 0,
     ) -> None:  # fmt: skip
         shape = (steps, worlds, agents)
         self.observation = torch.zeros(*shape, obs, device=device)
-        self.noise = torch.zeros(*shape, act, device=device)
-        self.action = torch.zeros(*shape, act, device=device)
+        self.noise = torch.zeros(*shape, len(act.names), device=device)
+        self.action = torch.zeros(*shape, act.size, device=device)
+        self.gumbel = torch.zeros(*shape, act.options, device=device) if act.choices else None
+        self.choice_log_probs = torch.zeros(*shape, act.options, device=device) if act.choices else None
         self.reward = torch.zeros(shape, device=device)
         self._active = torch.ones(shape, dtype=torch.bool, device=device)
         self.active: Tensor | None = None
@@ -167,6 +174,7 @@ class Samples:
         active: [G, R] bool, or None when every row counts.
         privileged_targets: the state estimator's regression targets [G, R, M], or None.
         first: [G, R] bool, rows that are the first of an episode, for networks with memory; None without.
+        choice_log_probs: of the options under the policy that chose [G, R, C], or None without choices.
         actor_state, critic_state: states of their memories before the first row of each sequence [G, S, H], or None.
 
     Of networks with memory, every minibatch and every chunk of it holds whole sequences, step by step: of S sequences of T
@@ -185,6 +193,7 @@ class Samples:
     first: Tensor | None = None
     actor_state: Tensor | None = None
     critic_state: Tensor | None = None
+    choice_log_probs: Tensor | None = None
 
     def shuffled(self, order: Tensor, out: Samples | None, sequences: Tensor | None = None) -> Samples:
         """A copy with rows in that order [R], and states in the order `sequences` [S], in `out`'s memory if given."""

@@ -80,6 +80,8 @@ class Runner:
             the same to continue.
         refresh: called with the contract before each save, to bring up to date what changes in training.
         saved: called after each checkpoint.
+        between: called after each iteration, before its checkpoint, as to choose the next opponents. What it changes must be in
+            the state of the environment or the algorithm, so that a resumed run continues alike.
 
     Attributes:
         steps: so far, in the unit of `RunnerConfig.total_steps`.
@@ -102,6 +104,7 @@ class Runner:
         inputs: dict[str, str] | None = None,
         refresh: Callable[[dict[str, Any]], None] | None = None,
         saved: Callable[[Path], None] | None = None,
+        between: Callable[[Runner], None] | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.env = algorithm.env
@@ -119,6 +122,7 @@ class Runner:
         self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
         self._refresh = refresh
         self._saved = saved
+        self._between = between
         self._note_share()
 
     def run(self, progress: Progress | None = None) -> str:
@@ -145,6 +149,8 @@ class Runner:
             log.resume(self.steps)
             while (stopped := self._stop_criterion()) is None:
                 log.write(self.iterate())
+                if self._between is not None:
+                    self._between(self)
                 interrupted = interruption.wanted
                 if interrupted or self.iteration % self.config.checkpoint_every == 0:
                     log.flush()

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper
 from torch import Tensor
 
+from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.lazy import LazyDict
@@ -139,6 +140,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
     def __init__(self, env: Env, *, states: bool = False, render_mode: str | None = None) -> None:
         one_number(env)
+        require_numbers(env.groups, "skrl takes")
         super().__init__(env)
         self.env = env
         self.render_mode = render_mode

@@ -11,6 +11,7 @@ from torch import Tensor
 from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import EnvBase
 
+from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.rows import Rows, RowStep, either, reshaped
 from rookery.sim.adapters.spaces import one_number
@@ -159,6 +160,7 @@ class TorchRLMultiAgentEnv(AutoResetEnv):
 
     def __init__(self, env: Env, *, states: bool = False) -> None:
         one_number(env)
+        require_numbers(env.groups, "TorchRL takes")
         n = env.num_envs
         super().__init__(env, n)
         self._states = states

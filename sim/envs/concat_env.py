@@ -236,6 +236,11 @@ class ConcatEnv(Env):
         }
 
     @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        given = [m for e in self.parts.values() if (m := e.action_mask) is not None]
+        return {g: torch.cat([m[g] for m in given]) for g in given[0]} if given else None
+
+    @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
         given = [t for e in self.parts.values() if (t := e.privileged_targets) is not None]
         return {g: torch.cat([t[g] for t in given]) for g in given[0]} if given else None
@@ -389,7 +394,7 @@ def _meaning(term: Term) -> tuple[Any, ...]:
 
 
 def _command(action: ActionSpec) -> tuple[Any, ...]:
-    return action.kind, action.names, action.low, action.high, action.units
+    return action.kind, action.names, action.low, action.high, action.units, action.choices, action.masked
 
 
 def _shown(value: Any) -> str:

@@ -91,6 +91,9 @@ class ShardServer:
     def active(self) -> dict[str, Tensor] | None:
         return self.env.active
 
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.env.action_mask
+
     def privileged_targets(self) -> dict[str, Tensor] | None:
         return self.env.privileged_targets
 

@@ -238,6 +238,10 @@ class ShardedEnv(Env):
         return self._read("active")
 
     @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self._read("action_mask")
+
+    @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
         return self._read("privileged_targets")
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.actions import check_shapes, not_finite
+from rookery.sim.actions import check_choices, check_shapes, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.config import to_dict
 from rookery.sim.deployment import Deployment
@@ -135,7 +135,7 @@ class VecEnv(Buffers, Env):
         self._sets: dict[str, dict[str, CleanPipeline]] = {}
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
-            neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
+            neutral = torch.tensor(s.action.rest, dtype=torch.float32)
             self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
             self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
@@ -160,6 +160,11 @@ class VecEnv(Buffers, Env):
             check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
+        masks = self.task.action_mask() or {}
+        for g, s in self.groups.items():
+            shape = (self.num_envs, s.count, s.action.options)
+            if s.action.masked and (g not in masks or masks[g].shape != shape or masks[g].dtype is not torch.bool):
+                raise ValueError(f"{self.task_id}: action_mask must give {g!r} a bool tensor {list(shape)}.")
 
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
@@ -240,6 +245,9 @@ class VecEnv(Buffers, Env):
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
                 raise not_finite(g, wrong)
+            if choices := len(self.groups[g].action.choices):
+                check_choices(g, self.groups[g].action, actions[g])
+                given[g][..., :choices] = actions[g][..., :choices]
         self.task.given = given
         self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
 
@@ -324,6 +332,10 @@ class VecEnv(Buffers, Env):
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self.task.active()
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.task.action_mask()
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
