@@ -18,9 +18,11 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.env import Env, StepResult
 
 __all__ = ["Algorithm"]
@@ -38,8 +40,9 @@ class Algorithm(abc.ABC):
     Attributes:
         Config: the frozen dataclass of its settings.
         rollout_steps: control steps that every world makes between two updates; 0 where no environment is stepped.
-        steps_per_update: how far one collect-and-update moves the counter that `total_steps` limits: control steps over all
-            worlds, or samples where `rollout_steps` is 0.
+        steps_per_update: how far one collect-and-update of this process moves the counter that `total_steps` limits: control
+            steps over all worlds, or samples where `rollout_steps` is 0.
+        reduction: the processes that learn together, see `share`.
 
     Raises:
         RookeryError: settings that this environment cannot serve.
@@ -50,6 +53,8 @@ class Algorithm(abc.ABC):
 
     env: Env
     config: Any
+    reduction: Reduction = ALONE
+    _generator: torch.Generator | None = None
 
     @property
     def steps_per_update(self) -> int:
@@ -103,6 +108,16 @@ class Algorithm(abc.ABC):
         Raises:
             RookeryError: a name or shape that does not fit; nothing is changed then.
         """
+
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes from now on, see `rookery.policies.training.reduction`. They have the same
+        config, seed and number of worlds each; called before the first step.
+
+        Exploration and shuffles differ from process to process.
+        """
+        self.reduction = reduction
+        if reduction.rank and self._generator is not None:
+            self._generator.manual_seed(self._generator.initial_seed() + 7919 * reduction.rank)
 
     def close(self) -> None:
         """Free threads and files."""

@@ -17,6 +17,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult, elapsed
@@ -182,6 +183,11 @@ class OffPolicy(Algorithm):
             means.append(learner.learn(*learner.draw(due, self._generator), self._generator))
         rows = zip(self.learners.items(), torch.stack(means).tolist(), strict=True)  # the one wait for the device
         return {f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)}
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        for learner in self.learners.values():
+            learner.share(reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The deterministic policies by group."""

@@ -35,6 +35,7 @@ from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -238,7 +239,11 @@ class PPO(Algorithm):
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
         """One optimiser step on the minibatch `rows`; returns FIGURES, [5, G]."""
         size = rows.stop - rows.start
-        count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
+        own = None if batch.active is None else batch.active[:, rows].sum(1, keepdim=True)
+        count: int | Tensor = size if own is None else own.clamp(min=1)
+        if self.reduction.size > 1:
+            mine = torch.full((learner.sets, 1), float(size), device=self.device) if own is None else own.float()
+            count = self.reduction.sum(mine).clamp(min=1)
         parts = split(rows, len(learner.workers), learner.sequence)
         jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
         sums = sum(self._threads.map(self._gradients, jobs))
@@ -246,13 +251,14 @@ class PPO(Algorithm):
         for worker in learner.workers[1:]:
             learner.gradients += worker.gradients
         if not self.policy_frozen:
-            learner.workers[0].log_std_grad -= self.config.entropy_coef  # d entropy / d log std = 1
+            # d entropy / d log std = 1, in equal shares from all processes
+            learner.workers[0].log_std_grad -= self.config.entropy_coef / self.reduction.size
         if learner.symmetry is not None:
             learner.symmetry.project(learner.gradients)
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()
-        return sums
+        return self.reduction.sum(sums)
 
     def _gradients(self, learner: GroupLearner, i: int, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """`loss_gradients` in the memory of worker i, compiled where the networks allow it."""
@@ -397,6 +403,11 @@ class PPO(Algorithm):
         self._generator.set_state(state["generator"].cpu())
         self.updates = int(state["updates"])
         self._context = {k: v.to(self.device) for k, v in context.items()}
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        for learner in self.learners.values():
+            learner.share(reduction)
 
     def close(self) -> None:
         self._threads.close()

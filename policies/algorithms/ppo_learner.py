@@ -29,6 +29,7 @@ from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
 from rookery.sim.env import elapsed
 from rookery.sim.errors import RookeryError
@@ -72,6 +73,7 @@ class GroupLearner:
         learning_rate: [G, 1].
         encoder: of the pictures that policy and critic observe, each with weights of its own; None without.
         estimator: predicts what the agents do not measure, or None.
+        reduction: the processes that learn together.
         memory: the states of networks with memory, or None.
         sequence: steps of the sequences that minibatches consist of: 1 without memory, T with one.
         compiled: the workers' gradients in compiled kernels, or empty where torch computes them.
@@ -122,6 +124,7 @@ class GroupLearner:
         self.memory: Memory | None = None
         if remembers:
             self.memory = Memory(self.rows, self.sets, units, config.memory_size, config.rollout_steps, device)
+        self.reduction: Reduction = ALONE
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -183,6 +186,14 @@ class GroupLearner:
             self.estimator.divide(parts)
             for worker, part in zip(self.workers, self.estimator.workers, strict=True):
                 worker.estimator = part
+
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes, see `Algorithm.share`."""
+        self.reduction = reduction
+        estimator = () if self.estimator is None else (self.estimator.adam, self.estimator.scale)
+        for part in (self.adam, self.observations, self.states, self.returns, *estimator):
+            if part is not None:
+                part.reduction = reduction
 
     # Collecting
 
@@ -346,8 +357,10 @@ class GroupLearner:
         active = None if roll.active is None else self.rows(roll.active.unsqueeze(-1)).squeeze(2)
         returns = self.rows((advantage + grid).unsqueeze(-1)).squeeze(2)
         advantage = self.rows(advantage.unsqueeze(-1)).squeeze(2)
-        mean, std = moments(advantage, active)
-        self.explained_variance = 1.0 - (std / moments(returns, active)[1].clamp(min=1e-8)).square().mean()
+        mean, std = moments(advantage, active, self.reduction)
+        self.explained_variance = (
+            1.0 - (std / moments(returns, active, self.reduction)[1].clamp(min=1e-8)).square().mean()
+        )
         if c.normalize_advantages:
             advantage = (advantage - mean) / (std + 1e-8)
         if self.returns is not None:

@@ -20,6 +20,7 @@ from rookery.policies.imitation.regression import ActionRegression, RegressionCo
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
@@ -152,6 +153,11 @@ class DAgger(Algorithm):
         self._step = 0
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
         return dict(zip(figures, values, strict=True))
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        for student in self.students.values():
+            student.network.share(reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The students by group."""

@@ -15,6 +15,7 @@ from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import prefixed
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
 from rookery.sim.specs import Group
 
@@ -56,6 +57,7 @@ class ActionRegression:
 
     Attributes:
         norm: observation normaliser; the caller records samples in it and commits them.
+        reduction: the processes that learn together.
 
     Raises:
         RookeryError: a picture is too small for the encoder.
@@ -65,6 +67,7 @@ class ActionRegression:
         self, group: Group, config: RegressionConfig, initial: torch.Generator, device: str | torch.device = "cpu"
     ) -> None:
         self.config = config
+        self.reduction: Reduction = ALONE
         self._encoder = encoder_of(config, group)
         inputs = group.observation_size
         spec = NetworkSpec(inputs, group.action.size, config.hidden, config.activation, encoder=self._encoder)
@@ -76,6 +79,10 @@ class ActionRegression:
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
         pools = None if self._encoder is None else self._encoder.pools(inputs)
         self.norm = ObservationNorm(inputs, config.obs_clip, device, pools)
+
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes, see `Algorithm.share`."""
+        self.reduction = self._adam.reduction = self.norm.reduction = reduction
 
     def act(self, obs: Tensor) -> Tensor:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
@@ -94,14 +101,14 @@ class ActionRegression:
             mean squared error before the step, a scalar.
         """
         weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
-        share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
+        share = (weights / self.reduction.sum(weights.sum()).clamp(min=1.0)).unsqueeze(1)
         error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(expert_actions)
         loss = (error.square() * share).sum() / error.shape[-1]
         self._gradients.zero_()
         self._network.backward(error.mul_(2.0 / error.shape[-1] * share))
         rate = self.config.learning_rate * (1.0 - 0.9 * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
-        return loss
+        return self.reduction.sum(loss)
 
     def policy(self) -> Policy:
         """What has been learnt so far."""

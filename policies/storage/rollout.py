@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.specs import ActionSpec
 
 
@@ -60,13 +61,14 @@ def gae(
     return advantage
 
 
-def moments(x: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over the active entries of each row, [G, R] -> [G, 1] each."""
-    if active is None:
+def moments(x: Tensor, active: Tensor | None, reduction: Reduction = ALONE) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over the active entries of each row of all processes, [G, R] -> [G, 1] each."""
+    if active is None and reduction.size == 1:
         return x.mean(1, keepdim=True), x.std(1, keepdim=True, correction=0)
-    n = active.sum(1, keepdim=True).clamp(min=1)
-    mean = torch.where(active, x, 0.0).sum(1, keepdim=True) / n
-    return mean, (torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True) / n).sqrt()
+    active = torch.ones_like(x, dtype=torch.bool) if active is None else active
+    n = reduction.sum(active.sum(1, keepdim=True)).clamp(min=1)
+    mean = reduction.sum(torch.where(active, x, 0.0).sum(1, keepdim=True)) / n
+    return mean, (reduction.sum(torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True)) / n).sqrt()
 
 
 class Rollout:

@@ -20,6 +20,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.typed_config import from_values, to_values
 from rookery.sim.buffers import under
@@ -66,6 +67,10 @@ class Interruption:
             os.write(2, self.NOTICE)  # not print: a signal may come amid another one
 
 
+STOPS = (None, "success", "steps", "time")
+"""Why training ends; None where it does not."""
+
+
 class Runner:
     """Trains an algorithm in its environment, in a run folder.
 
@@ -82,9 +87,12 @@ class Runner:
         saved: called after each checkpoint.
         between: called after each iteration, before its checkpoint, as to choose the next opponents. What it changes must be in
             the state of the environment or the algorithm, so that a resumed run continues alike.
+        reduction: the processes that train together, each with a runner, an algorithm and worlds of its own; that of rank 0
+            writes the folder and decides when training ends.
 
     Attributes:
-        steps: so far, in the unit of `RunnerConfig.total_steps`.
+        steps: so far, of all processes, in the unit of `RunnerConfig.total_steps`.
+        rank: of this process.
         iteration: updates made so far.
         seconds: s spent collecting and learning.
         figures: of the latest update.
@@ -105,6 +113,7 @@ class Runner:
         refresh: Callable[[dict[str, Any]], None] | None = None,
         saved: Callable[[Path], None] | None = None,
         between: Callable[[Runner], None] | None = None,
+        reduction: Reduction = ALONE,
     ) -> None:
         self.algorithm = algorithm
         self.env = algorithm.env
@@ -123,6 +132,9 @@ class Runner:
         self._refresh = refresh
         self._saved = saved
         self._between = between
+        self._reduction = reduction
+        self.rank = reduction.rank
+        algorithm.share(reduction)
         self._note_share()
 
     def run(self, progress: Progress | None = None) -> str:
@@ -138,6 +150,8 @@ class Runner:
             Interrupted: Ctrl-C, SIGTERM or SIGHUP, after the iteration was finished and a checkpoint written.
             RookeryError: the folder cannot be written, another process trains in it, or training diverged.
         """
+        if self.rank:
+            return self._follow()
         last_save = -1
         with (
             RunLock(self.folder),
@@ -147,11 +161,11 @@ class Runner:
             if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
-            while (stopped := self._stop_criterion()) is None:
+            while (stopped := self._stop()) is None:
                 log.write(self.iterate())
                 if self._between is not None:
                     self._between(self)
-                interrupted = interruption.wanted
+                interrupted = bool(self._decided(interruption.wanted))
                 if interrupted or self.iteration % self.config.checkpoint_every == 0:
                     log.flush()
                     path = self.save()
@@ -162,6 +176,26 @@ class Runner:
                 log.flush()
                 self.save()
         return stopped
+
+    def _follow(self) -> str:
+        """The loop of a process that is not of rank 0: it writes nothing."""
+        while (stopped := self._stop()) is None:
+            self.iterate()
+            if self._between is not None:
+                self._between(self)
+            if self._decided(False):
+                raise Interrupted(self.folder)
+        return stopped
+
+    def _stop(self) -> str | None:
+        """Why training ends now, as the process of rank 0 has it; None for going on."""
+        return STOPS[self._decided(STOPS.index(self._stop_criterion()))]
+
+    def _decided(self, value: int) -> int:
+        """The value of the process of rank 0."""
+        if self._reduction.size == 1:
+            return value
+        return int(self._reduction.sum(torch.tensor(0 if self.rank else int(value))))
 
     def _stop_criterion(self) -> str | None:
         config = self.config
@@ -192,7 +226,7 @@ class Runner:
         figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
         self.figures = figures
-        samples = self.algorithm.steps_per_update
+        samples = self.algorithm.steps_per_update * self._reduction.size
         self.steps += samples
         self.iteration += 1
         self.seconds += end - start
