@@ -1,21 +1,24 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
-#   make demo   train, record, cross-check and export a drone policy        make test   all tests   make fuzz   a million changed files
-#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make clean   remove what was made
+#   make demo   train, record, cross-check and export a drone policy     make test   the tests     make test-all   those that take long, too
+#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make bench   the figures   make fuzz   a million changed files
+#   make clean  remove what was made
 
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
+KERNELS := $(shell grep -rl --include='*.py' njit sim robots tasks policies)
 WORKERS ?= 2
 PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
              if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; exit; fi; done; echo python3)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint format types docs bench fuzz clean distclean
+.PHONY: help install demo test test-all lint format types docs bench fuzz clean distclean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3s/^# \{0,1\}//p' Makefile
+	@sed -n '1,4s/^# \{0,1\}//p' Makefile
 
 install: $(STAMP)
 
@@ -32,6 +35,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@# exported C is compiled by demo and tests: where the machine has no compiler, one comes as a Python package
 	@command -v gcc >/dev/null || command -v cc >/dev/null || command -v clang >/dev/null || \
 	  { echo "No C compiler found: installing one into $(VENV) ..."; $(BIN)/python -m pip install --quiet -c constraints.txt ziglang; }
+	@touch $@
+
+# All kernels, in as many processes as there are cores: workers of the tests would each compile what they meet.
+$(COMPILED): $(STAMP) $(KERNELS)
 	@echo "Compiling kernels for this machine, once ..."
 	@$(BIN)/rookery doctor --compile
 	@touch $@
@@ -39,7 +46,13 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	@$(BIN)/python -m rookery.cli.demo
 
-test: $(STAMP)
+# What a change must pass: minutes. Tests that take long are deselected, which pytest's last line says.
+test: $(COMPILED)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' $(PYTEST_ARGS)
+
+# Before a release, or when an issue is called resolved: also every recipe, page of the docs and benchmark script, the kernels of
+# older processors, a hundred thousand changed files.
+test-all: $(COMPILED)
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 $(PYTEST_ARGS)
 
 lint: $(STAMP)

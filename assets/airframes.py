@@ -30,7 +30,7 @@ _WHITE: Rgba = (0.93, 0.94, 0.95, 1.0)
 
 
 @dataclass(frozen=True)
-class Part:
+class AirframePart:
     """One visual geom: a closed mesh in the body frame (m) and its colour; `shine` in [0, 1]."""
 
     name: str
@@ -39,7 +39,7 @@ class Part:
     shine: float = 0.3
 
 
-def crazyflie(rotors: Rotors, propeller_radius: float, height: float) -> list[Part]:
+def crazyflie(rotors: Rotors, propeller_radius: float, height: float) -> list[AirframePart]:
     """The Crazyflie's parts: a cross-shaped board, the battery under its holder, four motors in white mounts.
 
     Args:
@@ -68,17 +68,17 @@ def crazyflie(rotors: Rotors, propeller_radius: float, height: float) -> list[Pa
     lamps = [(-0.0165 * s, y * s) for y in (-0.006, 0.006)]
     tail = [meshes.cylinder(0.0016 * s, deck + 0.0014 * s, deck + 0.0040 * s, p) for p in lamps]
     return [
-        Part("board", meshes.join(board), (0.07, 0.08, 0.10, 1.0), 0.5),
-        Part("battery", battery, (0.55, 0.60, 0.66, 1.0), 0.6),
-        Part("pins", meshes.join(pins), _DARK),
-        Part("mounts", meshes.join(mounts), _WHITE),
-        Part("motors", meshes.join(motors), _STEEL, 0.9),
-        Part("front", meshes.join(nose), FRONT),
-        Part("tail", meshes.join(tail), (0.15, 0.45, 1.0, 1.0), 0.9),
+        AirframePart("board", meshes.join(board), (0.07, 0.08, 0.10, 1.0), 0.5),
+        AirframePart("battery", battery, (0.55, 0.60, 0.66, 1.0), 0.6),
+        AirframePart("pins", meshes.join(pins), _DARK),
+        AirframePart("mounts", meshes.join(mounts), _WHITE),
+        AirframePart("motors", meshes.join(motors), _STEEL, 0.9),
+        AirframePart("front", meshes.join(nose), FRONT),
+        AirframePart("tail", meshes.join(tail), (0.15, 0.45, 1.0, 1.0), 0.9),
     ]
 
 
-def iris(rotors: Rotors, propeller_radius: float, height: float) -> list[Part]:
+def iris(rotors: Rotors, propeller_radius: float, height: float) -> list[AirframePart]:
     """The Iris's parts: a low shell with a hood, four tapered arms, motors and landing legs. See `crazyflie`."""
     at = np.asarray(rotors, float)
     xy = at[:, :2]
@@ -106,12 +106,12 @@ def iris(rotors: Rotors, propeller_radius: float, height: float) -> list[Part]:
         motors.append(meshes.cylinder(0.0030 * s, motor_top - 0.003 * s, motor_top + 0.006 * s, p, sides=10))
     lens = meshes.tube((0.105 * s, 0, -0.004 * s), (0.131 * s, 0, -0.006 * s), (0.016 * s, 0.014 * s), sides=16)
     return [
-        Part("shell", meshes.join(shell), (0.13, 0.14, 0.17, 1.0), 0.7),
-        Part("hood", meshes.join(hood), (0.09, 0.33, 0.66, 1.0), 0.8),
-        Part("arms", meshes.join(arms), _DARK, 0.5),
-        Part("front", meshes.join(front), FRONT, 0.5),
-        Part("motors", meshes.join(motors), _STEEL, 0.9),
-        Part("lens", lens, (0.55, 0.75, 0.85, 1.0), 1.0),
+        AirframePart("shell", meshes.join(shell), (0.13, 0.14, 0.17, 1.0), 0.7),
+        AirframePart("hood", meshes.join(hood), (0.09, 0.33, 0.66, 1.0), 0.8),
+        AirframePart("arms", meshes.join(arms), _DARK, 0.5),
+        AirframePart("front", meshes.join(front), FRONT, 0.5),
+        AirframePart("motors", meshes.join(motors), _STEEL, 0.9),
+        AirframePart("lens", lens, (0.55, 0.75, 0.85, 1.0), 1.0),
     ]
 
 

@@ -38,7 +38,7 @@ TOUCH = (*(f"{finger}_touch" for finger in FINGERS), "palm_touch")
 
 
 @dataclass(frozen=True)
-class Link:
+class FingerLink:
     """One moving part: where its joint is in the part before, its axis and range, and the box that it is.
 
     Args:
@@ -72,28 +72,28 @@ HAND_KG = 1.08
 TIP_DENSITY = 800.0
 
 
-def _finger(pos: Vec, tilt: float) -> tuple[Link, ...]:
+def _finger(pos: Vec, tilt: float) -> tuple[FingerLink, ...]:
     """A finger at `pos` on the palm, leaning to the side by `tilt` (rad, about x)."""
     return (
-        Link("base", pos, _Z, (-0.47, 0.47), (_DEEP, _WIDE, 0.0082), (0, 0, 0.0082), 0.0119,
+        FingerLink("base", pos, _Z, (-0.47, 0.47), (_DEEP, _WIDE, 0.0082), (0, 0, 0.0082), 0.0119,
              (float(np.cos(tilt / 2)), float(np.sin(tilt / 2)), 0.0, 0.0)),
-        Link("proximal", (0, 0, 0.0164), _Y, (-0.196, 1.61), (_DEEP, _WIDE, 0.027), (0, 0, 0.027), 0.065),
-        Link("medial", (0, 0, 0.054), _Y, (-0.174, 1.709), (_DEEP, _WIDE, 0.0192), (0, 0, 0.0192), 0.0355),
-        Link("distal", (0, 0, 0.0384), _Y, (-0.227, 1.618), (_DEEP, _WIDE, 0.008), (0, 0, 0.008), 0.0096),
+        FingerLink("proximal", (0, 0, 0.0164), _Y, (-0.196, 1.61), (_DEEP, _WIDE, 0.027), (0, 0, 0.027), 0.065),
+        FingerLink("medial", (0, 0, 0.054), _Y, (-0.174, 1.709), (_DEEP, _WIDE, 0.0192), (0, 0, 0.0192), 0.0355),
+        FingerLink("distal", (0, 0, 0.0384), _Y, (-0.227, 1.618), (_DEEP, _WIDE, 0.008), (0, 0, 0.008), 0.0096),
     )  # fmt: skip
 
 
 _LEAN = 0.08726646  # rad, 5 degrees: the outer fingers spread
-CHAINS: dict[str, tuple[Link, ...]] = {
+CHAINS: dict[str, tuple[FingerLink, ...]] = {
     "ff": _finger((0, 0.0435, -0.001542), -_LEAN),
     "mf": _finger((0, 0, 0.0007), 0.0),
     "rf": _finger((0, -0.0435, -0.001542), _LEAN),
     "th": (
-        Link("base", (-0.0182, 0.019333, -0.045987), _X, (0.263, 1.396), (0.0179, 0.017, 0.02275), (-0.0179, 0.009, 0.0145),
-             0.0176, (0.477714, -0.521334, -0.521334, -0.477714)),
-        Link("proximal", (-0.027, 0.005, 0.0399), _Z, (-0.105, 1.163), (_DEEP, _WIDE, 0.00885), (0, 0, 0.00885), 0.0119),
-        Link("medial", (0, 0, 0.0177), _Y, (-0.189, 1.644), (_DEEP, _WIDE, 0.0257), (0, 0, 0.0257), 0.038),
-        Link("distal", (0, 0, 0.0514), _Y, (-0.162, 1.719), (_DEEP, _WIDE, 0.0157), (0, 0, 0.0157), 0.0388),
+        FingerLink("base", (-0.0182, 0.019333, -0.045987), _X, (0.263, 1.396), (0.0179, 0.017, 0.02275),
+                   (-0.0179, 0.009, 0.0145), 0.0176, (0.477714, -0.521334, -0.521334, -0.477714)),
+        FingerLink("proximal", (-0.027, 0.005, 0.0399), _Z, (-0.105, 1.163), (_DEEP, _WIDE, 0.00885), (0, 0, 0.00885), 0.0119),
+        FingerLink("medial", (0, 0, 0.0177), _Y, (-0.189, 1.644), (_DEEP, _WIDE, 0.0257), (0, 0, 0.0257), 0.038),
+        FingerLink("distal", (0, 0, 0.0514), _Y, (-0.162, 1.719), (_DEEP, _WIDE, 0.0157), (0, 0, 0.0157), 0.0388),
     ),
 }  # fmt: skip
 TIP_RADIUS = 0.012  # m, of the rubber capsules
@@ -177,7 +177,7 @@ def _tip_kg(finger: str) -> float:
 
 
 def _add_finger(
-    spec: mujoco.MjSpec, palm: mujoco.MjsBody, finger: str, chain: tuple[Link, ...], dry_friction: bool
+    spec: mujoco.MjSpec, palm: mujoco.MjsBody, finger: str, chain: tuple[FingerLink, ...], dry_friction: bool
 ) -> None:
     body = palm
     for i, link in enumerate(chain):

@@ -63,7 +63,7 @@ class Mass:
 
 
 @dataclass(frozen=True)
-class Link:
+class ArmLink:
     """A body and the hinge that moves it: its frame in the parent's, m and rad (fixed axes roll, pitch, yaw)."""
 
     mass: Mass
@@ -73,7 +73,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Gripper:
+class GripperModel:
     """Two fingers that slide apart along y of the tool frame, whose x is the approach.
 
     Args:
@@ -108,8 +108,8 @@ class ArmNumbers:
 
     name: str
     base: Mass
-    links: tuple[Link, ...]
-    gripper: Gripper
+    links: tuple[ArmLink, ...]
+    gripper: GripperModel
     lower: Six
     upper: Six
     effort: Six
@@ -185,23 +185,23 @@ AIRBOT_PLAY = ArmNumbers(
     base=Mass(0.6735, (-0.010729, -0.00017, 0.041712), tuple(
         0.6735 / 0.77705 * x for x in (8.454e-4, 1.1821e-3, 1.2443e-3, -7.5e-6, 2.06e-5, -6.4e-6))),
     links=(
-        Link(about_joint(0.607, (0.0001, -0.001, -0.021), (1.1117e-3, 1.0136e-3, 3.867e-4)), (0, 0, 0.1127), (0, 0, 0)),
-        Link(about_joint(0.918, (0.13769, 0.012537, 0.0044739),
+        ArmLink(about_joint(0.607, (0.0001, -0.001, -0.021), (1.1117e-3, 1.0136e-3, 3.867e-4)), (0, 0, 0.1127), (0, 0, 0)),
+        ArmLink(about_joint(0.918, (0.13769, 0.012537, 0.0044739),
                          (9.4437e-4, 0.03479442, 0.03461144, 1.12155e-3, -6.3705e-4)), (0, 0, 0), (-PI / 2, -0.3867, PI)),
-        Link(about_joint(0.700, (0, 0.10706, 0.0082136), (0.01565914, 4.5929e-4, 0.0154811, 0, 0, 1.0253e-4)),
+        ArmLink(about_joint(0.700, (0, 0.10706, 0.0082136), (0.01565914, 4.5929e-4, 0.0154811, 0, 0, 1.0253e-4)),
              (0.27009, 0, 0), (0, 0, 1.9575)),
-        Link(about_joint(0.359, (0, 0.003, -0.0194), (5.1773e-4, 5.2925e-4, 1.3681e-4)), (0, 0.29015, 0),
+        ArmLink(about_joint(0.359, (0, 0.003, -0.0194), (5.1773e-4, 5.2925e-4, 1.3681e-4)), (0, 0.29015, 0),
              (-PI / 2, -PI / 2, 0)),
-        Link(about_joint(0.403, (0, 0.033144, 0.0024), (1.16016e-3, 2.4251e-4, 1.08456e-3, 0, 0, -4.809e-5)), (0, 0, 0),
+        ArmLink(about_joint(0.403, (0, 0.033144, 0.0024), (1.16016e-3, 2.4251e-4, 1.08456e-3, 0, 0, -4.809e-5)), (0, 0, 0),
              (PI / 2, 0, 0)),
         # with the flange (a disc of 28 mm radius) and the G2's body, which starts at the flange, 95.5 mm out
-        Link(merge(
+        ArmLink(merge(
             about_joint(0.110, (0, 0, 0.0666), (5.1e-4, 5.1e-4, 1.73e-5)),
             Mass(0.019, (0, 0, 0.0955), (3.8e-6, 3.8e-6, 7.4e-6, 0, 0, 0)),
             about_joint(0.488, (0, 0, 0.0418), (1.155e-3, 1.373e-3, 4.2e-4)).moved((0, 0, 0.0955)),
         ), (0, 0, 0), (-PI / 2, 0, 0)),
     ),
-    gripper=Gripper(
+    gripper=GripperModel(
         pos=(0, 0, 0.23645),  # the v3 URDF in DISCOVERSE: origin of the gripper's link, between the pads
         axes=((0, 0, 1), (-1, 0, 0), (0, -1, 0)),
         finger=Mass(0.054, (-0.049, 0.0097, 0), tuple(_AIRBOT_FINGER * x for x in (1.89e-5, 2.73e-5, 1.2e-5, 0, 0, 0))),
@@ -224,20 +224,20 @@ ARX5 = ArmNumbers(
     name="arx5",
     base=Mass(0.428, (0, 0, 0.0304), (6.07e-4, 6.08e-4, 1.92e-4, 0, 0, 0)),
     links=(
-        Link(principal(0.096804, (0.0050395, -0.0077407, 0.020897), (0.632157, 0.714526, -0.263733, 0.142391),
+        ArmLink(principal(0.096804, (0.0050395, -0.0077407, 0.020897), (0.632157, 0.714526, -0.263733, 0.142391),
                        (1.18945e-4, 9.40205e-5, 4.70346e-5)), (0, 0, 0.0565), (0, 0, 0)),
-        Link(principal(1.1988, (-0.12992, -0.0011822, -2.6366e-5), (0.501263, 0.501263, 0.498734, 0.498734),
+        ArmLink(principal(1.1988, (-0.12992, -0.0011822, -2.6366e-5), (0.501263, 0.501263, 0.498734, 0.498734),
                        (0.0164704, 0.01646, 6.49595e-4)), (0.02, 0, 0.047), (0, 0, 0), (0, 1, 0)),
-        Link(principal(0.84082, (0.16181, 0.0011723, -0.05455), (0.518857, 0.484372, 0.465704, 0.52848),
+        ArmLink(principal(0.84082, (0.16181, 0.0011723, -0.05455), (0.518857, 0.484372, 0.465704, 0.52848),
                        (8.4909e-3, 8.41207e-3, 7.47034e-4)), (-0.264, 0, 0), (PI, 0, 0), (0, 1, 0)),
-        Link(principal(0.12432, (0.041751, 0.0054236, -0.03337), (0.919386, -0.0641253, 0.311071, -0.23206),
+        ArmLink(principal(0.12432, (0.041751, 0.0054236, -0.03337), (0.919386, -0.0641253, 0.311071, -0.23206),
                        (3.03193e-4, 2.35316e-4, 1.01491e-4)), (0.245, -5e-5, -0.06), (0, 0, 0), (0, 1, 0)),
-        Link(principal(0.63601, (-8.3435e-5, -1.5428e-5, 0.052216), (0.998247, 0, -0.0591776, 0),
+        ArmLink(principal(0.63601, (-8.3435e-5, -1.5428e-5, 0.052216), (0.998247, 0, -0.0591776, 0),
                        (8.48329e-4, 8.2e-4, 2.51671e-4)), (0.073914, 5e-5, -0.083391), (0, 0, 0)),
-        Link(principal(0.44089, (0.041697, 2.4368e-5, 1.4464e-4), (0.5, 0.5, -0.5, 0.5), (5e-4, 3.8e-4, 2.8e-4)),
+        ArmLink(principal(0.44089, (0.041697, 2.4368e-5, 1.4464e-4), (0.5, 0.5, -0.5, 0.5), (5e-4, 3.8e-4, 2.8e-4)),
              (0.025286, 0, 0.083391), (PI, 0, 0), (1, 0, 0)),
     ),
-    gripper=Gripper(
+    gripper=GripperModel(
         pos=(0.13657, 0, -2.4e-4),  # menagerie: the pads' centre
         axes=((1, 0, 0), (0, 1, 0), (0, 0, 1)),
         finger=principal(0.064798, (-0.05036, 0.017, 0), (0.5, 0.5, 0.5, 0.5), (3e-5, 3e-5, 2e-5)),
@@ -338,7 +338,7 @@ def set_servo(
         actuator.ctrlrange = list(reach)
 
 
-def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: Gripper, collide: bool) -> list[mujoco.MjsBody]:
+def _add_gripper(spec: mujoco.MjSpec, palm: mujoco.MjsBody, grip: GripperModel, collide: bool) -> list[mujoco.MjsBody]:
     axes = np.array(grip.axes, float).T
     quat = np.zeros(4)
     mujoco.mju_mat2Quat(quat, axes.ravel())

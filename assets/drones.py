@@ -203,6 +203,8 @@ def _add_looks(
 
 
 @functools.cache
-def _parts(look: str, rotors: tuple[tuple[float, ...], ...], radius: float, height: float) -> list[airframes.Part]:
+def _parts(
+    look: str, rotors: tuple[tuple[float, ...], ...], radius: float, height: float
+) -> list[airframes.AirframePart]:
     """Made once for each drone, to be read: a swarm is many of one kind."""
     return LOOKS[look](rotors, radius, height)

@@ -45,7 +45,7 @@ def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rg
 
 
 @dataclass(frozen=True)
-class Pose:
+class GatePose:
     """Where a gate stands: its middle in m, and the heading in rad of the way through it."""
 
     x: float
@@ -59,29 +59,29 @@ class Pose:
         return math.cos(0.5 * self.yaw), 0.0, 0.0, math.sin(0.5 * self.yaw)
 
 
-def _along(x: Sequence[float], y: Sequence[float], z: Sequence[float]) -> tuple[Pose, ...]:
+def _along(x: Sequence[float], y: Sequence[float], z: Sequence[float]) -> tuple[GatePose, ...]:
     """Six gates on the closed curve (a sin(t + b), ...) with a, multiple of t, and b for x and y; z is middle and swing."""
     out = []
     for k in range(6):
         t = (k + 0.5) * math.pi / 3
         dx, dy = x[0] * x[1] * math.cos(x[1] * t + x[2]), y[0] * y[1] * math.cos(y[1] * t + y[2])
         place = x[0] * math.sin(x[1] * t + x[2]), y[0] * math.sin(y[1] * t + y[2])
-        out.append(Pose(*place, z[0] + z[1] * math.cos(t), math.atan2(dy, dx)))
+        out.append(GatePose(*place, z[0] + z[1] * math.cos(t), math.atan2(dy, dx)))
     return tuple(out)
 
 
-COURSES: dict[str, tuple[Pose, ...]] = {
+COURSES: dict[str, tuple[GatePose, ...]] = {
     # anticlockwise, rising on one side and sinking on the other
     "oval": _along((3.0, 1.0, math.pi / 2), (2.0, 1.0, 0.0), (1.5, 0.4)),
     # the two ways through the middle are a metre above each other
     "figure-eight": _along((3.0, 1.0, 0.0), (1.5, 2.0, 0.0), (1.6, 0.5)),
     # three lanes; in the third, a gate flown through high is above the next one, flown through low the other way
     "split-s": (
-        Pose(0.0, -2.0, 1.2, 0.0),
-        Pose(3.0, 0.0, 2.2, 0.5 * math.pi),
-        Pose(0.0, 2.0, 3.0, math.pi),
-        Pose(0.0, 2.0, 1.2, 0.0),
-        Pose(0.0, 0.0, 1.2, math.pi),
+        GatePose(0.0, -2.0, 1.2, 0.0),
+        GatePose(3.0, 0.0, 2.2, 0.5 * math.pi),
+        GatePose(0.0, 2.0, 3.0, math.pi),
+        GatePose(0.0, 2.0, 1.2, 0.0),
+        GatePose(0.0, 0.0, 1.2, math.pi),
     ),
 }
 """Closed courses by name: gates in the order in which they are flown through, m and rad in world axes."""

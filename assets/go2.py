@@ -13,7 +13,7 @@ import mujoco
 from rookery.assets.arms import LINK_BIT
 from rookery.assets.drones import COLLISION_GROUP
 from rookery.assets.geometry import add_visual_mesh, looks_wanted
-from rookery.assets.go2_looks import LEG_LOOKS, TRUNK_LOOKS, Look
+from rookery.assets.go2_looks import LEG_LOOKS, TRUNK_LOOKS, Go2Look
 
 LEGS = ("FL", "FR", "RL", "RR")
 PARTS = ("hip", "thigh", "calf")
@@ -182,7 +182,7 @@ def add_motor(spec: mujoco.MjSpec, joint: str, torque: float, speed: float, kp: 
 
 
 def _add_looks(
-    spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, looks: tuple[Look, ...], side: int, end: int = 1
+    spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, looks: tuple[Go2Look, ...], side: int, end: int = 1
 ) -> None:
     for i, look in enumerate(looks if looks_wanted() else ()):
         add_visual_mesh(spec, body, f"{name}_{i}", look.make(side, end), look.rgba)

@@ -20,7 +20,7 @@ GLASS = (0.10, 0.20, 0.30, 1.0)
 
 
 @dataclass(frozen=True)
-class Look:
+class Go2Look:
     """One shell: `make(side, end)` for a left (1) or right (-1) leg at the front (1) or rear (-1)."""
 
     make: Callable[[int, int], trimesh.Trimesh]
@@ -129,11 +129,11 @@ def _foot(side: int, end: int) -> trimesh.Trimesh:
 
 
 TRUNK_LOOKS = (
-    Look(_trunk, LIGHT), Look(_saddle, DARK), Look(_head, DARK), Look(_face, GLASS), Look(_lidar, BLACK),
-    Look(_shoulders, DARK), Look(_panel, BLACK),
+    Go2Look(_trunk, LIGHT), Go2Look(_saddle, DARK), Go2Look(_head, DARK), Go2Look(_face, GLASS), Go2Look(_lidar, BLACK),
+    Go2Look(_shoulders, DARK), Go2Look(_panel, BLACK),
 )  # fmt: skip
 LEG_LOOKS = {
-    "hip": (Look(_hip_motor, BLACK), Look(_hip_link, DARK), Look(_thigh_motor, LIGHT)),
-    "thigh": (Look(_thigh_drum, DARK), Look(_thigh_cap, BLACK), Look(_thigh, LIGHT), Look(_knee, BLACK)),
-    "calf": (Look(_calf, DARK), Look(_foot, BLACK)),
+    "hip": (Go2Look(_hip_motor, BLACK), Go2Look(_hip_link, DARK), Go2Look(_thigh_motor, LIGHT)),
+    "thigh": (Go2Look(_thigh_drum, DARK), Go2Look(_thigh_cap, BLACK), Go2Look(_thigh, LIGHT), Go2Look(_knee, BLACK)),
+    "calf": (Go2Look(_calf, DARK), Go2Look(_foot, BLACK)),
 }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import mujoco
 
 from rookery.assets import meshes
-from rookery.assets.arm_looks import Look, barrel, limb, plate
+from rookery.assets.arm_looks import ArmLook, barrel, limb, plate
 from rookery.assets.geometry import add_visual_mesh, looks_wanted
 
 _WHITE = (0.93, 0.94, 0.95, 1.0)
@@ -25,43 +25,43 @@ def add_looks(spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody]) -> None
 
 
 @functools.cache
-def _looks() -> list[Look]:
+def _looks() -> list[ArmLook]:
     """Made once, to be read: every Panda looks the same."""
     return _links() + _hand()
 
 
-def _links() -> list[Look]:
+def _links() -> list[ArmLook]:
     return [
-        Look("link0", "foot", plate((0.115, 0.095), 0.0, 0.03, (-0.045, 0, 0)), _WHITE),
-        Look("link0", "base", barrel((0, 0, 0.03), (0, 0, 0.145), 0.075), _WHITE),
-        Look("link1", "turret", barrel((0, 0, -0.19), (0, 0, -0.05), 0.068), _WHITE),
-        Look("link1", "shoulder", barrel((0, -0.075, 0), (0, 0.075, 0), 0.068), _WHITE),
-        Look("link2", "shoulder_caps", barrel((0, 0, -0.088), (0, 0, 0.088), 0.055), _DARK),
-        Look("link2", "upper_arm", barrel((0, -0.06, 0), (0, -0.20, 0), 0.064), _WHITE),
-        Look("link3", "elbow_barrel", barrel((0, 0, -0.115), (0, 0, -0.045), 0.062), _DARK),
-        Look("link3", "elbow_side", limb((0.0, 0, -0.055), (0.0825, 0, 0), (0, 1, 0), 0.062, 0.060), _WHITE),
-        Look("link4", "elbow_caps", barrel((0, 0, -0.082), (0, 0, 0.082), 0.052), _DARK),
-        Look("link4", "elbow", limb((0, 0, 0), (-0.0825, 0.075, 0), (0, 0, 1), 0.066, 0.058), _WHITE),
-        Look("link4", "forearm_top", barrel((-0.0825, 0.06, 0), (-0.0825, 0.13, 0), 0.058), _WHITE),
-        Look("link5", "forearm", barrel((0, 0, -0.255), (0, 0, -0.09), 0.056), _DARK),
-        Look("link5", "wrist_side", limb((0, 0.02, -0.20), (0, 0.045, -0.01), (1, 0, 0), 0.054, 0.050), _WHITE),
-        Look("link5", "wrist", barrel((0, 0.005, 0), (0, 0.095, 0), 0.048), _WHITE),
-        Look("link6", "wrist_caps", barrel((0, 0, -0.055), (0, 0, 0.06), 0.044), _DARK),
-        Look("link6", "wrist_arm", limb((0.0, 0, 0), (0.088, 0, 0), (0, 1, 0), 0.052, 0.046), _WHITE),
-        Look("link7", "flange_barrel", barrel((0, 0, -0.035), (0, 0, 0.075), 0.046), _WHITE),
-        Look("link7", "flange", barrel((0, 0, 0.075), (0, 0, 0.107), 0.036), _DARK),
-        Look("link7", "mark", barrel((0.040, 0, 0.045), (0.048, 0, 0.045), 0.010), _GREEN),
+        ArmLook("link0", "foot", plate((0.115, 0.095), 0.0, 0.03, (-0.045, 0, 0)), _WHITE),
+        ArmLook("link0", "base", barrel((0, 0, 0.03), (0, 0, 0.145), 0.075), _WHITE),
+        ArmLook("link1", "turret", barrel((0, 0, -0.19), (0, 0, -0.05), 0.068), _WHITE),
+        ArmLook("link1", "shoulder", barrel((0, -0.075, 0), (0, 0.075, 0), 0.068), _WHITE),
+        ArmLook("link2", "shoulder_caps", barrel((0, 0, -0.088), (0, 0, 0.088), 0.055), _DARK),
+        ArmLook("link2", "upper_arm", barrel((0, -0.06, 0), (0, -0.20, 0), 0.064), _WHITE),
+        ArmLook("link3", "elbow_barrel", barrel((0, 0, -0.115), (0, 0, -0.045), 0.062), _DARK),
+        ArmLook("link3", "elbow_side", limb((0.0, 0, -0.055), (0.0825, 0, 0), (0, 1, 0), 0.062, 0.060), _WHITE),
+        ArmLook("link4", "elbow_caps", barrel((0, 0, -0.082), (0, 0, 0.082), 0.052), _DARK),
+        ArmLook("link4", "elbow", limb((0, 0, 0), (-0.0825, 0.075, 0), (0, 0, 1), 0.066, 0.058), _WHITE),
+        ArmLook("link4", "forearm_top", barrel((-0.0825, 0.06, 0), (-0.0825, 0.13, 0), 0.058), _WHITE),
+        ArmLook("link5", "forearm", barrel((0, 0, -0.255), (0, 0, -0.09), 0.056), _DARK),
+        ArmLook("link5", "wrist_side", limb((0, 0.02, -0.20), (0, 0.045, -0.01), (1, 0, 0), 0.054, 0.050), _WHITE),
+        ArmLook("link5", "wrist", barrel((0, 0.005, 0), (0, 0.095, 0), 0.048), _WHITE),
+        ArmLook("link6", "wrist_caps", barrel((0, 0, -0.055), (0, 0, 0.06), 0.044), _DARK),
+        ArmLook("link6", "wrist_arm", limb((0.0, 0, 0), (0.088, 0, 0), (0, 1, 0), 0.052, 0.046), _WHITE),
+        ArmLook("link7", "flange_barrel", barrel((0, 0, -0.035), (0, 0, 0.075), 0.046), _WHITE),
+        ArmLook("link7", "flange", barrel((0, 0, 0.075), (0, 0, 0.107), 0.036), _DARK),
+        ArmLook("link7", "mark", barrel((0.040, 0, 0.045), (0.048, 0, 0.045), 0.010), _GREEN),
     ]
 
 
-def _hand() -> list[Look]:
+def _hand() -> list[ArmLook]:
     looks = [
-        Look("hand", "hand", meshes.box((0.055, 0.200, 0.045), (0, 0, 0.0395)), _WHITE),
-        Look("hand", "hand_neck", barrel((0, 0, 0), (0, 0, 0.02), 0.034), _DARK),
+        ArmLook("hand", "hand", meshes.box((0.055, 0.200, 0.045), (0, 0, 0.0395)), _WHITE),
+        ArmLook("hand", "hand_neck", barrel((0, 0, 0), (0, 0, 0.02), 0.034), _DARK),
     ]
     for body, side in (("left_finger", 1.0), ("right_finger", -1.0)):
         looks += [
-            Look(body, f"{body}_bar", meshes.box((0.018, 0.012, 0.034), (0, side * 0.013, 0.017)), _GREY),
-            Look(body, f"{body}_tip", meshes.box((0.018, 0.007, 0.024), (0, side * 0.0045, 0.042)), _DARK),
+            ArmLook(body, f"{body}_bar", meshes.box((0.018, 0.012, 0.034), (0, side * 0.013, 0.017)), _GREY),
+            ArmLook(body, f"{body}_tip", meshes.box((0.018, 0.007, 0.024), (0, side * 0.0045, 0.042)), _DARK),
         ]
     return looks

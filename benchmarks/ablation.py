@@ -24,8 +24,8 @@ import torch
 from machine import machine
 
 import rookery
+from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with, evaluate
-from rookery.runs import open_run
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 TASK = "go2arm-loco-manipulation"

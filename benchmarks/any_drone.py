@@ -27,11 +27,11 @@ from machine import commit, machine
 
 import rookery
 from rookery.cli.main import guarded
+from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.robots.drones.crazyflie import FIRMWARE_GAINS
 from rookery.robots.drones.table import DRONES, register_drone
-from rookery.runs import open_run
-from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
+from rookery.sim.multirotor.parameters import GRAVITY, DroneParameters
 
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "policies" / "zoo"

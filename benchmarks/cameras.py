@@ -19,7 +19,7 @@ from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor.extension import Aeronautics
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.cameras import KINDS, Cameras
 

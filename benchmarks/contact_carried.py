@@ -16,7 +16,7 @@ import torch
 from machine import commit
 from result_file import RESULTS, measured, told, write_result
 
-from rookery.run_env import open_env
+from rookery.experiments.run_env import open_env
 from rookery.sim.rotations import matrix
 from rookery.tasks.locomanip.generators import BALL_RADIUS, BOX_HALF
 

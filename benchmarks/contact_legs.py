@@ -17,7 +17,7 @@ import torch
 from result_file import RESULTS, write_result
 
 from rookery.assets.go2 import LEGS
-from rookery.run_env import open_env
+from rookery.experiments.run_env import open_env
 
 COMMANDS = {
     "stand": (0.0, 0.0, 0.0),

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 import rookery
 from rookery.assets.panda import JOINTS, KD, KP, TORQUE
 from rookery.cli.main import guarded
+from rookery.experiments.runs import find_run
 from rookery.robots.manipulators.action_kinds import action_kinds
 from rookery.robots.manipulators.panda import PANDA
-from rookery.runs import find_run
 from rookery.sim.envs.vec_env import VecEnv
 
 Floats = NDArray[np.float64]

@@ -22,12 +22,12 @@ import torch
 from ranking import ROOT, ZOO, Entry, Hidden, cached, faulty, result, right_rankings, score, write
 
 from rookery.cli.main import guarded
-from rookery.gating import checkpoint_policies
+from rookery.experiments.gating import checkpoint_policies
+from rookery.experiments.runs import open_run
 from rookery.policies.low_pass import low_pass
 from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.table import register_drone
-from rookery.runs import open_run
 from rookery.sim2real.gate.gate import Settings
 
 AIRFRAME = dataclasses.replace(

@@ -20,8 +20,8 @@ import torch
 from ranking import ROOT, ZOO, Entry, Hidden, cached, faulty, result, score, write
 
 from rookery.cli.main import guarded
-from rookery.gating import checkpoint_policies
-from rookery.runs import open_run
+from rookery.experiments.gating import checkpoint_policies
+from rookery.experiments.runs import open_run
 from rookery.sim2real.gate.gate import Settings
 
 Fault = Callable[[torch.Tensor, torch.Tensor], None]

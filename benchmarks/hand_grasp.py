@@ -21,8 +21,8 @@ from result_file import RESULTS, write_result
 from torch import Tensor
 
 from rookery.cli.main import guarded
-from rookery.run_env import open_env
-from rookery.runs import find_run
+from rookery.experiments.run_env import open_env
+from rookery.experiments.runs import find_run
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import matrix

@@ -32,9 +32,9 @@ from machine import commit
 from result_file import told, write_result
 from safetensors.torch import load_file
 
-import rookery.training  # noqa: F401 (imported before the forks)
+import rookery.experiments.training  # noqa: F401 (imported before the forks)
 from rookery.cli.main import main as command_line
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
 
 TASK = "drone-hover"
 EPISODE = {"episode_s": 0.6, "settled_s": 0.1}

@@ -36,15 +36,15 @@ from result_file import RESULTS, told, write_result
 
 from rookery.cli.main import guarded
 from rookery.cli.train_options import read
+from rookery.experiments.runs import write_json
+from rookery.experiments.settings import FILE, RunSettings, read_settings
+from rookery.experiments.training import Training, resume, start
 from rookery.making import make
 from rookery.policies.training import checkpoint
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.policies.training.runner import Interrupted
-from rookery.runs import write_json
-from rookery.settings import FILE, RunSettings, read_settings
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError, unknown
-from rookery.training import Training, resume, start
 
 EVALUATIONS = "evaluations.json"
 TIME = "training_s"

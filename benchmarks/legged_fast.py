@@ -27,10 +27,10 @@ from machine import commit, machine
 from mujoco.batch import Batch
 
 from rookery.assets.scenery import ground
+from rookery.experiments.run_env import make_env
+from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with
 from rookery.robots.quadrupeds.go2 import HOME_LEGS, add_go2
-from rookery.run_env import make_env
-from rookery.runs import open_run
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.scene import Scene
 from rookery.tasks.locomanip.base import IMPRATIO, NO_WARM_START

@@ -13,8 +13,8 @@ from typing import Any
 
 from result_file import RESULTS, measure_cases
 
+from rookery.experiments.run_env import open_env
 from rookery.policies.training.evaluate import evaluate
-from rookery.run_env import open_env
 from rookery.sim2real.gate.intervals import wilson
 from rookery.tasks.locomanip.task_table import TABLE
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import rookery
 from rookery.cli.main import guarded
+from rookery.experiments.runs import open_run
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.training.store import save_policy
-from rookery.runs import open_run
 from rookery.sim2real.build import build_contract
 
 

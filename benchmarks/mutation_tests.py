@@ -1,28 +1,23 @@
-"""Which tests are run against a mutant of a module, see mutation.py: those first that fail soonest."""
+"""Tests that are run against a mutant of a module, see mutation.py: oracles alone, those first that fail soonest.
+
+Rollouts and runs that were written down are left out: they notice nearly every change, and judge none.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 
-def rollouts(*cases: str) -> tuple[str, ...]:
-    """Reference rollouts of these tasks."""
-    return tuple(f"tests/tasks/test_reference_rollouts.py::test_numbers_are_those_written_down[{c}]" for c in cases)
-
-
-CONSTANTS = "tests/test_constants.py"
+ROOT = Path(__file__).parents[1]
 LIMITS = "tests/tasks/test_limits.py"
-DRAWN = "tests/sim/envs/test_reference_draws.py"
-LEARNING = "tests/policies/test_reference_runs.py"
 VEC_ENV = (
-    DRAWN,
     "tests/sim/envs/test_vec_env.py",
     "tests/sim/envs/test_vector_rewards.py",
     "tests/sim/envs/test_starts.py",
 )
-OBSERVATION = (DRAWN, *(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets")))
+OBSERVATION = tuple(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets"))
 DEFAULTS = "tests/tasks/test_defaults.py"
 HOVER = (
-    *rollouts("drone-hover", "drone-track", "drone-formation", "swarm-surround"),
-    CONSTANTS,
     LIMITS,
     DEFAULTS,
     "tests/tasks/test_drone_kernels.py",
@@ -30,130 +25,67 @@ HOVER = (
     "tests/tasks/test_common.py",
 )
 WALKING = (
-    *rollouts(
-        "go2-velocity",
-        "go2-velocity arm",
-        "go2-velocity rough",
-        "go2-velocity stairs",
-        "go2arm-reach",
-        "go2arm-reach parts",
-    ),
-    CONSTANTS,
     DEFAULTS,
     *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")),
 )
 LOCO = (
-    *rollouts("go2arm-loco-manipulation", "go2arm-loco-manipulation adaptive"),
-    CONSTANTS,
     "tests/tasks/locomanip/test_reach_terms.py",
     "tests/tasks/locomanip/test_loco_manipulation.py",
 )
-ALGORITHM_DEFAULTS = "tests/policies/test_algorithm_defaults.py"
 PPO = (
-    LEARNING,
-    CONSTANTS,
-    ALGORITHM_DEFAULTS,
     "tests/policies/algorithms/test_ppo.py",
     "tests/policies/storage",
     "tests/policies/training/test_checkpoint.py",
 )
-SAC = (
-    LEARNING,
-    CONSTANTS,
-    ALGORITHM_DEFAULTS,
-    *(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),
-)
+SAC = (*(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),)
 MEMORY = (
-    LEARNING,
-    CONSTANTS,
-    ALGORITHM_DEFAULTS,
     "tests/policies/nn/test_gru.py",
     "tests/policies/algorithms/test_ppo_memory.py",
     "tests/policies/test_policies_with_memory.py",
 )
 FLOCK = (
-    *rollouts(
-        "drone-formation",
-        "drone-swap",
-        "drone-race",
-        "drone-race anywhere",
-        "drone-race depth",
-        "drone-formation rgb",
-        "drone-downwash",
-    ),
-    CONSTANTS,
     LIMITS,
     DEFAULTS,
     "tests/tasks/swarm/test_flock_terms.py",
     "tests/tasks/swarm/test_flock.py",
 )
 SWARM = (
-    *rollouts(*(f"swarm-{n}{k}" for n in ("surround", "escort", "catch") for k in ("", " published"))),
-    CONSTANTS,
     LIMITS,
     DEFAULTS,
     *(f"tests/tasks/swarm/test_{name}.py" for name in ("target_terms", "surround", "escort", "catch")),
 )
-VOLLEYS = (
-    *(
-        f"volley-{n}"
-        for n in ("hit", "hit landing", "solo-bump", "back-and-forth", "1v1", "1v1 net", "3v3", "3v3 landing", "6v6")
-    ),
-    *(f"volley-{n}" for n in ("bump-and-pass", "bump-and-pass in flight", "set-and-spike-easy", "set-and-spike-hard")),
-    "volley-set-and-spike-easy in flight",
-)
 VOLLEY = (
-    *rollouts(*VOLLEYS),
-    CONSTANTS,
     LIMITS,
     DEFAULTS,
     *(f"tests/tasks/volleyball/test_{name}.py" for name in ("terms", "single", "cooperative", "base")),
 )
 ARMS = (
-    *rollouts("panda-lift", "panda-stack", "panda-push-t", "panda-cabinet", "dual-panda-handover"),
-    CONSTANTS,
     DEFAULTS,
     "tests/tasks/manipulation/test_arm_terms.py",
     "tests/tasks/manipulation/test_panda_tasks.py",
 )
 HANDS = (
-    *rollouts("hand-grasp", "hand-reorient"),
-    CONSTANTS,
     DEFAULTS,
     "tests/tasks/manipulation/test_hand_terms.py",
     "tests/tasks/manipulation/test_hand.py",
 )
 DRAWS = (
-    DRAWN,
-    CONSTANTS,
     *(f"tests/sim/randomization/test_{n}.py" for n in ("distributions", "randomization", "curriculum", "draw_log")),
 )
 WRITERS = (
-    DRAWN,
-    *rollouts("drone-hover", "go2-velocity", "go2arm-reach", "table-push"),
-    CONSTANTS,
     "tests/sim/randomization/test_parameters.py",
     "tests/robots/test_parameters.py",
 )
 PATCHES = (
-    DRAWN,
-    *rollouts("go2-velocity"),
-    CONSTANTS,
     "tests/robots/test_floor_patches.py",
     "tests/tasks/locomanip/test_walking_terms.py",
 )
-DISTURBANCES = (
-    DRAWN,
-    "tests/sim/envs/test_disturbances.py",
-)
+DISTURBANCES = ("tests/sim/envs/test_disturbances.py",)
 LINK = (*(f"tests/sim/envs/test_{name}.py" for name in ("link", "delays", "observation")), *DRAWS)
 WIND = (
-    DRAWN,
     *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "effects", "snapshot", "params", "world", "threads")),
 )
 COVERAGE = (
-    *rollouts("uav-coverage", "uav-coverage quiet"),
-    CONSTANTS,
     LIMITS,
     DEFAULTS,
     "tests/tasks/swarm/test_coverage.py",
@@ -161,7 +93,6 @@ COVERAGE = (
 PARTS_OF_GATE = ("combinations", "exported", "factors", "gate", "intervals", "profile", "report", "sweep", "trials")
 GATE = (
     "tests/sim2real/gate/test_sides.py",
-    CONSTANTS,
     "tests/sim2real/gate/test_gate_parts.py",
     "tests/sim2real/gate/test_margins.py",
 )
@@ -171,7 +102,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,
     "sim/envs/episode_kernels.py": VEC_ENV,
-    "sim/envs/delays.py": (DRAWN, "tests/sim/envs/test_delays.py", *VEC_ENV),
+    "sim/envs/delays.py": ("tests/sim/envs/test_delays.py", *VEC_ENV),
     "sim/envs/disturbances.py": DISTURBANCES,
     "sim/envs/disturbance_kernels.py": DISTURBANCES,
     "sim/envs/parameters.py": LINK,
@@ -185,13 +116,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{f"sim/randomization/{name}.py": WRITERS for name in ("bodies", "joints", "parameters")},
     "sim/randomization/patches.py": PATCHES,
     "sim/randomization/patch_kernels.py": PATCHES,
-    "sim/engines/rotor/wind.py": WIND,
-    "sim/engines/rotor/winds.py": WIND,
+    "sim/multirotor/wind.py": WIND,
+    "sim/multirotor/winds.py": WIND,
     "tasks/drones/base.py": HOVER,
     "tasks/drones/hover.py": HOVER,
     "tasks/drones/kernels.py": HOVER,
     "tasks/drones/track.py": (
-        *rollouts("drone-track", "drone-track circle", "drone-track random"),
         "tests/tasks/test_track.py",
         *HOVER,
     ),
@@ -227,28 +157,51 @@ TESTS: dict[str, tuple[str, ...]] = {
     "policies/nn/recurrent.py": MEMORY,
     "policies/algorithms/sac_kernels.py": SAC,
     "policies/storage/rollout.py": PPO,
-    "policies/storage/replay.py": (LEARNING, "tests/policies/storage", *SAC),
-    "policies/storage/demonstrations.py": (
-        LEARNING,
-        "tests/policies/storage/test_demonstrations.py",
-    ),
-    "policies/storage/normalizers.py": (LEARNING, "tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
-    "policies/nn/adam.py": (LEARNING, "tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
-    "policies/imitation/regression.py": (LEARNING, ALGORITHM_DEFAULTS, "tests/policies/imitation"),
-    "policies/imitation/dagger.py": (LEARNING, ALGORITHM_DEFAULTS, "tests/policies/imitation"),
-    "policies/imitation/behavior_cloning.py": (
-        LEARNING,
-        ALGORITHM_DEFAULTS,
-        "tests/policies/datasets/test_demonstrations.py",
-    ),
-    "policies/nn/categorical.py": (LEARNING, "tests/policies/nn/test_categorical.py", *SAC),
-    "policies/nn/mlp.py": (LEARNING, "tests/policies/nn/test_mlp.py", *PPO),
-    "policies/nn/symmetry.py": (LEARNING, "tests/policies/nn/test_symmetry.py"),
-    "policies/nn/state_estimator.py": (LEARNING, "tests/policies/nn/test_state_estimator.py"),
+    "policies/storage/replay.py": ("tests/policies/storage", *SAC),
+    "policies/storage/demonstrations.py": ("tests/policies/storage/test_demonstrations.py",),
+    "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
+    "policies/nn/adam.py": ("tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
+    "policies/imitation/regression.py": ("tests/policies/imitation",),
+    "policies/imitation/dagger.py": ("tests/policies/imitation",),
+    "policies/imitation/behavior_cloning.py": ("tests/policies/datasets/test_demonstrations.py",),
+    "policies/nn/categorical.py": ("tests/policies/nn/test_categorical.py", *SAC),
+    "policies/nn/mlp.py": ("tests/policies/nn/test_mlp.py", *PPO),
+    "policies/nn/symmetry.py": ("tests/policies/nn/test_symmetry.py",),
+    "policies/nn/state_estimator.py": ("tests/policies/nn/test_state_estimator.py",),
     "policies/fuse.py": ("tests/policies/test_fuse.py",),
     "policies/low_pass.py": ("tests/policies/test_low_pass.py",),
     **{f"sim2real/gate/{n}.py": GATE for n in PARTS_OF_GATE},
     **{f"sim/adapters/isaacgym/{n}.py": ISAAC_GYM for n in PARTS_OF_ISAAC_GYM},
 }
-NAMED = frozenset(m for m in TESTS if m.startswith(("sim2real/", "sim/adapters/")))
-"""Drawn only if named: neither terms of tasks nor learning code."""
+PACKAGES = ("policies", "sim", "tasks")
+LOOKS = ("rendering/", "viewing/", "adapters/", "vision", "shading", "looks", "appearance", "visual.py", "painters")
+"""Parts of paths of modules that are drawn only if named: pictures, and interfaces of other libraries."""
+
+
+@cache
+def compiled(module: str) -> bool:
+    """Whether Numba compiles functions of a module: others that call them are compiled anew with a mutant, up to a minute."""
+    return "njit" in (ROOT / module).read_text()
+
+
+def drawn() -> list[str]:
+    """Modules with logic that Python runs."""
+    paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    names = [str(path.relative_to(ROOT)) for path in paths if path.name != "__init__.py"]
+    return [name for name in names if not compiled(name) and not any(part in name for part in LOOKS)]
+
+
+def tests_of(module: str) -> tuple[str, ...]:
+    """Tests to run, the nearest first: those listed above, that of the module's name, the others of its folder, and for tasks
+    what is common to them."""
+    folder = Path("tests", module).parent
+    while not (ROOT / folder).is_dir():
+        folder = folder.parent
+    named = folder / f"test_{Path(module).stem}.py"
+    near = [str(named)] if (ROOT / named).exists() else []
+    whole = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))]
+    common = [
+        f"tests/tasks/test_{name}.py" for name in ("commands", "events", "limits", "gauges", "declarations", "common")
+    ]
+    common = common if module.startswith("tasks/") else []
+    return tuple(dict.fromkeys([*near, *TESTS.get(module, ()), *whole, *common]))

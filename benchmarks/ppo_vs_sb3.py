@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -26,8 +24,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.training.runner import Runner
-from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -134,22 +130,32 @@ class Ours:
     """Our trainer; `run(n)` makes n iterations and gives (collect s, learn s) of each."""
 
     def __init__(self, env: Any, config: PPOConfig) -> None:
-        self.runner = Runner(PPO(env, config), RunnerConfig(), Path(tempfile.gettempdir()))
+        self.algorithm = PPO(env, config, seed=0)
+        self.obs = env.reset(seed=0)[0]
+        env.stagger()
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """One rollout."""
+        for _ in range(self.algorithm.rollout_steps):
+            actions = self.algorithm.act(self.obs)
+            result = self.algorithm.env.step(actions)
+            self.algorithm.observe(self.obs, actions, result)
+            self.obs = result[0]
 
     def run(self, n: int) -> list[tuple[float, float]]:
         out = []
         for _ in range(n):
             a = time.perf_counter()
-            self.runner.collect()
+            self.collect()
             b = time.perf_counter()
-            self.runner.algorithm.update(0.0)
+            self.algorithm.update(0.0)
             out.append((b - a, time.perf_counter() - b))
-            self.runner.episodes.summarise(0)
         return out
 
     def parts(self, n: int) -> dict[str, float]:
         """Share of each part of an iteration in its time, over n iterations."""
-        ppo = self.runner.algorithm
+        ppo = self.algorithm
         learner = next(iter(ppo.learners.values()))
         timed = {
             "environment": (ppo.env, "step"),
@@ -250,10 +256,10 @@ def _operations(mine: Ours) -> dict[str, float]:
     """Share of each torch operation in the time of an update, on one of the learning threads; the eight largest."""
     from torch.profiler import ProfilerActivity, profile
 
-    mine.runner.collect()
+    mine.collect()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         start = time.perf_counter()
-        mine.runner.algorithm.update(0.0)
+        mine.algorithm.update(0.0)
         wall = time.perf_counter() - start
     rows = sorted(profiler.key_averages(), key=lambda e: -e.self_cpu_time_total)[:8]
     return {e.key: e.self_cpu_time_total * 1e-6 / wall for e in rows}

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from result_file import RESULTS, write_result
 
+from rookery.experiments.run_env import make_env
+from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with
-from rookery.run_env import make_env
-from rookery.runs import open_run
 from rookery.sim.randomization.distributions import Range
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"

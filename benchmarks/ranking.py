@@ -16,10 +16,10 @@ import torch
 from machine import commit, machine
 from numpy.typing import NDArray
 
-from rookery.gating import gate_policies
+from rookery.experiments.gating import gate_policies
+from rookery.experiments.run_env import make_env
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with, evaluate
-from rookery.run_env import make_env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.gate import Settings

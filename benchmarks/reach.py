@@ -16,7 +16,7 @@ from result_file import RESULTS, write_result
 
 import rookery
 from rookery.cli.main import guarded
-from rookery.runs import open_run
+from rookery.experiments.runs import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "policies" / "zoo"

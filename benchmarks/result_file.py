@@ -15,7 +15,7 @@ from typing import Any
 from machine import commit, machine
 
 from rookery.cli.main import guarded
-from rookery.runs import find_run
+from rookery.experiments.runs import find_run
 from rookery.sim.errors import RookeryError
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -19,8 +19,8 @@ from typing import Any
 from machine import commit, machine
 
 from rookery.cli.main import guarded
+from rookery.experiments.run_env import open_env
 from rookery.policies.training.evaluate import evaluate
-from rookery.run_env import open_env
 
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "policies" / "zoo"

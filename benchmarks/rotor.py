@@ -59,9 +59,9 @@ def engine(what: str, k: int) -> Slice:
     import torch
 
     from rookery.robots.drones.drone import Drones
-    from rookery.sim.engines.rotor.effects import PRESETS
-    from rookery.sim.engines.rotor.extension import Aeronautics
     from rookery.sim.engines.rotor.world import RotorWorld
+    from rookery.sim.multirotor.aeronautics import Aeronautics
+    from rookery.sim.multirotor.effects import PRESETS
     from rookery.tasks.drones.hover import Hover, HoverConfig
 
     lag_and_drag = replace(PRESETS["none"], gyroscopic=True, body_drag=True, rotor_drag=True)

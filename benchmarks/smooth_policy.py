@@ -9,9 +9,9 @@ import argparse
 from pathlib import Path
 
 from rookery.cli.main import guarded
+from rookery.experiments.runs import open_run
 from rookery.policies.low_pass import low_pass
 from rookery.policies.training.store import save_policy
-from rookery.runs import open_run
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 

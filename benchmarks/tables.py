@@ -45,40 +45,18 @@ BLOCK = re.compile(
     r"(<!-- results: begin (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- results: end (?P=name) -->)", re.DOTALL
 )
 
-README_ROWS: tuple[tuple[str, str, dict[str, Any], str, str], ...] = (
-    ("`drone-hover`, success rate, seed 0", "hover-rotor", {"seed": 0}, "success", ""),
-    ("`drone-hover`, training, seed 0", "hover-rotor", {"seed": 0}, "wall_s", "s"),
-    ("`drone-track`, figure-eight at 1 m/s, position error", "drone-track", {"path": "figure-eight, rotor"}, "error_cm",
-     "cm"),
-    ("the same by a policy with memory, `drone-track-gru`", "zoo", {"policy": "drone-track-gru", "randomize": "none"},
-     "metric", "m"),
-    ("the same path, PID cascade on mujoco", "drone-track", {"controller": "PID cascade", "path": "figure-eight"},
-     "error_cm", "cm"),
-    ("`volley-back-and-forth`, targets (published 10.04)", "volleyball", {"case": "volley-back-and-forth"}, "value", ""),
-    ("`volley-solo-bump`, high hits (published 10.83)", "volleyball", {"case": "volley-solo-bump"}, "value", ""),
-    ("`volley-hit`, distance (published 11.40)", "volleyball", {"case": "volley-hit"}, "value", "m"),
-    ("`volley-bump-and-pass`, passes (published 13.71)", "volleyball", {"case": "volley-bump-and-pass"}, "value", ""),
-    ("`volley-set-and-spike-easy`, success rate (published 0.99)", "volleyball", {"case": "volley-set-and-spike-easy"},
-     "value", ""),
-    ("`volley-set-and-spike-hard`, success rate (published 0.75; our own defender)", "volleyball",
-     {"case": "volley-set-and-spike-hard"}, "value", ""),
-    ("`MT10`, one policy for ten table-top tasks, default randomization, success rate", "mt10", {"task": "all"}, "default", ""),
-    ("`swarm-surround`, 4 drones, success rate", "swarm-counts", {"task": "swarm-surround"}, "n4", ""),
-    ("`go2-velocity`, velocity error, all time", "walking", {"case": "nominal"}, "all", "m/s"),
-    ("the same, low-passed, settled time", "walking", {"case": "nominal"}, "settled", "m/s"),
-    ("the same on pybullet", "walking", {"case": "pybullet"}, "settled", "m/s"),
-    ("`go2-velocity`, yaw rate error, all time", "walking", {"case": "nominal"}, "turn_all", "rad/s"),
-    ("`go2arm-reach`, walking at 0.3 m/s, position error", "reach", {"speed": 0.3}, "position_cm", "cm"),
-    ("`go2arm-loco-manipulation`, nine tasks, success rate", "loco-manipulation", {"case": "nominal"}, "success",
-     ""),
-    ("the same under the default randomization", "loco-manipulation", {"case": "default randomization"}, "success", ""),
-    ("`table-pick-place`, success rate", "tabletop-learning", {"task": "table-pick-place"}, "success", ""),
-    ("`table-reach`, 256 worlds on two cores", "tabletop-speed", {"task": "reach"}, "two", "steps/s"),
-    ("engine `rotor`, 50 steps per call, two threads", "rotor-engine", {"case": "rotor_thrust", "steps": 50}, "two",
-     "M steps/s"),
-    ("PPO, samples per second over Stable-Baselines3", "ppo-vs-sb3", {"epochs": 10}, "ratio", ""),
-)  # fmt: skip
-"""Rows of README's table: text, file, the row's values that select it, column key, unit."""
+README_ROWS = (
+    ("a Crazyflie hovers, with memory", "drone-hover-gru"),
+    ("a Crazyflie flies a path, with memory", "drone-track-gru"),
+    ("four drones surround a target", "swarm-surround"),
+    ("two drones set and spike a ball", "volley-set-and-spike-easy"),
+    ("a Go2 follows velocity commands", "go2-velocity"),
+    ("a Go2 climbs stairs of 5 to 10 cm", "go2-stairs"),
+    ("a Go2 with an arm: nine tasks", "go2arm-loco-manipulation"),
+    ("a Panda lifts a cube", "panda-lift"),
+    ("a Panda: the ten tasks of MT10", "MT10"),
+)
+"""Rows of README's table: what the robot does, policy of the zoo."""
 
 
 def load(name: str) -> dict[str, Any]:
@@ -120,19 +98,23 @@ def table(name: str) -> str:
 
 
 def readme() -> str:
-    """README's selection of figures.
+    """README's selection of success rates, from the table of the zoo.
 
     Raises:
-        LookupError: a row is not there exactly once.
+        LookupError: a policy has not one row with nominal physics and one with the default randomization.
     """
-    lines = ["| figure | value |", "|---|---|"]
-    for text, name, wanted, key, unit in README_ROWS:
-        data = load(name)
-        rows = [r for r in data["rows"] if all(r.get(k) == v for k, v in wanted.items())]
-        if len(rows) != 1:
-            raise LookupError(f"{name}.json has {len(rows)} rows with {wanted}, and README.md needs one.")
-        spec = next(c.get("format", "") for c in data["columns"] if c["key"] == key)
-        lines.append(f"| {text} | {cell(rows[0][key], spec)}{' ' + unit if unit else ''} |")
+    lines = ["| what it does | policy | nominal physics | default randomization |", "|---|---|---|---|"]
+    rows = load("zoo")["rows"]
+    for text, policy in README_ROWS:
+        cells = []
+        for randomize in ("none", "default"):
+            found = [r["success"] for r in rows if (r["policy"], r["randomize"]) == (policy, randomize)]
+            if len(found) != 1:
+                raise LookupError(
+                    f"zoo.json has {len(found)} rows of {policy} with {randomize}, and README.md needs one."
+                )
+            cells.append(f"{found[0]:.2f}")
+        lines.append(f"| {text} | `{policy}` | {cells[0]} | {cells[1]} |")
     return "\n".join(lines) + "\n"
 
 

@@ -19,7 +19,7 @@ from evaluation import eval_figures
 from result_file import RESULTS, write_result
 
 from rookery.cli.main import guarded
-from rookery.runs import find_run
+from rookery.experiments.runs import find_run
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 

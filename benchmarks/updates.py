@@ -24,7 +24,7 @@ import torch
 from result_file import RESULTS, write_result
 
 import rookery
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
 from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig

@@ -14,8 +14,8 @@ from typing import Any
 
 from result_file import RESULTS, measure_cases
 
+from rookery.experiments.run_env import open_env
 from rookery.policies.training.evaluate import evaluate
-from rookery.run_env import open_env
 from rookery.sim2real.gate.intervals import wilson
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"

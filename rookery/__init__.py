@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from rookery.gym_registration import register as _register
 
 if TYPE_CHECKING:
-    from rookery.importing import import_policy
+    from rookery.experiments.importing import import_policy
     from rookery.listing import list_tasks
     from rookery.making import make
     from rookery.plugins import register_task
@@ -37,7 +37,7 @@ __all__ = [
 
 _HOMES = {
     "make": "rookery.making",
-    "import_policy": "rookery.importing",
+    "import_policy": "rookery.experiments.importing",
     "list_tasks": "rookery.listing",
     "register_drone": "rookery.robots.drones.table",
     "register_task": "rookery.plugins",

@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ MOST_PROCESSES = 8
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCase:
     """One environment that calls kernels which the others do not, or with other arguments."""
 
     task: str
@@ -52,51 +52,57 @@ class Case:
         return " ".join([self.task, *([self.engine] if self.engine else []), *values])
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[KernelCase]:
     """Every task of this package on its first engine, and what else has kernels: engines, actions, sensors, wind, pushes."""
     from rookery.robots.drones.drone import LEVELS
     from rookery.robots.manipulators.action_kinds import action_kinds
     from rookery.sim.sensors.cameras import KINDS
 
-    yield Case("drone-hover", randomize="none")
+    yield KernelCase("drone-hover", randomize="none")
     for task in sorted(OWN_TASKS):
         if not find(task).members:
-            yield Case(task)
+            yield KernelCase(task)
     for engine in ("mujoco", "pybullet"):
-        yield Case("drone-hover", engine)
-    yield Case("volley-3v3", "mujoco")
-    yield Case("drone-hover", "mujoco", config={"wind": (1.0, 0.0, 0.0)})
+        yield KernelCase("drone-hover", engine)
+    yield KernelCase("volley-3v3", "mujoco")
+    yield KernelCase("drone-hover", "mujoco", config={"wind": (1.0, 0.0, 0.0)})
     for task in ("drone-hover", "go2-velocity"):  # lost actions, pushes
-        yield Case(task, randomize="all")
+        yield KernelCase(task, randomize="all")
     for action in LEVELS:
-        yield Case("drone-hover", config={"action": action})
-        yield Case("drone-hover", "mujoco", config={"action": action})
+        yield KernelCase("drone-hover", config={"action": action})
+        yield KernelCase("drone-hover", "mujoco", config={"action": action})
     for action in action_kinds():
-        yield Case("panda-lift", config={"action": action})
+        yield KernelCase("panda-lift", config={"action": action})
     for obs in KINDS:
-        yield Case("drone-hover", config={"obs": obs})
-    yield Case("table-push", config={"obs": "points"})
+        yield KernelCase("drone-hover", config={"obs": obs})
+    yield KernelCase("table-push", config={"obs": "points"})
 
 
 def compile_all(progress: Callable[[str], None] = print) -> int:
-    """Compile every kernel that is not in the caches yet, in as many processes as there are cores.
+    """Compile every kernel that is not in the caches yet; see `compile_for`."""
+    return compile_for([*cases(), "ppo", "sac"], progress)
+
+
+def compile_for(jobs: Sequence[KernelCase | str], progress: Callable[[str], None] = print) -> int:
+    """Compile the kernels of some environments and algorithms that are not in the caches yet, in as many processes as there
+    are cores.
 
     Args:
-        progress: takes one line for each environment that had kernels to compile, and a last one.
+        jobs: environments, and names of algorithms. The first is compiled before the others, which share its kernels.
+        progress: takes one line for each of them that had kernels to compile, and a last one.
 
     Returns:
         The number of compiled functions.
     """
     begin = time.perf_counter()
-    jobs: list[Case | str] = [*cases(), "ppo", "sac"]
-    first, others = jobs[0], _from_both_ends(jobs[1:])
+    first, others = jobs[0], _from_both_ends(list(jobs[1:]))
     done = 0
 
-    def report(i: int, job: Case | str, count: int, spent: float) -> None:
+    def report(i: int, job: KernelCase | str, count: int, spent: float) -> None:
         nonlocal done
         done += count
         if count:
-            title = job.title if isinstance(job, Case) else f"learning by {job}"
+            title = job.title if isinstance(job, KernelCase) else f"learning by {job}"
             progress(f"[{i}/{len(others) + 1}] {title}: {count} functions compiled in {spent:.0f} s")
 
     report(1, first, *_compile(first))  # what all share
@@ -108,18 +114,18 @@ def compile_all(progress: Callable[[str], None] = print) -> int:
     return done
 
 
-def _from_both_ends(jobs: list[Case | str]) -> list[Case | str]:
+def _from_both_ends(jobs: list[KernelCase | str]) -> list[KernelCase | str]:
     """The first, the last, the second, ...: neighbours call the same kernels, which two processes would both compile."""
     half = (len(jobs) + 1) // 2
     pairs = itertools.zip_longest(jobs[:half], jobs[: half - 1 : -1])
     return [job for pair in pairs for job in pair if job is not None]
 
 
-def _compile(job: Case | str) -> tuple[int, float]:
+def _compile(job: KernelCase | str) -> tuple[int, float]:
     """Run an environment, or the learning by an algorithm: how many functions were compiled, and the time, s."""
     count = _Counter()
     start = time.perf_counter()
-    if isinstance(job, Case):
+    if isinstance(job, KernelCase):
         _step(job)
     else:
         _learn(job)
@@ -142,7 +148,7 @@ def announce_compiling() -> None:
     _Counter(announce)
 
 
-def _step(case: Case) -> None:
+def _step(case: KernelCase) -> None:
     """Some steps of an environment, under its classical controller where there is one."""
     import torch
 
@@ -161,8 +167,8 @@ def _step(case: Case) -> None:
 def _learn(algorithm: str) -> None:
     """Some iterations of an algorithm with its settings for drone-hover and networks that are small enough for kernels, in a
     folder that is thrown away."""
-    from rookery.presets import preset
-    from rookery.training import start
+    from rookery.experiments.recipes import preset
+    from rookery.experiments.training import start
 
     settings = preset("drone-hover", algorithm)
     small = replace(settings.algorithm_config, hidden=(64, 64))

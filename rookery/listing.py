@@ -1,22 +1,22 @@
-"""The registered tasks with their agents, observation and action sizes.
+"""The registered tasks with their agents, observation and action sizes, and the index of this package's own.
 
-The sizes of this package's own tasks stand in tasks/sizes.json, since building all of them takes seconds. A test compares the
-file with the built tasks; ``python -m rookery.listing`` writes it again.
+tasks/index.json holds what their classes declare and how large their observations and actions are, since to import and build
+all of them takes seconds. A test holds it equal to the classes; ``python -m rookery.listing`` writes it.
 """
 
 from __future__ import annotations
 
-import functools
+import importlib
 import json
+import pkgutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rookery.tasks import registry
-from rookery.tasks.registry import find, task_names
+from rookery.tasks.registry import INDEX, TASKS, TaskEntry, find, task_names
 
-SIZES = Path(registry.__file__).with_name("sizes.json")
-"""{task: {group: {"count", "observation_size", "action_size"}}} of this package's tasks with their default configs."""
+if TYPE_CHECKING:
+    from rookery.sim.task import Task
+    from rookery.sim.task_set import TaskSet
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def describe(task: str) -> TaskSummary:
         RookeryError: with the nearest match for an unknown name.
     """
     entry = find(task)
-    listed = _listed().get(task)
-    groups = built_groups(task) if listed is None else {name: GroupSummary(**group) for name, group in listed.items()}
+    known = entry.groups
+    groups = built_groups(task) if known is None else {name: GroupSummary(**group) for name, group in known.items()}
     return TaskSummary(entry.id, entry.summary, groups, entry.engines)
 
 
@@ -73,20 +73,50 @@ def built_groups(task: str) -> dict[str, GroupSummary]:
     return groups
 
 
-@functools.cache
-def _listed() -> dict[str, dict[str, dict[str, int]]]:
-    """The content of `SIZES`."""
-    sizes: dict[str, dict[str, dict[str, int]]] = json.loads(SIZES.read_text())
-    return sizes
+def declared_tasks() -> dict[str, type[Task] | type[TaskSet]]:
+    """Every class of this package's tasks and sets, by the name that it declares. Imports them all."""
+    import rookery.tasks
+    from rookery.sim.task import Task
+    from rookery.sim.task_set import TaskSet
+
+    found: dict[str, type[Task] | type[TaskSet]] = {}
+    for info in pkgutil.walk_packages(rookery.tasks.__path__, "rookery.tasks."):
+        module = importlib.import_module(info.name)
+        for cls in vars(module).values():
+            if not (isinstance(cls, type) and issubclass(cls, (Task, TaskSet)) and cls.__module__ == info.name):
+                continue
+            if name := vars(cls).get("name"):
+                assert name not in found, f"{cls} and {found[name]} are both called {name}"
+                found[name] = cls
+    return dict(sorted(found.items()))
 
 
-def built_sizes() -> dict[str, dict[str, dict[str, int]]]:
-    """What `SIZES` is to contain: the groups of all tasks of this package, built."""
-    return {
-        task: {name: asdict(group) for name, group in built_groups(task).items()} for task in sorted(registry.OWN_TASKS)
-    }
+def built_index() -> dict[str, dict[str, Any]]:
+    """What `INDEX` is to contain, from the classes; every task is built once."""
+    before = dict(TASKS)
+    declared = {name: TaskEntry.of(cls) for name, cls in declared_tasks().items()}
+    TASKS.update(declared)
+    try:
+        return {name: _row(entry) for name, entry in declared.items()}
+    finally:
+        TASKS.clear()
+        TASKS.update(before)
+
+
+def _row(entry: TaskEntry) -> dict[str, Any]:
+    cls = entry.declared()
+    members = {"members": list(entry.members)} if entry.members else {}
+    groups = {name: asdict(group) for name, group in built_groups(entry.id).items()}
+    own = {"class": f"{cls.__module__}:{cls.__name__}", "summary": entry.summary, "engines": list(entry.engines)}
+    return own | members | {"groups": groups}
+
+
+def write_index() -> None:
+    """Write `INDEX` anew, one line a task."""
+    rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in built_index().items()]
+    INDEX.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 if __name__ == "__main__":
-    SIZES.write_text(json.dumps(built_sizes(), indent=1) + "\n")
-    print(f"wrote {SIZES}")
+    write_index()
+    print(f"wrote {INDEX}")

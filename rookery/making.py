@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rookery.runs import open_run
-from rookery.sim.config import from_dict, merge, to_dict
+from rookery.experiments.runs import open_run
+from rookery.sim.config import from_dict, merge
 from rookery.sim.cores import usable_cores
-from rookery.sim.engines import check_num_envs, check_seed, make_world
+from rookery.sim.engines import check_num_envs, check_seed, find_engine, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
@@ -21,10 +20,14 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
 from rookery.sim.randomization.distributions import Held
 from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
+from rookery.sim.values import to_values
 from rookery.tasks.registry import TaskEntry, find
 
+if TYPE_CHECKING:
+    from rookery.sim.task import Wrapper
+
 FROZEN = "frozen"
-"""Config value of a task with a wrapper: the policy that does not learn, see TaskEntry.frozen."""
+"""Config value of a task with a wrapper: the policy that does not learn, see rookery.sim.task.Wrapper."""
 TASKS_OF_SET = "tasks"
 """Config value of a set: the names of those of its tasks that are wanted."""
 AUTO_CORES = 4
@@ -85,13 +88,13 @@ def make(
         mixed = _make_set(entry, num_envs, seed, config or {}, **options)
         return mixed if weights is None else LinearScalarization(mixed, weights)
     values = dict(config or {})
-    frozen = str(values.pop(FROZEN, entry.frozen)) if entry.wrapper else ""
+    frozen = str(values.pop(FROZEN, entry.wrapper.frozen)) if entry.wrapper else ""
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
     arguments |= {"fixed": fixed, "config": values, "randomize_curriculum": randomize_curriculum, "starts": starts}
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
-        env = _wrap(entry, env, frozen)
+        env = _wrap(entry.wrapper, env, frozen)
     return env if weights is None else LinearScalarization(env, weights)
 
 
@@ -122,7 +125,12 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
     """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
     for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
     cores = usable_cores()
-    if arguments["engine"] != "mujoco" or entry.wrapper or cores < AUTO_CORES or not isinstance(num_envs, int):
+    if (
+        not find_engine(arguments["engine"]).shardable
+        or entry.wrapper
+        or cores < AUTO_CORES
+        or not isinstance(num_envs, int)
+    ):
         return 1
     if num_envs < AUTO_WORLDS * cores:
         return 1
@@ -192,17 +200,16 @@ def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:
                 raise RookeryError(f"{argument}[{name!r}] must be a finite number, got {value!r}.")
 
 
-def _wrap(entry: TaskEntry, env: Env, frozen: str) -> Env:
-    """`wrapper(env, policies, groups, **options)` of a task with a wrapper: the frozen policies, by group, and the groups that
-    they were trained as; None for both where the classical controller stands in."""
-    module, name = entry.wrapper.split(":")
-    wrapper = getattr(importlib.import_module(module), name)
+def _wrap(wrapper: Wrapper, env: Env, frozen: str) -> Env:
+    """The environment of a task with a wrapper."""
+    module, name = wrapper.make.split(":")
+    make_from = getattr(importlib.import_module(module), name)
     policies = groups = None
     if frozen != "controller":
         policies, contract = open_run(Path(frozen))
         groups = {g: c.spec for g, c in contract.groups.items()}
     try:
-        wrapped: Env = wrapper(env, policies, groups, **entry.wrapper_options)
+        wrapped: Env = make_from(env, policies, groups, **wrapper.options)
     except RookeryError:
         env.close()
         raise
@@ -231,7 +238,7 @@ def _make_set(entry: TaskEntry, num_envs: int, seed: int, config: dict[str, Any]
             for _, made in parts:
                 made.close()
             raise RookeryError(f"{name} of {entry.id}: {e}") from e
-    return ConcatEnv(parts, entry.one_hot, names=entry.members, task_id=entry.id)
+    return ConcatEnv(parts, entry.load_set().one_hot, names=entry.members, task_id=entry.id)
 
 
 def members_of(entry: TaskEntry, config: dict[str, Any]) -> tuple[str, ...]:
@@ -250,9 +257,9 @@ def members_of(entry: TaskEntry, config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in entry.members if name in wanted)
 
 
-def by_member(entry: TaskEntry, config: dict[str, Any]) -> dict[str, Any]:
+def by_member(entry: TaskEntry, config: dict[str, Any], fixed: bool = True) -> dict[str, Any]:
     """A set's config with all values under the name of the member that they are for: a member's own go before those for
-    all, and these before the set's.
+    all, and these before the set's, which are left out where `fixed` is False.
 
     Raises:
         RookeryError: a member has something else than values by name.
@@ -263,15 +270,18 @@ def by_member(entry: TaskEntry, config: dict[str, Any]) -> dict[str, Any]:
                 f"{name} is a task of {entry.id}: give values of its config, such as {name}.episode_s=5."
             )
     common = {k: v for k, v in config.items() if k not in entry.members and k != TASKS_OF_SET}
-    fixed = {name: merge(entry.config, entry.variants.get(name, {})) for name in entry.members}
-    out: dict[str, Any] = {name: merge(merge(fixed[name], common), config.get(name, {})) for name in entry.members}
+    task_set = entry.load_set()
+    out: dict[str, Any] = {}
+    for name in entry.members:
+        own = merge(dict(task_set.config), dict(task_set.variants.get(name, {}))) if fixed else {}
+        out[name] = merge(merge(own, common), config.get(name, {}))
     return out | {k: v for k, v in config.items() if k == TASKS_OF_SET}
 
 
 def changes_of(task: str, config: dict[str, Any]) -> dict[str, Any]:
     """Changes to a config in the form of `full_config`, so that they can be merged into it."""
     entry = find(task)
-    return by_member(replace(entry, config={}, variants={}), config) if entry.members else config
+    return by_member(entry, config, fixed=False) if entry.members else config
 
 
 def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -282,8 +292,8 @@ def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
     """
     entry = find(task)
     if not entry.members:
-        frozen = {FROZEN: str(config.get(FROZEN, entry.frozen))} if entry.wrapper else {}
+        frozen = {FROZEN: str(config.get(FROZEN, entry.wrapper.frozen))} if entry.wrapper else {}
         own = {k: v for k, v in config.items() if not frozen or k != FROZEN}
-        return to_dict(from_dict(entry.load().Config, own)) | frozen
+        return to_values(from_dict(entry.load().Config, own)) | frozen
     values = by_member(entry, config)
     return values | {name: full_config(entry.task_of(name), values[name]) for name in entry.members}

@@ -1,42 +1,36 @@
-"""`rookery.register_task`: a task of your own under a name, for `rookery.make`, the command line and gymnasium."""
+"""`rookery.register_task`: a task of your own under its name, for `rookery.make`, the command line and gymnasium."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rookery.gym_registration import register_name
-from rookery.sim.engines import ENGINES
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError
 from rookery.tasks.plugins import check_class
 from rookery.tasks.registry import TaskEntry, register
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
+    from rookery.sim.task_set import TaskSet
 
 
-def register_task(
-    task_id: str, cls: type[Task], *, summary: str | None = None, engines: Sequence[str] | None = None
-) -> None:
-    """Register a task in this process.
+def register_task(cls: type[Task] | type[TaskSet], name: str | None = None) -> None:
+    """Register a task, or a set of tasks, in this process.
 
-    `rookery.make(task_id)`, ``gymnasium.make(f"rookery/{task_id}-v0")`` and everything that takes a task's name know it then.
-    An installed package names its tasks as entry points of the group ``rookery.tasks`` instead, and the command line also
-    takes ``path/to/my_task.py:Class``.
+    `rookery.make(name)`, ``gymnasium.make(f"rookery/{name}-v0")`` and everything that takes a task's name know it then. An
+    installed package names its tasks as entry points of the group ``rookery.tasks`` instead, and the command line also takes
+    ``path/to/my_task.py:Class``.
 
     Args:
-        task_id: its name.
-        cls: the class.
-        summary: one line; None takes the first line of the class's docstring.
-        engines: engines it runs on, the default first; None takes ``cls.engines``.
+        cls: the class, with its engines, and its summary as the first line of its docstring.
+        name: None takes ``cls.name``.
 
     Raises:
-        RookeryError: the name is taken or cannot be one, `cls` is no Task, or there is no such engine.
+        RookeryError: there is no name, it is taken or cannot be one, `cls` is no Task, or there is no such engine.
     """
-    check_class(cls, task_id)
-    for engine in engines or ():
-        if engine not in ENGINES:
-            raise unknown("engine", engine, ENGINES)
-    line = (cls.__doc__ or "").strip().split("\n")[0] if summary is None else summary
-    register(TaskEntry(task_id, cls, line, engines=tuple(cls.engines if engines is None else engines)))
-    register_name(task_id)
+    check_class(cls, name or str(getattr(cls, "__name__", cls)))
+    own = str(vars(cls).get("name", "")) if name is None else name
+    if not own:
+        raise RookeryError(f'{cls.__name__} has no name: write one into the class, name = "my-task".')
+    register(TaskEntry.of(cls, own))
+    register_name(own)

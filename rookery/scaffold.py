@@ -12,7 +12,10 @@ from pathlib import Path
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import is_task
 
-TEMPLATES = {"task": ("worked", "stubbed", "blank"), "robot": ("drone", "quadruped", "quadrotor", "arm")}
+TEMPLATES = {
+    "task": ("worked", "drone", "quadruped", "arm", "match", "stubbed", "blank"),
+    "robot": ("drone", "quadruped", "quadrotor", "arm"),
+}
 """Templates by kind, the default first."""
 FILES = ("quadruped", "quadrotor", "arm")
 """Templates that are a robot's URDF and its settings, without a package."""
@@ -57,7 +60,7 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
         "cls": "".join(part.capitalize() for part in name.split("-")),
         "title": name.replace("-", " ").capitalize(),
     }
-    if chosen in FILES:
+    if kind == "robot" and chosen in FILES:
         kinds = ("urdf", "toml")
         robot = {f"{module}.{kind}": _read(f"robot/{chosen}.{kind}.in") for kind in kinds}
         written = _write(folder, {path: string.Template(text).substitute(fields) for path, text in robot.items()})

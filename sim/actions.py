@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from rookery.sim.env import Env
     from rookery.sim.specs import ActionSpec, Group
 
-__all__ = ["check_actions", "check_choices", "check_shapes", "not_finite", "require_numbers"]
+__all__ = [
+    "check_actions",
+    "check_choices",
+    "check_masks",
+    "check_shapes",
+    "keep_choices",
+    "not_finite",
+    "require_numbers",
+]
 
 
 def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
@@ -78,6 +86,26 @@ def check_choices(group: str, spec: ActionSpec, action: Tensor) -> None:
                 f"{choice.name!r} of {group!r} is the index of an option, 0 to {len(choice.options) - 1} "
                 f"({', '.join(choice.options)}), got {float(index[wrong][0]):g}."
             )
+
+
+def keep_choices(group: str, spec: ActionSpec, action: Tensor, clipped: Tensor) -> None:
+    """Put the indices of actions [..., D] into the same actions clipped to [-1, 1].
+
+    Raises:
+        RookeryError: see `check_choices`.
+    """
+    if count := len(spec.choices):
+        check_choices(group, spec, action)
+        clipped[..., :count] = action[..., :count]
+
+
+def check_masks(task: str, groups: Mapping[str, Group], masks: Mapping[str, Tensor], worlds: int) -> None:
+    """Refuse masks that are not [N, A, C] bool for each group whose action is masked."""
+    for name, group in groups.items():
+        shape = (worlds, group.count, group.action.options)
+        mask = masks.get(name)
+        if group.action.masked and (mask is None or mask.shape != shape or mask.dtype is not torch.bool):
+            raise ValueError(f"{task}: action_mask must give {name!r} a bool tensor {list(shape)}.")
 
 
 def require_numbers(groups: Mapping[str, Group], who: str) -> None:

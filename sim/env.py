@@ -37,26 +37,6 @@ Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
 
 
-def elapsed(info: dict[str, Any], group: str) -> Tensor | None:
-    """Control steps that a step stood for, [N, 1] or [N, A], by its `info`; None where all were 1. See `Env.step`.
-
-    Raises:
-        RookeryError: fewer than 1.
-    """
-    found = info.get("elapsed")
-    if isinstance(found, dict):
-        found = found.get(group)
-    elif found is not None:
-        found = found.unsqueeze(1)
-    if found is None or bool((found == 1).all()):
-        return None
-    if found.min() < 1:
-        raise RookeryError(
-            f"a step stands for at least 1 control step, got elapsed {int(found.min())}: mend the environment."
-        )
-    return found
-
-
 class Env(abc.ABC):
     """N worlds, stepped together.
 
@@ -125,9 +105,7 @@ class Env(abc.ABC):
             `event_names`, info has "events" {name: [N] bool, or [N, A] by agent, all groups counted through}.
 
             Where a step stood for several control steps, as in a hierarchy, info has "elapsed", how many: [N] int64, or
-            {group: [N, A]} where agents differ (`elapsed`); without it every step is 1. The reward of such a step is
-            the sum of its control steps' rewards, each discounted from the step's beginning (Sutton, Precup and Singh
-            1999, "Between MDPs and semi-MDPs"); trainers discount what follows by ``gamma ** elapsed``.
+            {group: [N, A]} where agents differ; without it every step is 1 (see sim/elapsed.py).
 
             Observations, rewards, `terminated`, `truncated` and "final_observation" are new tensors, never written to again:
             callers may keep them, and adapters hand them on without a copy. `actions` are read during the call only.
@@ -144,6 +122,15 @@ class Env(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Free the engine."""
+
+    def survive_loss(self) -> None:
+        """From now on, replace processes of this environment's own that are lost, have new ones repeat what they did, and tell
+        of it in `loss`. For trainers, which can then end an iteration and save it. Without it a loss is an error."""
+
+    @property
+    def loss(self) -> str:
+        """A sentence on the processes that were lost since `survive_loss`; "" for none."""
+        return ""
 
     # What trainers read beside the loop
 
@@ -318,6 +305,13 @@ class EnvWrapper(Env):
 
     def close(self) -> None:
         self.env.close()
+
+    def survive_loss(self) -> None:
+        self.env.survive_loss()
+
+    @property
+    def loss(self) -> str:
+        return self.env.loss
 
     @property
     def task_names(self) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ class RookeryError(Exception):
         super().__init__(message)
 
 
+class ProcessLost(RookeryError):
+    """A process of an environment's own ended, ran out of memory or stopped computing."""
+
+
 class FixedError(RookeryError):
     """A value of the argument `fixed` that its parameter does not take; the command line, which gives it by --set, says so."""
 

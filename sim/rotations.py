@@ -38,6 +38,28 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     )
 
 
+def quaternion(matrix: Tensor) -> Tensor:
+    """[..., 4] unit quaternions of rotation matrices [..., 3, 3]."""
+    m = [[matrix[..., i, j] for j in range(3)] for i in range(3)]
+    # the four products of the quaternion with itself that have its largest component in common give it without cancellation
+    (xx, yy, zz) = (m[i][i] for i in range(3))
+    wx, wy, wz = m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1]
+    xy, xz, yz = m[1][0] + m[0][1], m[0][2] + m[2][0], m[2][1] + m[1][2]
+    rows = (
+        (1 + xx + yy + zz, wx, wy, wz), (wx, 1 + xx - yy - zz, xy, xz),
+        (wy, xy, 1 - xx + yy - zz, yz), (wz, xz, yz, 1 - xx - yy + zz),
+    )  # fmt: skip
+    products = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)  # 4 q q^T
+    largest = products.diagonal(dim1=-2, dim2=-1).argmax(-1)
+    q = products.gather(-2, largest[..., None, None].expand(*largest.shape, 1, 4)).squeeze(-2)
+    return q / q.norm(dim=-1, keepdim=True)
+
+
+def rotate(quat: Tensor, vector: Tensor) -> Tensor:
+    """[..., 3]: vectors [..., 3] turned by unit quaternions [..., 4]."""
+    return (matrix(quat).unflatten(-1, (3, 3)) * vector[..., None, :]).sum(-1)
+
+
 def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
     """Quaternions [..., 4] of rotations by angle [...] rad about unit axes [..., 3]."""
     half = 0.5 * angle[..., None]

@@ -109,7 +109,7 @@ class Scene:
         """Data that an MjSpec cannot hold and that some engines read, one object of each type.
 
         Args:
-            kind: its type, such as rookery.sim.engines.rotor.extension.Aeronautics; ``kind()`` makes it at the first call.
+            kind: its type, such as rookery.sim.multirotor.aeronautics.Aeronautics; ``kind()`` makes it at the first call.
         """
         if kind not in self._extensions:
             self._extensions[kind] = kind()

@@ -11,6 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rookery.sim.action_spec import ActionSpec as ActionSpec
+from rookery.sim.action_spec import Choice as Choice
+from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -37,21 +41,6 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """A clock of the controller's own that an observation shows.
-
-    Args:
-        frequency: Hz, while it runs; its phase is in [0, 1).
-        start: least and greatest phase at the start of an episode.
-        runs: when it runs, in words; it keeps its phase otherwise.
-    """
-
-    frequency: float
-    start: tuple[float, float]
-    runs: str
-
-
-@dataclass(frozen=True)
 class Term:
     """One named part of an observation.
 
@@ -61,9 +50,10 @@ class Term:
 
     Args:
         name: identifier, unique in its group.
-        size: number of values d; the task gives the term as [N, A, d].
-        unit: SI unit of the raw value, "1" when it has none.
-        frame: frame the raw value is expressed in ("world", "body", "body to world"), "" when that has no meaning.
+        value: the expression that the raw value [N, A, d] is, see rookery.sim.terms. A number d stands for a quantity of d
+            values that nobody else has, by the term's own name, `unit` and `frame`.
+        unit: SI unit of the raw value, "1" when it has none; that of the expression.
+        frame: axes that the raw value is given in ("world", "body"), "" when that has no meaning; that of the expression.
         scale: factor from the raw value to what the network sees.
         clip: symmetric limit after scaling.
         noise: standard deviation of measurement noise, in `unit`.
@@ -72,18 +62,19 @@ class Term:
         drift_of: the term of the same size whose random walk is added to this one, both being of one estimate; "" for its own.
         delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
-        formula: what the raw value is, in plain words that leave no sign and no frame open: "target - position, body axes".
-        initial: what it is at an episode's first step, where that does not follow from the formula: "the neutral action".
+        initial: what it is at an episode's first step, where that is not what the expression says of it: "0".
         estimated: the quantity that no sensor of the robot gives, such as "position", and that the robot must estimate or be
             told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
-        clock: of a term that shows one.
         shape: of pictures: (cameras, rows, columns, channels), whose product is `size`; rows from the top, columns from the
             left, the channels of a pixel side by side. () for what is no picture.
+
+    Raises:
+        ValueError: it is `local` and has a delay, or unit or frame are not those of the expression.
     """
 
     name: str
-    size: int
-    unit: str = "1"
+    value: Expression | int
+    unit: str = ""
     frame: str = ""
     scale: float = 1.0
     clip: float = math.inf
@@ -91,99 +82,63 @@ class Term:
     bias: float = 0.0
     delay: float = 0.0
     hidden: bool = False
-    formula: str = ""
     initial: str = ""
     estimated: str = ""
-    clock: Clock | None = None
     drift: float = 0.0
     drift_of: str = ""
     shape: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, int):
+            object.__setattr__(self, "value", Quantity(self.name, self.value, self.unit or "1", self.frame))
+        for what in ("unit", "frame"):
+            own = getattr(self.expression, what)
+            if getattr(self, what) not in ("", own):
+                raise ValueError(f"{self.name!r} has the {what} {getattr(self, what)!r}, its expression {own!r}.")
+            object.__setattr__(self, what, own)
+        object.__setattr__(self, "initial", self.initial or self.expression.initial)
+        if self.delay > 0.0 and self.local:
+            raise ValueError(f"{self.name!r} never leaves the policy's computer: it has no delay.")
+
+    @property
+    def expression(self) -> Expression:
+        """What the raw value is."""
+        assert isinstance(self.value, Expression)
+        return self.value
+
+    @property
+    def size(self) -> int:
+        """Number of values d."""
+        return self.expression.size
+
+    @property
+    def formula(self) -> str:
+        """The expression in words."""
+        return self.expression.formula
+
+    @property
+    def local(self) -> bool:
+        """Whether it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
+        return self.expression.local
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it comes from a contract that says in words alone what it is."""
+        return isinstance(self.expression, Recorded)
+
+    def same_frame(self, other: Term) -> bool:
+        """Whether another term is given in the same axes, as far as both say so."""
+        return self.recorded or other.recorded or self.frame == other.frame
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that it shows."""
+        return next(iter(clocks_of([self.expression])), None)
 
     @property
     def effective_scale(self) -> float:
         """Factor from the raw value to what the network gets: 0 for a hidden term."""
         return 0.0 if self.hidden else self.scale
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A discrete component of an action: one of n options, chosen at every step.
-
-    Args:
-        name: identifier, unique in its action.
-        options: names of the n options, in the order of their indices.
-        neutral: index of the option that an agent at rest would take.
-    """
-
-    name: str
-    options: tuple[str, ...]
-    neutral: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.options or len(set(self.options)) != len(self.options):
-            raise ValueError(f"Choice {self.name!r} needs options with different names, got {self.options}.")
-        if not 0 <= self.neutral < len(self.options):
-            raise ValueError(f"Choice {self.name!r}: neutral is {self.neutral}, of {len(self.options)} options.")
-
-
-@dataclass(frozen=True)
-class ActionSpec:
-    """What an agent commands: numbers, choices, or both.
-
-    An action is a row [D] of numbers: first the index of the option that was chosen, for each of the K choices, then a
-    number in [-1, 1] for each continuous component, of which `low` and `high` say what it means.
-
-    Args:
-        kind: the control mode's name, such as "ctbr".
-        names: one name for each continuous component.
-        low: physical value at action -1, per continuous component.
-        high: physical value at action +1, per continuous component.
-        units: unit of the physical value, per continuous component.
-        neutral: the normalised values that a robot at rest would take (hover, hold the pose); trainers start there.
-        choices: the discrete components.
-        masked: not every option is allowed at all times: `Env.action_mask` says which are.
-    """
-
-    kind: str
-    names: tuple[str, ...] = ()
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    units: tuple[str, ...] = ()
-    neutral: tuple[float, ...] = ()
-    choices: tuple[Choice, ...] = ()
-    masked: bool = False
-
-    def __post_init__(self) -> None:
-        sizes = {len(self.names), len(self.low), len(self.high), len(self.units), len(self.neutral)}
-        if len(sizes) != 1:
-            raise ValueError(f"ActionSpec {self.kind!r}: names, low, high, units and neutral differ in length.")
-        names = [*self.names, *(c.name for c in self.choices)]
-        if len(set(names)) != len(names):
-            raise ValueError(f"ActionSpec {self.kind!r}: components must have different names, got {names}.")
-        if not names:
-            raise ValueError(f"ActionSpec {self.kind!r} has no component: give names of numbers, or choices.")
-        if self.masked and not self.choices:
-            raise ValueError(f"ActionSpec {self.kind!r} is masked and has no choices.")
-
-    @property
-    def size(self) -> int:
-        """Number of action components D, choices and numbers."""
-        return len(self.choices) + len(self.names)
-
-    @property
-    def options(self) -> int:
-        """Number C of options of all choices together, the length of a mask."""
-        return sum(len(c.options) for c in self.choices)
-
-    @property
-    def outputs(self) -> int:
-        """Numbers that a policy's network gives: a logit for each option, and a mean for each continuous component."""
-        return self.options + len(self.names)
-
-    @property
-    def rest(self) -> tuple[float, ...]:
-        """[D] the action of an agent at rest."""
-        return (*(float(c.neutral) for c in self.choices), *self.neutral)
 
 
 @dataclass(frozen=True)

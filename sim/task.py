@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -33,8 +34,25 @@ from rookery.sim.specs import Command, Group
 from rookery.sim.world import World
 
 
+@dataclass(frozen=True)
+class Wrapper:
+    """A change to a task's environment that needs a policy which does not learn, such as an opponent.
+
+    Args:
+        make: "module:function", called as ``function(env, policies, groups, **options)`` with the frozen policies by group and
+            the groups that they were trained as; None for both where the classical controller stands in.
+        frozen: the policy: a run folder, a name of the zoo, or "controller" for the task's classical controller. The config
+            value `frozen` overrides it.
+        options: keyword arguments of the function.
+    """
+
+    make: str
+    frozen: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Task(Buffers, abc.ABC):
-    """Base of all tasks.
+    """Base of all tasks. The first line of a task's docstring is shown by `rookery list`.
 
     Attributes:
         cfg: the frozen config dataclass, with units in its comments. It has at least `episode_s`, `control_dt`, `dt`
@@ -49,16 +67,25 @@ class Task(Buffers, abc.ABC):
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
     """
 
+    name: ClassVar[str] = ""
+    """By which `rookery.make` and the command line know the task; "" for a base of tasks."""
+    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
+    """Physics engines that it runs on, the default first."""
+    preset: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Settings to train it with in place of the defaults, as in the settings.toml of a run: ``{"num_envs": 256, "ppo":
+    {"learning_rate": 1e-3}}``. Those of this package's tasks stand in policies/recipes/<name>.toml."""
+    wrapper: ClassVar[Wrapper | None] = None
+    """What makes the task's environment from its own one; None: nothing."""
     Config: ClassVar[type]
     causes: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
     """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
-    preset: ClassVar[Any] = None
-    """Training preset of a task of the user's own, a rookery.settings.RunSettings; None for the defaults."""
-    engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
-    """Engines that it runs on, the default first, where the registry does not say: tasks of files and of other packages."""
+    interface: ClassVar[tuple[str, ...]] = ("control_dt",)
+    """Config values that belong to a policy: the robot and scene that it is for, what it observes and commands. Those of base
+    classes count too. All others say what is judged (success, horizon, starts, reward): a stored policy is judged by this
+    class's own values of them, whatever its training had."""
     camera: Any = "chase"
     """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -139,6 +166,11 @@ class Task(Buffers, abc.ABC):
     @abc.abstractmethod
     def observe(self) -> dict[str, dict[str, Tensor]]:
         """By group and term, raw SI values [N, A, d], without noise or scale."""
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        """By group and name, the quantities [N, A, d] of which its terms, targets and further sets are expressions: raw states
+        in world axes, as the engine has them. A test holds `observe` and `observe_privileged` equal to the expressions."""
+        return {}
 
     def state(self) -> Tensor | None:
         """[N, S] for a central critic; None stands for all agents' noise-free observations side by side."""

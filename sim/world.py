@@ -21,7 +21,8 @@ from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim.engines.rotor.winds import Wind
+    from rookery.sim.multirotor.onboard import Multirotors
+    from rookery.sim.multirotor.winds import Wind
     from rookery.sim.scene import Scene
 
 Ids = Tensor | None
@@ -227,6 +228,11 @@ class World(abc.ABC):
     @abc.abstractmethod
     def contact_sensor(self, geom: str, others: Sequence[str]) -> ContactSensor:
         """Contacts of one geom with others, which the scene must have (`Scene.add_contact_sensor`). Full names of geoms."""
+
+    def multirotors(self, names: Sequence[str]) -> Multirotors | None:
+        """View of rotors and onboard controllers of the drones with these prefixes; None on an engine that has none inside,
+        where `rookery.robots.drones` computes them."""
+        return None
 
     @property
     @abc.abstractmethod

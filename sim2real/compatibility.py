@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
@@ -105,21 +105,30 @@ def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, 
     """What the networks depend on, in the contract and in the groups."""
     estimates = {name for name, g in contract.groups.items() if g.network is not None and g.network.targets}
     encodes = {name for name, g in contract.groups.items() if g.network is not None and g.network.encoder}
-    mine = {name: _interface(g.spec, name in estimates, name in encodes) for name, g in contract.groups.items()}
-    theirs = {name: _interface(g, name in estimates, name in encodes) for name, g in groups.items()}
+    specs = {name: g.spec for name, g in contract.groups.items()}
+    worded = {name: {t.name for t in (*s.observation, *s.targets) if t.recorded} for name, s in specs.items()}
+    mine, theirs = (
+        {name: _interface(g, name in estimates, name in encodes, worded.get(name, set())) for name, g in side.items()}
+        for side in (specs, groups)
+    )
     return {"groups": mine}, {"groups": theirs}
 
 
-def _interface(group: Group, estimates: bool, encodes: bool) -> dict[str, Any]:
+def _interface(group: Group, estimates: bool, encodes: bool, worded: Set[str]) -> dict[str, Any]:
     """The part of a group that a network depends on; of one with a state estimator also its targets, of one with an encoder
-    also the shapes of pictures, which contracts from before lack."""
+    also the shapes of pictures, which contracts from before lack. The axes of `worded` terms are not compared: a contract from
+    before there were expressions has them in other words."""
     values = group_json(group)
     keys = ("name", "size", "unit", "frame", "scale", "clip", "history", *["shape"] * encodes)
+
+    def lines(terms: Any) -> Any:
+        return terms and [{k: t.get(k) for k in keys if k != "frame" or t["name"] not in worded} for t in terms]
+
     out = {
-        "observation": [{k: t.get(k) for k in keys} for t in values["observation"]],
+        "observation": lines(values["observation"]),
         "action": {k: v for k, v in values["action"].items() if k != "neutral"},
     }
-    return out | {"targets": values.get("targets"), "future": values.get("future")} if estimates else out
+    return out | {"targets": lines(values.get("targets")), "future": values.get("future")} if estimates else out
 
 
 def short(value: Any) -> str:

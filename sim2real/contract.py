@@ -26,7 +26,8 @@ from rookery.policies.nn.pictures import EncoderSpec
 from rookery.sim.actuation import Actuation
 from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Clock, Group, Term
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.terms import Expression, Recorded, from_json
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim2real.group_json import group_json, plain
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
@@ -365,14 +366,28 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
 
 
 def _parse_term(values: Mapping[str, Any]) -> Term:
-    kept = {k: v for k, v in values.items() if k not in ("slice", "history", "clip", "clock")}
-    clock = values.get("clock")
-    kept["shape"] = tuple(kept.get("shape", ()))
+    own = ("scale", "noise", "bias", "delay", "hidden", "initial", "estimated", "drift", "drift_of")
     return Term(
-        **kept,
-        clock=None if clock is None else parse(Clock, clock),
+        values["name"],
+        _parse_expression(values),
+        values["unit"],
+        values["frame"],
         clip=math.inf if values["clip"] is None else values["clip"],
+        shape=tuple(values.get("shape", ())),
+        **{k: values[k] for k in own if k in values},
     )
+
+
+def _parse_expression(values: Mapping[str, Any]) -> Expression:
+    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
+    if "expression" in values:
+        return from_json(values["expression"])
+    name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
+    clock = values.get("clock")
+    if clock is None:
+        return Recorded(name, size, unit, frame)
+    start = (clock["start"][0], clock["start"][1])
+    return Recorded(name, size, unit, frame, frequency=clock["frequency"], start=start, doc=clock["runs"])
 
 
 def parse_limits(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Limit]:

@@ -12,8 +12,6 @@ from rookery.sim2real.schema import FRAMES
 
 __all__ = ["group_json", "plain"]
 
-PLACE_KEYS = ("name", "size", "slice", "unit", "frame", "scale", "clip", "formula")
-
 
 def group_json(group: Group) -> dict[str, Any]:
     """A group's declaration as it stands in contract.json: count, observation, action; with a history also frames, with
@@ -35,8 +33,11 @@ def group_json(group: Group) -> dict[str, Any]:
 
 def _particular(term: Term) -> dict[str, Any]:
     """What few terms have, written where it holds alone."""
-    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "clock": plain(term.clock)}
+    lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "local": term.local}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
+    if term.clock is not None:
+        clock = term.clock
+        lines["clock"] = {"frequency": clock.frequency, "start": list(clock.start), "runs": clock.when}
     return {name: value for name, value in lines.items() if value}
 
 
@@ -61,11 +62,14 @@ def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
     """Terms that follow each other, with the slice of each; an infinite clip is null."""
     out = []
     start = 0
-    for term in terms:
-        line = dataclasses.asdict(term) | {
-            "clip": None if math.isinf(term.clip) else term.clip,
-            "slice": [start, start + term.size],
-        }
-        out.append({k: line[k] for k in PLACE_KEYS})
-        start += term.size
+    for t in terms:
+        said = {} if t.recorded else {"expression": t.expression.to_json()}
+        out.append(
+            {
+                "name": t.name, "size": t.size, "slice": [start, start + t.size], "unit": t.unit, "frame": t.frame,
+                "scale": t.scale, "clip": None if math.isinf(t.clip) else t.clip, "formula": t.formula,
+            }
+            | said
+        )  # fmt: skip
+        start += t.size
     return out

@@ -29,7 +29,7 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
         "steps": steps,
         "seed": seed,
         "command": shlex.join([_program(), *sys.argv[1:]]),
-        "commit": _commit(),
+        "commit": checkout_commit(Path(__file__)),
         "machine": f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "engine": engine,
@@ -38,17 +38,18 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
 
 
 @functools.cache
-def _commit() -> str | None:
-    """Commit of the checkout this file belongs to, with "-dirty" when something is changed. Asked for once: what a process runs
-    is what it imported, and git takes 10 ms and more."""
+def checkout_commit(file: Path | None) -> str | None:
+    """Commit of the git checkout that a file belongs to, with "-dirty" when something in it is changed; None outside of one.
+    Asked for once: what a process runs is what it imported, and git takes 10 ms and more."""
     # The first command fails for an installed copy that merely lies inside somebody's repository.
-    mine = _git("ls-files", "--error-unmatch", Path(__file__).name)
-    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") if mine else None
+    if file is None or not _git(file.parent, "ls-files", "--error-unmatch", file.name):
+        return None
+    return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
 
 
-def _git(*args: str) -> str | None:
-    """Output of a git command in this folder; None when it fails or there is no git."""
-    command = ["git", "-C", str(Path(__file__).resolve().parent), *args]
+def _git(folder: Path, *args: str) -> str | None:
+    """Output of a git command in a folder; None when it fails or there is no git."""
+    command = ["git", "-C", str(folder.resolve()), *args]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

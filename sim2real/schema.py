@@ -10,6 +10,7 @@ from rookery.policies.nn.pictures import EncoderSpec, pictures_of
 from rookery.sim.actuation import Actuation
 from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
+from rookery.sim.terms import from_json
 from rookery.sim2real.checks import (
     Check,
     anything,
@@ -29,6 +30,15 @@ from rookery.sim2real.checks import (
     true,
 )
 from rookery.sim2real.typed import check_of
+
+
+def expression(value: Any, line: str) -> None:
+    """Check of what a term is, see rookery.sim.terms."""
+    try:
+        from_json(value)
+    except (ValueError, RecursionError) as error:
+        raise fault(line, value, f"an expression ({error!s:.200})") from None
+
 
 SCHEMA = "rookery-contract"
 SCHEMA_VERSION = 2
@@ -59,6 +69,7 @@ PLACE: dict[str, Check] = {
     "clip": optional(number(above=0.0)),
     "formula": text,
 }
+EXPRESSION = {"expression": expression}
 CLOCK = record({"frequency": number(above=0.0), "start": items(number(low=0.0), 2), "runs": filled_text})
 TERM = record(
     {
@@ -70,7 +81,9 @@ TERM = record(
     },
     # The network gets zeros in place of a hidden term.
     {
+        **EXPRESSION,
         "hidden": true,
+        "local": true,
         "initial": filled_text,
         "estimated": filled_text,
         "clock": CLOCK,
@@ -126,7 +139,7 @@ GROUP = record(
     {
         "frames": constant(FRAMES),
         "memory": constant(GRU_EQUATIONS),
-        "targets": items(record(PLACE), 1),
+        "targets": items(record(PLACE, EXPRESSION), 1),
         "future": items(filled_text),
     },
 )
@@ -271,9 +284,21 @@ def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
         shape = term.get("shape", [1, 1, 1, term["size"]])
         if len(shape) != 4 or math.prod(shape) != term["size"]:
             raise fault(f"{here}.shape", shape, f"cameras, rows, columns, channels, {term['size']} values together")
+        _check_expression(term, here)
         seen.add(term["name"])
         at += term["size"]
     return at
+
+
+def _check_expression(term: Mapping[str, Any], line: str) -> None:
+    """What is said of a term beside its expression agrees with it."""
+    if "expression" not in term:  # of a contract written before there were any
+        return
+    said = from_json(term["expression"])
+    for key in ("size", "unit", "frame", "formula", "local"):
+        value = getattr(said, key)
+        if term.get(key, False) != value:
+            raise fault(f"{line}.{key}", term.get(key), f"{value!r}, as its expression has it")
 
 
 def _check_action(action: Mapping[str, Any], line: str) -> int:

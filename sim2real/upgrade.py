@@ -20,6 +20,7 @@ from rookery.sim.envs.concat_env import TASK
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import replace
+from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import DEFAULT, Range
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
@@ -28,9 +29,11 @@ from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
 from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import TaskEntry, find
 
-ADDED = ("formula", "initial", "estimated", "clock")
-"""Lines of a term that version 2 brings."""
-SAME = ("name", "size", "unit", "frame", "scale", "clip")
+ADDED = ("frame", "formula", "expression", "initial", "estimated", "local", "clock")
+"""Lines that say what a term is; older contracts lack some, or say them in other words."""
+AXES = ("world", "body")
+"""Axes that older contracts name."""
+SAME = ("name", "size", "unit", "scale", "clip")
 """Lines of a term that must not have changed since."""
 
 TABLES_THEN = {"observation_delay": Range(0.0, 0.0125)}
@@ -58,6 +61,25 @@ def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
             f"{str(values.get('task_id'))!r:.80}{reason:.300}: export the policy with the Rookery that trained it, or train it "
             "again."
         ) from error
+
+
+def described(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Contract values of version 2 or later whose terms have expressions: those of the task as it is today.
+
+    Raises:
+        RookeryError: a term is not what it was when the contract was written.
+    """
+    groups = values["groups"]
+    if all("expression" in t for g in groups.values() for t in (*g["observation"], *g.get("targets", ()))):
+        return dict(values)
+    fresh, _ = _rebuilt(values)
+    out = {}
+    for name, group in groups.items():
+        now = fresh["groups"][name]
+        out[name] = {**group, "observation": _terms(group["observation"], now["observation"], name)}
+        if "targets" in group:
+            out[name]["targets"] = _terms(group["targets"], now.get("targets", []), name)
+    return {**values, "groups": out}
 
 
 def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
@@ -114,14 +136,21 @@ def _group(old: Mapping[str, Any], fresh: Mapping[str, Any], name: str) -> dict[
     return out
 
 
+def _axes(term: Mapping[str, Any]) -> str:
+    """In which a term is given; older contracts say more behind a comma, and others in place of the axes."""
+    return str(term["frame"]).partition(",")[0]
+
+
 def _terms(old: Sequence[Mapping[str, Any]], fresh: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, Any]]:
     today = {t["name"]: t for t in fresh}
     out = []
     for term in old:
         if term["name"] == TASK and TASK not in today:  # of a set of tasks
-            out.append({**term, "formula": "1 at the task's place among those of the set, 0 elsewhere"})
+            given = command("1 at the task's place among those of the set, 0 elsewhere", term["size"])
+            out.append({**term, "formula": given.formula, "expression": given.to_json(), "local": True})
             continue
-        if term["name"] not in today or any(term[k] != today[term["name"]][k] for k in SAME):
+        now = today.get(term["name"])
+        if now is None or any(term[k] != now[k] for k in SAME) or {_axes(term), _axes(now)} == set(AXES):
             raise RookeryError(f"its observation {term['name']!r} of {name} is another today")
         out.append({**term, **{k: v for k, v in today[term["name"]].items() if k in ADDED}})
     return out
@@ -141,14 +170,14 @@ def _drawn(old: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, lis
 
 
 def main(folders: Sequence[str]) -> int:
-    """Rewrite contract.json in each folder where it is of version 1; returns the exit status."""
+    """Rewrite contract.json in each folder where it is of version 1 or lacks expressions; returns the exit status."""
     if not folders:
         print("give folders of policies, such as policies/zoo/*", file=sys.stderr)
         return 2
     for folder in folders:
         file = Path(folder) / "contract.json"
         values = read_json(file)
-        complete = Contract.from_json(upgraded(values)).to_json()
+        complete = Contract.from_json(described(upgraded(values))).to_json()
         if values != complete:
             replace(file, (json.dumps(complete, indent=1) + "\n").encode())
         print(f"{file}: schema version {values['schema_version']} -> {complete['schema_version']}")

@@ -24,6 +24,7 @@ from rookery.sim.errors import RookeryError, unknown
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
+    from rookery.sim.task_set import TaskSet
 
 GROUP = "rookery.tasks"
 """Name of the entry points."""
@@ -39,8 +40,8 @@ def is_file_task(task: str) -> bool:
     return ".py:" in task
 
 
-def class_in_file(task: str) -> type[Task]:
-    """The task class that ``path/to/my_task.py:Land`` names.
+def class_in_file(task: str) -> type[Task] | type[TaskSet]:
+    """The class of a task or set that ``path/to/my_task.py:Land`` names.
 
     Raises:
         RookeryError: no such file or class, it is no Task, or the file fails to run (its traceback goes to stderr).
@@ -54,15 +55,16 @@ def class_in_file(task: str) -> type[Task]:
     return check_class(found, task)
 
 
-def check_class(found: object, task: str) -> type[Task]:
-    """`found` as a task class.
+def check_class(found: object, task: str) -> type[Task] | type[TaskSet]:
+    """`found` as the class of a task or a set.
 
     Raises:
         RookeryError: it is something else.
     """
     from rookery.sim.task import Task
+    from rookery.sim.task_set import TaskSet
 
-    if not (isinstance(found, type) and issubclass(found, Task)):
+    if not (isinstance(found, type) and issubclass(found, (Task, TaskSet))):
         raise RookeryError(f"{task} is no task: give a class that derives from rookery.sim.task.Task.")
     return found
 
@@ -123,8 +125,8 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def class_at(value: str, task: str) -> type[Task]:
-    """The task class at "module:Class".
+def class_at(value: str, task: str) -> type[Task] | type[TaskSet]:
+    """The class of a task or set at "module:Class".
 
     Raises:
         RookeryError: it cannot be imported (its traceback goes to stderr), or is no Task.

@@ -25,6 +25,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import pytest
 from hypothesis import settings
+from skips import refused
 
 # The same examples at every run, and no deadline: a loaded machine is no bug.
 settings.register_profile("rookery", deadline=None, derandomize=True, print_blob=True)
@@ -38,7 +39,37 @@ def in_tmp(tmp_path, monkeypatch):
     return tmp_path
 
 
-LONGEST = ("test_docs.py", "test_kernels.py", "test_targets.py")
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Let a report of a skip fail where nothing may be skipped for want of what can be installed."""
+    reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    if reason and not hasattr(report, "wasxfail") and (why := refused(reason)):
+        report.outcome = "failed"
+        report.longrepr = why
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+LONGEST = (
+    "test_docs.py",
+    "test_benchmark_scripts.py",
+    "test_targets.py",
+    "test_training_crashes.py",
+    "test_recipes.py",
+)
 """Files whose tests take up to a minute: they come first, so that at the end of a run no worker waits for one of them."""
 
 

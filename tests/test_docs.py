@@ -74,8 +74,15 @@ def run_bash(text: str, folder: Path, log: Path) -> int:
         return subprocess.run(words, cwd=folder, env=env, stdout=out, stderr=out, check=False).returncode
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
+QUICK = ("README", "getting_started")
+"""Pages of every run of the tests; the others are tried by `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p if p.stem in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PAGES if blocks(p)],
+    ids=lambda p: p.stem,
+)
 def test_page_works(page, tmp_path, run_rookery):
     folder = tmp_path / "here"
     log = tmp_path / "log"

@@ -63,6 +63,24 @@ def test_nothing_imports_a_room_by_its_bare_name():
     assert not wrong, "\n".join(wrong)
 
 
+def test_only_engines_import_engines():
+    """The others ask `find_engine` what an engine can do, and its World what it has; the doctor looks at packages."""
+    engines = {f.parent.name for f in (ROOT / "sim" / "engines").glob("*/world.py")}
+    assert engines == {"mujoco", "pybullet", "rotor"}
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}"
+        for file in (
+            f
+            for room in ROOMS
+            for f in modules(room)
+            if ROOT / "sim" / "engines" not in f.parents and f.name != "doctor.py"
+        )
+        for line, name in imports(file)
+        if name.startswith("rookery.sim.engines.") and name.split(".")[3] in engines
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_walk_finds_imports(tmp_path):
     """The walker itself: nested, aliased, from-imports."""
     file = tmp_path / "m.py"

@@ -61,8 +61,8 @@ def installed(wheel, tmp_path_factory):
     (site,) = (folder / "lib").glob("python*/site-packages")
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
     # A plain path line makes the dependencies importable but does not process the editable install's own .pth there.
-    deps = next(p for p in sys.path if p.endswith("site-packages"))
-    (site / "dependencies.pth").write_text(deps + "\n")
+    deps = [p for p in sys.path if p.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join(deps) + "\n")
     return python
 
 
@@ -102,7 +102,7 @@ def test_wheel_imports_every_module_and_has_the_command(wheel, installed, tmp_pa
     assert "drone-hover" in [task["id"] for task in listed]
     # builds every task from the wheel's files; to compile the same code again in another place would take twenty seconds
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    run(installed, "-c", "from rookery.listing import built_sizes; built_sizes()", cwd=tmp_path, env=env)
+    run(installed, "-c", "from rookery.listing import built_index; built_index()", cwd=tmp_path, env=env)
 
 
 def test_editable_install_maps_rooms_to_this_checkout(tmp_path):

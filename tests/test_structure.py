@@ -130,6 +130,23 @@ def test_files_are_short():
     assert not found, "\n".join(found)
 
 
+SHARED_NAMES = {
+    "Args",  # of every subcommand, as `rookery.cli.main` takes them
+    "Batch", "Layout", "Memory", "NetworkSpec", "Networks", "Settings",
+}  # fmt: skip
+"""Names of several classes; none is to come."""
+
+
+def test_no_class_name_stands_for_two_things():
+    places: dict[str, list[str]] = {}
+    for path, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path)
+    found = {name: at for name, at in places.items() if len(at) > 1 and name not in SHARED_NAMES}
+    assert not found, "\n".join(f"{name}: {', '.join(at)}" for name, at in found.items())
+
+
 def compiled_decorators(tree: ast.Module) -> set[str]:
     """Names in a module that compile a function, such as ``_kernel = njit(...)``."""
     names = {"njit", "numba.njit", "vectorize", "compiled", "inlined", "scalar"}

@@ -5,8 +5,8 @@ its own MuJoCo spec.
 """
 
 from rookery.assets.objects.library import find_object, names
-from rookery.assets.objects.loading import Report, load_object
+from rookery.assets.objects.loading import LoadingReport, load_object
 from rookery.assets.objects.model import ObjectModel
 from rookery.assets.objects.parts import Part
 
-__all__ = ["ObjectModel", "Part", "Report", "find_object", "load_object", "names"]
+__all__ = ["LoadingReport", "ObjectModel", "Part", "find_object", "load_object", "names"]

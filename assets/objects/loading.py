@@ -39,7 +39,7 @@ _GREY = (0.62, 0.64, 0.68, 1.0)
 
 
 @dataclass
-class Report:
+class LoadingReport:
     """What `load_object` did: one readable line for each thing changed or assumed."""
 
     lines: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ def load_object(
     max_faces: int = 10_000,
     max_parts: int = 32,
     open: Literal["refuse", "hull"] = "refuse",
-) -> tuple[ObjectModel, Report]:
+) -> tuple[ObjectModel, LoadingReport]:
     """An object from a mesh file, z up (glTF files, whose y is up, are turned).
 
     Args:
@@ -74,7 +74,7 @@ def load_object(
     if not isinstance(path, (str, Path)):
         raise ValueError(f"the path is {path!r}: give that of a mesh.")
     path = Path(path)
-    report = Report()
+    report = LoadingReport()
     _check_numbers(scale, mass, density, max_faces, max_parts, open)
     mesh = _to_metres(_read(path, report), path, scale, report)
     _check_extents(mesh, path)
@@ -121,7 +121,7 @@ def _check_numbers(
         raise ValueError(f"open is {open!r}: give 'refuse' or 'hull'.")
 
 
-def _read(path: Path, report: Report) -> trimesh.Trimesh:
+def _read(path: Path, report: LoadingReport) -> trimesh.Trimesh:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"{path} has the unknown format {suffix!r}: give one of {', '.join(FORMATS)}.")
@@ -173,7 +173,7 @@ def _check_extents(mesh: trimesh.Trimesh, path: Path) -> None:
 
 
 def _to_metres(
-    mesh: trimesh.Trimesh, path: Path, scale: float | Literal["auto"] | None, report: Report
+    mesh: trimesh.Trimesh, path: Path, scale: float | Literal["auto"] | None, report: LoadingReport
 ) -> trimesh.Trimesh:
     largest = float(np.ptp(np.asarray(mesh.vertices, float), axis=0).max())
     if scale is None or scale == "auto":
@@ -190,7 +190,7 @@ def _to_metres(
     return mesh.copy().apply_scale(scale)
 
 
-def _closed(mesh: trimesh.Trimesh, path: Path, open: str, report: Report) -> trimesh.Trimesh:
+def _closed(mesh: trimesh.Trimesh, path: Path, open: str, report: LoadingReport) -> trimesh.Trimesh:
     mesh, turned = turn_outwards(mesh)
     mesh, filled = fill_small_holes(mesh)
     mesh, again = turn_outwards(mesh)

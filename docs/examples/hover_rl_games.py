@@ -8,8 +8,8 @@ from rl_games.torch_runner import Runner
 
 import rookery
 from rookery import isaacgym
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 
 own = {"rookery": {"config": preset("drone-hover").train_overrides}}
 vecenv.register("ROOKERY", lambda name, n, **_: isaacgym.make(task=name, num_envs=n, cfg=own))

@@ -5,8 +5,8 @@ import sys
 from rsl_rl.runners import OnPolicyRunner
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.rsl_rl_env import RslRlEnv
 
 network = {"class_name": "MLPModel", "hidden_dims": [64, 64], "activation": "tanh"}

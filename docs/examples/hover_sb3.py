@@ -7,8 +7,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.sb3_env import Sb3VecEnv
 
 inner = rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides)

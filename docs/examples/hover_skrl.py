@@ -10,8 +10,8 @@ from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_m
 from torch.optim.lr_scheduler import LinearLR
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.skrl_env import SkrlEnv, use_final_observations
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 6400

@@ -10,8 +10,8 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.torchrl_env import TorchRLEnv
 
 env = TorchRLEnv(rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides))

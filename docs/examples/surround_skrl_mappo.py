@@ -10,8 +10,8 @@ from skrl.trainers.torch import SequentialTrainer
 from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_model
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.skrl_env import SkrlMultiAgentEnv, use_final_observations
 
 own = {"weights": preset("swarm-surround").weights, "config": preset("swarm-surround").train_overrides}

@@ -9,8 +9,8 @@ from torchrl.modules import MultiAgentMLP, ProbabilisticActor, TanhNormal
 from torchrl.objectives import ClipPPOLoss
 
 import rookery
+from rookery.experiments.recipes import preset
 from rookery.policies.training.evaluate import evaluate
-from rookery.presets import preset
 from rookery.sim.adapters.torchrl_env import TorchRLMultiAgentEnv
 
 own = {"weights": {"closeness": 0.01, "spread": 0.005}, "config": preset("swarm-surround").train_overrides}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rookery.run_env import open_env
-from rookery.runs import zoo
+from rookery.experiments.run_env import open_env
+from rookery.experiments.runs import zoo
 from rookery.sim.rendering.encoder import encoding
 from rookery.sim.rendering.mosaic import row
 from rookery.sim.rendering.video import output, read_video, record_video

@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 
 import rookery
-from rookery.run_env import open_env
-from rookery.runs import zoo as zoo_policies
+from rookery.experiments.run_env import open_env
+from rookery.experiments.runs import zoo as zoo_policies
 from rookery.sim.env import Env
 from rookery.sim.rendering.renderer import Renderer
 from rookery.tasks.registry import find

@@ -56,13 +56,14 @@ def _page(entry: TaskEntry) -> str:
 
 def _set_page(entry: TaskEntry) -> str:
     members = "\n".join(f"- [`{m}`]({entry.task_of(m)}.md)" for m in entry.members)
-    return f"{_head(entry)}\nOne environment whose worlds hold different tasks:\n\n{members}\n\n{_commands(entry.id)}"
+    what = f"{entry.summary}.\n\nOne environment whose worlds hold different tasks:"
+    return f"{_head(entry)}\n{what}\n\n{members}\n\n{_commands(entry.id)}"
 
 
 def _head(entry: TaskEntry) -> str:
     image = IMAGES / f"{entry.id}.jpg"
     picture = f"\n![{entry.id}](../images/tasks/{entry.id}.jpg)\n" if image.exists() else ""
-    return f"# {entry.id}\n\n{entry.summary[0].upper()}{entry.summary[1:]}.\n{picture}"
+    return f"# {entry.id}\n{picture}"
 
 
 def _table(title: str, columns: list[str], rows: list[list[object]]) -> str:

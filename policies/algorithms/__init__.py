@@ -6,6 +6,7 @@ Importing this imports no algorithm and no torch.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,16 @@ class AlgorithmEntry:
         config: "module:Class" of its config where that can be imported without torch; "" takes the algorithm's `Config`.
         inputs: names of what it learns from beside the environment: "teacher", "dataset".
         optional: those that may be left out.
+        run: settings of a run in place of those in a task's preset for another algorithm, with total_steps.
+        shared: settings that it takes from that other algorithm, so that one can go on from the policy of the other.
     """
 
     cls: str
     config: str = ""
     inputs: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    run: Mapping[str, Any] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
 
     def load(self) -> type[Algorithm]:
         """The algorithm's class."""
@@ -47,16 +52,33 @@ class AlgorithmEntry:
         return _load(self.config) if self.config else self.load().Config
 
 
+_OFF_POLICY = {"num_envs": 8, "total_steps": 1_000_000}  # many updates from few worlds
+
 ALGORITHMS = {
     "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
     "sac": AlgorithmEntry(
-        "rookery.policies.algorithms.sac:SAC", "rookery.policies.algorithms.sac_config:SACConfig", optional=("dataset",)
+        "rookery.policies.algorithms.sac:SAC",
+        "rookery.policies.algorithms.sac_config:SACConfig",
+        optional=("dataset",),
+        run=_OFF_POLICY,
     ),
     "td3": AlgorithmEntry(
-        "rookery.policies.algorithms.td3:TD3", "rookery.policies.algorithms.td3_config:TD3Config", optional=("dataset",)
+        "rookery.policies.algorithms.td3:TD3",
+        "rookery.policies.algorithms.td3_config:TD3Config",
+        optional=("dataset",),
+        run=_OFF_POLICY,
     ),
-    "dagger": AlgorithmEntry("rookery.policies.imitation.dagger:DAgger", inputs=("teacher",)),
-    "bc": AlgorithmEntry("rookery.policies.imitation.behavior_cloning:BehaviorCloning", inputs=("dataset",)),
+    "dagger": AlgorithmEntry(
+        "rookery.policies.imitation.dagger:DAgger",
+        inputs=("teacher",),
+        shared=("hidden", "activation", "learning_rate", "rollout_steps"),
+    ),
+    "bc": AlgorithmEntry(
+        "rookery.policies.imitation.behavior_cloning:BehaviorCloning",
+        inputs=("dataset",),
+        run={"num_envs": 1, "total_steps": 2_000_000, "randomize": "none"},  # it steps no world
+        shared=("hidden", "activation", "learning_rate"),
+    ),
 }
 
 

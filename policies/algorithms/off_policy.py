@@ -20,7 +20,8 @@ from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
-from rookery.sim.env import Env, StepResult, elapsed
+from rookery.sim.elapsed import elapsed
+from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
+from rookery.policies.algorithms.ppo_targets import value_losses
 from rookery.policies.algorithms.weight_sets import weight_sets
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.choices import Choices
@@ -303,7 +304,7 @@ class PPO(Algorithm):
             worker.actor.backward(head.gradient(seen, surrogate_grad, w, worker, learner.log_std, entropy_coef))
 
             value = worker.value(s)
-            value_loss, value_grad = self._value_loss(value, s)
+            value_loss, value_grad = value_losses(c, value, s)
             worker.critic.backward(value_grad.mul_(c.value_coef * w).unsqueeze(2))
 
             if worker.estimator is not None and s.privileged_targets is not None:
@@ -314,22 +315,6 @@ class PPO(Algorithm):
             sums[3] += (((ratio - 1.0).abs() > c.clip) * w).sum(1)
             sums[2] += head.divergence(seen, ratio, s).mul_(w).sum(1)
         return sums
-
-    def _value_loss(self, value: Tensor, s: Samples) -> tuple[Tensor, Tensor]:
-        """The value loss of each row and its derivative by the value, both [G, R]."""
-        c = self.config
-        huber = c.value_loss == "huber"
-        error = value - s.value_target
-        grad = error.clamp(-c.huber_delta, c.huber_delta) if huber else error
-        loss = grad * (error - 0.5 * grad)
-        if c.value_clip is not None:
-            change = value - s.value
-            clipped_error = s.value + change.clamp(-c.value_clip, c.value_clip) - s.value_target
-            clipped_grad = clipped_error.clamp(-c.huber_delta, c.huber_delta) if huber else clipped_error
-            clipped_loss = clipped_grad * (clipped_error - 0.5 * clipped_grad)
-            grad = torch.where((change.abs() > c.value_clip) & (loss < clipped_loss), 0.0, grad)
-            loss = torch.maximum(loss, clipped_loss)
-        return loss, error.clone() if grad is error else grad
 
     # Learning rate
 

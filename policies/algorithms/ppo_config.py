@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from rookery.policies.algorithms.checks import check_bounds, check_types, check_unused
 from rookery.policies.algorithms.encoder_config import EncoderConfig
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 
 
 @dataclass(frozen=True)
@@ -133,21 +133,3 @@ class PPOConfig(EncoderConfig):
                 "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
                 "normalize_observations=false, estimator=off, memory=none, encoder=none and no network."
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> PPOConfig:
-        """Settings from JSON values.
-
-        Raises:
-            RookeryError: a name that is no setting, or a value of the wrong type.
-        """
-        known = {f.name for f in fields(cls)}
-        for name in values:
-            if name not in known:
-                raise unknown("PPO setting", name, known)
-        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**given)

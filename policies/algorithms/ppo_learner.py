@@ -19,6 +19,7 @@ from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
 from rookery.policies.algorithms.ppo_memory import Memory
+from rookery.policies.algorithms.ppo_targets import samples_of
 from rookery.policies.algorithms.weight_sets import WeightSet
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
@@ -28,10 +29,10 @@ from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
-from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
+from rookery.policies.storage.rollout import Rollout, Samples
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
-from rookery.sim.env import elapsed
+from rookery.sim.elapsed import elapsed
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -331,53 +332,7 @@ class GroupLearner:
 
     def samples(self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
-        c = self.config
-        roll = self.rollout
-        if self.states is not None and last_state is not None:
-            last_state = self.states.normalize(last_state)
-        else:
-            last_state = None
-        critic_input = self.critic_input(roll.observation, roll.state)
-        last_input = self.critic_input(self.observations.normalize(last_obs), last_state)
-        memory = self.memory
-        if memory is None:
-            value, last = self.values(critic_input), self.values(last_input)
-        else:
-            value, last = memory.values(self.critic, critic_input, last_input, roll)
-        denormalize = self.returns.denormalize if self.returns is not None else (lambda x: x)
-        grid = self._grid(denormalize(value), c.rollout_steps)
-        last_grid = self._grid(denormalize(last), 1)[0]
-        final = self._final_values(denormalize)
-        terminated = roll.terminated.unsqueeze(-1)
-        truncated = roll.truncated.unsqueeze(-1)
-        leaves = roll.leaves(last_active)
-        if leaves is not None:
-            terminated = terminated | leaves  # an agent that drops out has had its last reward
-        advantage = gae(roll.reward, grid, final, last_grid, terminated, truncated, roll.discount(c.gamma), c.lam)
-        active = None if roll.active is None else self.rows(roll.active.unsqueeze(-1)).squeeze(2)
-        returns = self.rows((advantage + grid).unsqueeze(-1)).squeeze(2)
-        advantage = self.rows(advantage.unsqueeze(-1)).squeeze(2)
-        mean, std = moments(advantage, active, self.reduction)
-        self.explained_variance = (
-            1.0 - (std / moments(returns, active, self.reduction)[1].clamp(min=1e-8)).square().mean()
-        )
-        if c.normalize_advantages:
-            advantage = (advantage - mean) / (std + 1e-8)
-        if self.returns is not None:
-            self.returns.update(returns, active)
-            returns = self.returns.normalize(returns)
-        actor_input = critic_input
-        if roll.state is not None or roll.actor_input is not None:
-            actor_input = self.rows(roll.observation if roll.actor_input is None else roll.actor_input)
-        privileged_targets = None if roll.privileged_targets is None else self.rows(roll.privileged_targets)
-        log_prob = self.head.log_prob(self.rows, roll, self.log_std)
-        options = None if roll.choice_log_probs is None else self.rows(roll.choice_log_probs)
-        action = self.rows(roll.action)
-        states = () if memory is None else (memory.first(roll), memory.actor_start, memory.critic_start)
-        return Samples(
-            actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets, *states,
-            choice_log_probs=options,
-        )  # fmt: skip
+        return samples_of(self, last_obs, last_state, last_active)
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
@@ -396,26 +351,11 @@ class GroupLearner:
             if self.estimator is not None:
                 self.estimator.scale.commit()
 
-    def _grid(self, rows: Tensor, steps: int) -> Tensor:
+    def grid(self, rows: Tensor, steps: int) -> Tensor:
         """Rows [G, R] back as [T, N, A]."""
         if self.sets == 1:
             return rows.view(steps, -1, self.spec.count)
         return rows.view(self.sets, steps, -1).movedim(0, -1)
-
-    def _final_values(self, denormalize) -> Tensor:  # type: ignore[no-untyped-def]
-        """V of the last observations of truncated episodes, [T, N, A], zero elsewhere."""
-        roll = self.rollout
-        out = torch.zeros_like(roll.reward)
-        finals = [f for f in roll.finals if len(f[1])]
-        if not finals:
-            return out
-        state = None if self.states is None else torch.cat([f[3] for f in finals if f[3] is not None])
-        x = self.critic_input(torch.cat([f[2] for f in finals]), state)
-        t = torch.cat([torch.full_like(f[1], f[0]) for f in finals])
-        worlds = torch.cat([f[1] for f in finals])
-        value = self.values(x) if self.memory is None else self.memory.final_values(self.critic, x, t, worlds)
-        out[t, worlds] = self._grid(denormalize(value), 1)[0]
-        return out
 
     # Keeping
 

@@ -40,7 +40,7 @@ WINDOW = 64
 
 
 @dataclass(frozen=True)
-class Transitions:
+class DatasetTransitions:
     """B transitions of single agents; tensors on the CPU.
 
     Args:
@@ -60,9 +60,9 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.action)
 
-    def take(self, rows: Tensor | slice) -> Transitions:
+    def take(self, rows: Tensor | slice) -> DatasetTransitions:
         """Some of them."""
-        return Transitions(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
+        return DatasetTransitions(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
 
 
 class Dataset:
@@ -174,7 +174,7 @@ class Dataset:
         shuffle: bool = True,
         seed: int = 0,
         window: int = WINDOW,
-    ) -> Iterator[Transitions]:
+    ) -> Iterator[DatasetTransitions]:
         """Batches of transitions, streamed: at most `window` episodes are in memory.
 
         Shuffled, episodes come in random order and the transitions of `window` of them at random. Every transition of
@@ -197,7 +197,7 @@ class Dataset:
         generator = torch.Generator().manual_seed(seed)
         for _ in range(epochs):
             order = chosen[torch.randperm(len(chosen), generator=generator)] if shuffle else chosen
-            left: list[Transitions] = []
+            left: list[DatasetTransitions] = []
             for ids in order.split(window):
                 pool = _joined([*left, *(self._transitions(int(i), group) for i in ids)])
                 if shuffle:
@@ -235,7 +235,7 @@ class Dataset:
         """Refuse a contract under which these numbers mean something else (see `schema.refuse_other`)."""
         refuse_other(self.contract, contract, what)
 
-    def _transitions(self, i: int, group: str) -> Transitions:
+    def _transitions(self, i: int, group: str) -> DatasetTransitions:
         """The transitions of episode i, agents of a step side by side."""
         names = [f"{kind}.{group}" for kind in ("observation", "action", "reward", "active")]
         got = self.read(i, [n for n in [*names, "terminated", "truncated"] if n in self.columns])
@@ -245,7 +245,7 @@ class Dataset:
         steps = len(action)
         reward = got.get(f"reward.{group}", torch.zeros(steps, agents))
         ends = (got[n].repeat_interleave(agents) for n in ("terminated", "truncated"))
-        made = Transitions(
+        made = DatasetTransitions(
             observation[:-1].flatten(0, 1),
             action.flatten(0, 1),
             reward.flatten(0, 1),
@@ -323,6 +323,6 @@ class Dataset:
             raise RookeryError(f"{file} was changed after it was recorded: copy or record the demonstrations again.")
 
 
-def _joined(parts: Sequence[Transitions]) -> Transitions:
-    names = [f.name for f in dataclasses.fields(Transitions)]
-    return Transitions(*(torch.cat([getattr(p, name) for p in parts]) for name in names))
+def _joined(parts: Sequence[DatasetTransitions]) -> DatasetTransitions:
+    names = [f.name for f in dataclasses.fields(DatasetTransitions)]
+    return DatasetTransitions(*(torch.cat([getattr(p, name) for p in parts]) for name in names))

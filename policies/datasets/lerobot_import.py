@@ -21,6 +21,7 @@ from rookery.policies.datasets.schema import Column, Episode, Facts, check_meta
 from rookery.policies.datasets.video import encode
 from rookery.policies.datasets.writer import Writer, unwritable
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import own
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.untrusted import Damaged, read_json
 
@@ -229,7 +230,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     clips = open_clips(read.folder, read.info, read.lines, read.features) if videos else []
     try:
         spec = _action(read, sizes["action"])
-        group = Group(1, (Term("state", sizes["observation.state"], formula="observation.state of the dataset"),), spec)
+        group = Group(1, (Term("state", own("observation.state of the dataset", sizes["observation.state"])),), spec)
         contract = describe(f"lerobot-{read.folder.name}", {"robot": group}, 1.0 / read.fps)
         recording = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
         with Writer(folder, contract, recording, {c.name: c.declaration() for c in clips}) as writer:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.datasets.video import Picture, Video
+from rookery.policies.datasets.video import EpisodeVideo, Picture
 from rookery.sim.errors import RookeryError
 
 WAY_OUT = "download the dataset again, or import it without videos by --no-videos"
@@ -115,8 +115,8 @@ class Clips:
             )
         return Span(path, start, length)
 
-    def _open(self, path: Path) -> Video:
-        video = Video(path)
+    def _open(self, path: Path) -> EpisodeVideo:
+        video = EpisodeVideo(path)
         if abs(video.fps - self.fps) > RATE_ERROR:
             raise RookeryError(
                 f"{path} has {video.fps:g} pictures a second and the dataset {self.fps:g} control steps: {WAY_OUT}."

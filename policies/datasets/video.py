@@ -104,7 +104,7 @@ def encode(path: Path, pictures: Iterator[Picture], fps: float, width: int, heig
             write(picture)
 
 
-class Video:
+class EpisodeVideo:
     """A video read from its first picture to its last, one in memory at a time; an iterator over pictures [H, W, 3].
 
     Args:
@@ -162,7 +162,7 @@ def decode(path: Path) -> Iterator[Picture]:
     Raises:
         RookeryError: it is missing or damaged.
     """
-    yield from Video(path)
+    yield from EpisodeVideo(path)
 
 
 def _ffmpeg() -> Any:

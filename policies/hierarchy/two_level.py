@@ -148,16 +148,21 @@ def _columns(group: Group, names: list[str]) -> list[int]:
     return [i for name in names for i in range(places[name].start, places[name].stop)]
 
 
+def _numbers(term: Term) -> tuple[int, str, float, float]:
+    return term.size, term.unit, term.scale, term.clip
+
+
 def _check(task: str, group: Group, skill: Group) -> None:
     if group.history > 1 or skill.history > 1:
         raise RookeryError("a two-level policy takes single frames: give history=1.")
-    own = {t.name: (t.size, t.unit, t.frame, t.scale, t.clip) for t in group.observation}
+    own = {t.name: t for t in group.observation}
     for t in skill.observation:
-        if own.get(t.name) != (t.size, t.unit, t.frame, t.scale, t.clip):
+        mine = own.get(t.name, t)
+        if t.name not in own or not mine.same_frame(t) or _numbers(mine) != _numbers(t):
             raise RookeryError(
                 f"the skill observes {t.name!r}, and {task} has {'another' if t.name in own else 'none'}."
             )
-    mine = (group.action.kind, group.action.names, group.action.low, group.action.high)
+    ours = (group.action.kind, group.action.names, group.action.low, group.action.high)
     theirs = (skill.action.kind, skill.action.names, skill.action.low, skill.action.high)
-    if mine[:2] != theirs[:2] or not torch.allclose(torch.tensor(mine[2:]), torch.tensor(theirs[2:])):
+    if ours[:2] != theirs[:2] or not torch.allclose(torch.tensor(ours[2:]), torch.tensor(theirs[2:])):
         raise RookeryError(f"the skill acts by {skill.action.kind!r}, {task} by {group.action.kind!r} or other limits.")

@@ -228,7 +228,7 @@ def _check_term(name: str, term: Term, given: Term | None) -> None:
             f"{name} observes {term.name!r} of size {term.size}, and the student's worlds {found}: give the student the "
             "teacher's --task-config, but for what it must not observe."
         )
-    if (given.unit, given.frame) != (term.unit, term.frame):
+    if given.unit != term.unit or not given.same_frame(term):
         raise RookeryError(
             f"{name} observes {term.name!r} in {term.unit}, {term.frame}, and the student's worlds give {given.unit}, "
             f"{given.frame}: take a teacher of the same task."

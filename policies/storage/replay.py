@@ -141,23 +141,12 @@ class Replay:
         return tensor.numpy() if self._on_cpu else tensor
 
     def add(
-        self,
-        observation: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        next_observation: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-        final_observation: Tensor | None = None,
-        active: Tensor | None = None,
-        next_active: Tensor | None = None,
-        state: Tensor | None = None,
-        next_state: Tensor | None = None,
-        final_state: Tensor | None = None,
-        memory: Tensor | None = None,
-        final_active: Tensor | None = None,
+        self, observation: Tensor, action: Tensor, reward: Tensor, next_observation: Tensor, terminated: Tensor,
+        truncated: Tensor, final_observation: Tensor | None = None, active: Tensor | None = None,
+        next_active: Tensor | None = None, state: Tensor | None = None, next_state: Tensor | None = None,
+        final_state: Tensor | None = None, memory: Tensor | None = None, final_active: Tensor | None = None,
         elapsed: Tensor | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store one control step of all worlds, in place of the oldest one where the memory is full.
 
         Args:

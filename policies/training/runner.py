@@ -22,10 +22,10 @@ from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.typed_config import from_values, to_values
 from rookery.sim.buffers import under
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
+from rookery.sim.values import from_values, to_values
 
 __all__ = ["Interrupted", "Runner"]
 
@@ -148,7 +148,8 @@ class Runner:
 
         Raises:
             Interrupted: Ctrl-C, SIGTERM or SIGHUP, after the iteration was finished and a checkpoint written.
-            RookeryError: the folder cannot be written, another process trains in it, or training diverged.
+            RookeryError: the folder cannot be written, another process trains in it, training diverged, or a process of the
+                environment was lost; after a loss the iteration is finished and saved all the same, where that is possible.
         """
         if self.rank:
             return self._follow()
@@ -161,20 +162,23 @@ class Runner:
             if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
+            self.env.survive_loss()
             while (stopped := self._stop()) is None:
-                log.write(self.iterate())
+                log.write(self._iterate_or_tell())
                 if self._between is not None:
                     self._between(self)
                 interrupted = bool(self._decided(interruption.wanted))
-                if interrupted or self.iteration % self.config.checkpoint_every == 0:
+                if interrupted or self.env.loss or self.iteration % self.config.checkpoint_every == 0:
                     log.flush()
                     path = self.save()
                     last_save = self.iteration
+                self._refuse_loss()
                 if interrupted:
                     raise Interrupted(path)
             if last_save != self.iteration:
                 log.flush()
                 self.save()
+            self._refuse_loss()
         return stopped
 
     def _follow(self) -> str:
@@ -196,6 +200,24 @@ class Runner:
         if self._reduction.size == 1:
             return value
         return int(self._reduction.sum(torch.tensor(0 if self.rank else int(value))))
+
+    def _iterate_or_tell(self) -> dict[str, Any]:
+        """`iterate`; where a lost process could not be replaced, the error says what is left to go on with."""
+        try:
+            return self.iterate()
+        except ProcessLost as lost:
+            saved = [int(path.name.removeprefix(checkpoint.REPLACED)) for path in checkpoint.complete(self.folder)]
+            left = f"the newest checkpoint has {max(saved)} steps" if saved else "there is no checkpoint yet"
+            then = f": go on with `rookery train --resume {self.folder}`." if saved else "."
+            raise ProcessLost(f"{lost} Training cannot go on, and {left}{then}") from lost
+
+    def _refuse_loss(self) -> None:
+        """End a training whose environment has lost a process and had it replaced, once all is saved."""
+        if self.env.loss:
+            raise RookeryError(
+                f"{self.env.loss} Training stopped after iteration {self.iteration}, which is saved whole: go on with "
+                f"`rookery train --resume {self.folder}`."
+            )
 
     def _stop_criterion(self) -> str | None:
         config = self.config

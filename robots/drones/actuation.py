@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rookery.robots.drones.drone import LEVELS
 from rookery.robots.drones.kernels import ATTITUDE, MOTORS, POSITION, RATES, VELOCITY
 from rookery.sim.actuation import Actuation, Loop, Multirotor, Rotor
-from rookery.sim.engines.rotor.layout import MIX, type_row
-from rookery.sim.engines.rotor.parameters import GRAVITY, CascadeGains, DroneParameters
+from rookery.sim.multirotor.layout import MIX, type_row
+from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters
 
 ROTORS = ("rotor_1", "rotor_2", "rotor_3", "rotor_4")
 _ZERO = (0.0, 0.0, 0.0)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from rookery.robots.drones.iris import IRIS
-from rookery.sim.engines.rotor.parameters import Battery, DroneParameters, firmware_rate
+from rookery.sim.multirotor.parameters import Battery, DroneParameters, firmware_rate
 
 _KF = 5.39899e-6  # N/(rad/s)^2
 _MAX_SPEED = 1356.6  # rad/s

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.engines.rotor.parameters import DroneParameters, firmware_rate
+from rookery.sim.multirotor.parameters import DroneParameters, firmware_rate
 
 _KF = 3.16e-10  # N/rpm^2
 _KM = 7.94e-12  # N m/rpm^2

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor.parameters import Battery, CascadeGains, DroneParameters, firmware_rate
+from rookery.sim.multirotor.parameters import Battery, CascadeGains, DroneParameters, firmware_rate
 
 _TORQUE_RATIO = 0.004665  # m, reaction torque over thrust
 _THRUST = (0.003525, 0.014373, 0.092230)  # N

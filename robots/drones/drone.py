@@ -14,11 +14,10 @@ from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITIO
 from rookery.robots.drones.parameters import drone_parameters
 from rookery.robots.drones.table import check_flies
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import type_row
-from rookery.sim.engines.rotor.parameters import GRAVITY, DroneParameters
-from rookery.sim.engines.rotor.world import multirotors_of
 from rookery.sim.errors import unknown
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.layout import type_row
+from rookery.sim.multirotor.parameters import GRAVITY, DroneParameters
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.parameters import Parameter, Write
 from rookery.sim.specs import ActionSpec
@@ -72,8 +71,8 @@ def action_spec(drone: DroneParameters, kind: str) -> ActionSpec:
 class Drones(Buffers):
     """A drones of one type in each of N worlds.
 
-    On an engine with multirotors inside (`rotor`), onboard controllers and rotors run there. On others they run here:
-    between physics steps, or ahead for all K of them where they do not depend on the state (rotor_thrust).
+    On an engine with multirotors inside (World.multirotors), onboard controllers and rotors run there. On others they run
+    here: between physics steps, or ahead for all K of them where they do not depend on the state (rotor_thrust).
 
     Args:
         world: the engine's copies of the scene.
@@ -114,7 +113,7 @@ class Drones(Buffers):
         self._mid = low + self._half
         self._scale = self._mid.numpy(), self._half.numpy()
         self._hover = torch.full((1, len(names), 4), drone.hover_speed)
-        self.native = multirotors_of(world, names)
+        self.native = world.multirotors(names)
         self._charge = self.buffer("charge", world.num_envs).fill_(1.0).numpy()
         if self.native is not None:
             self.native.integrate_yaw(integrated_yaw)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 from rookery.robots.drones.crazyflie import FIRMWARE_GAINS
-from rookery.sim.engines.rotor.parameters import Battery, DroneParameters, firmware_rate
+from rookery.sim.multirotor.parameters import Battery, DroneParameters, firmware_rate
 
 _KF = 8.54858e-6  # N/(rad/s)^2
 _KM = 1.3677728816e-7  # N m/(rad/s)^2

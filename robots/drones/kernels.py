@@ -1,7 +1,7 @@
 """Loops of the onboard controller and the rotors over all drones, for engines that do not have them inside.
 
 The `rotor` engine runs both in its own kernel; on others `Drones` calls these between physics steps, or ahead for the K
-steps of a control step where nothing depends on the state. What they compute is in rookery.sim.engines.rotor.cascade.
+steps of a control step where nothing depends on the state. What they compute is in rookery.sim.multirotor.cascade.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -13,8 +13,8 @@ import math
 import numpy as np
 from numba import njit
 
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import (
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.cascade import (
     ATTITUDE,
     FAST,
     MEMORY,
@@ -26,8 +26,8 @@ from rookery.sim.engines.rotor.cascade import (
     follow,
     scalar,
 )
-from rookery.sim.engines.rotor.cascade import cascade as _cascade
-from rookery.sim.engines.rotor.cascade import speed_for_thrust as _speed_for_thrust
+from rookery.sim.multirotor.cascade import cascade as _cascade
+from rookery.sim.multirotor.cascade import speed_for_thrust as _speed_for_thrust
 
 __all__ = ["ATTITUDE", "MEMORY_SIZE", "MOTORS", "POSITION", "RATES", "VELOCITY", "cascade", "fly", "rotor_schedule"]
 
@@ -75,7 +75,7 @@ def cascade(level, to, state, setpoint, memory, constants, dt):
     """Take the setpoints of all drones from one level to another.
 
     Args:
-        level, to: levels of the cascade, see rookery.sim.engines.rotor.cascade.
+        level, to: levels of the cascade, see rookery.sim.multirotor.cascade.
         state: [D, 13], see Bodies.state; D counts drones in all worlds.
         setpoint: [D, 4], overwritten.
         memory: [D, MEMORY_SIZE] integrals and previous values, zero at the start of an episode.

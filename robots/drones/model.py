@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import mujoco
 
 from rookery.assets.drones import quadrotor_spec
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 
 

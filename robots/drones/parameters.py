@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.factors import FACTORS
-from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.factors import FACTORS
 from rookery.sim.randomization.bodies import BodyMass
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, Write
 
@@ -63,7 +62,7 @@ def drone_parameters(drones: Drones) -> dict[str, Parameter]:
     for axis, name in enumerate(("com_x", "com_y")):
         what = f"shift of the centre of mass, {('forward', 'left')[axis]}"
         out[name] = Parameter(what, "m", 0.0, -0.3 * arm, 0.3 * arm, write[name], (), (-0.02 * arm, 0.02 * arm))
-    return out | (_of_the_air(drones) if isinstance(drones.world, RotorWorld) else _of_the_wind(drones))
+    return out | (_of_the_wind(drones) if drones.native is None else _of_the_air(drones))
 
 
 def _writes(drones: Drones) -> dict[str, Write]:
@@ -81,7 +80,6 @@ def _writes(drones: Drones) -> dict[str, Write]:
 def _of_the_air(drones: Drones) -> dict[str, Parameter]:
     """What the engine with aerodynamics inside lets differ besides: factors of effects, the wind, the battery."""
     world = drones.world
-    assert isinstance(world, RotorWorld)
     assert drones.native is not None
     fx = world.scene.extension(Aeronautics).effects
     drag, ground = (BatchWrite(drones.native, name) for name in ("drag", "ground"))

@@ -21,8 +21,8 @@ from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.own.drone import load_drone
 from rookery.robots.own.reading import is_file
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor.parameters import DroneParameters
 
 _TABLE: dict[str, DroneParameters] = {}
 

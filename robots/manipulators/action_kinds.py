@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from rookery.robots.manipulators.joint_actions import JointPosition, JointTorque, JointVelocity
 from rookery.robots.manipulators.manipulator import ArmAction
-from rookery.robots.manipulators.tool_actions import Cartesian, Impedance, Pose
+from rookery.robots.manipulators.tool_actions import Cartesian, Impedance, ToolPose
 from rookery.sim.errors import RookeryError, unknown
 
 __all__ = ["action_kinds", "find_action", "register_action"]
 
 _KINDS: dict[str, ArmAction] = {
-    kind.name: kind for kind in (Cartesian(), Pose(), JointPosition(), JointVelocity(), JointTorque(), Impedance())
+    kind.name: kind for kind in (Cartesian(), ToolPose(), JointPosition(), JointVelocity(), JointTorque(), Impedance())
 }
 
 

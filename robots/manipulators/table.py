@@ -16,4 +16,8 @@ def find_manipulator(name: str) -> ManipulatorModel:
     Raises:
         RookeryError: there is none, or the file's robot cannot be used.
     """
-    return load_arm(name).model if is_file(name) else known_manipulator(name)
+    if not is_file(name):
+        return known_manipulator(name)
+    robot = load_arm(name)
+    robot.warn()
+    return robot.model

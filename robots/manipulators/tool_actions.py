@@ -82,7 +82,7 @@ class Cartesian(ArmAction):
 
 
 @dataclass(frozen=True)
-class Pose(ArmAction):
+class ToolPose(ArmAction):
     """The tool's goal moves and rotates; inverse kinematics and joint references bring the tool there.
 
     Args:
@@ -114,7 +114,7 @@ class Pose(ArmAction):
 
 
 @dataclass(frozen=True)
-class Impedance(Pose):
+class Impedance(ToolPose):
     """The tool's goal moves and rotates; torques pull the tool there like a spring with a damper.
 
     Args:

@@ -18,7 +18,7 @@ from rookery.robots.arms.kinematics import chain_of
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.own import checks
-from rookery.robots.own.arm_drives import HOLD_S, Drives, hold, loads, set_contact, spec_of
+from rookery.robots.own.arm_drives import HOLD_S, ArmDrives, hold, loads, set_contact, spec_of
 from rookery.robots.own.arm_links import (
     TOOL,
     end_of,
@@ -33,11 +33,13 @@ from rookery.robots.own.arm_links import (
     tool_between,
 )
 from rookery.robots.own.parts import motors_of, name_all, strip
+from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 
 SETTINGS = (
     "family", "name", "rpy", "joints", "tool", "tool_offset", "tool_rpy", "home", "nearer", "kp", "kd", "torque", "speed",
@@ -51,6 +53,9 @@ JERK = 500.0  # 1/s, times the acceleration, as a Panda's
 RATE = 12.0  # 1/s, times the largest torque, likewise
 SPINS_UP = 400.0  # rad/s^2, that a motor gives its own rotor at most where the armature is guessed
 ARMATURE = 0.1  # kg m^2, at most, of a guess: a Panda's
+MOST_TORQUE = 5.0
+"""Of a motor, in the arm's weight times its reach (a Panda's first: 0.6): from there on an effort is no motor's."""
+MOST_SPEED = 100.0  # rad/s, likewise: a Panda's last joint goes at 2.6
 STILL = 0.002  # rad, that a joint may be away from home from then on
 Floats = NDArray[np.float64]
 
@@ -66,28 +71,29 @@ def load_arm(path: str | Path, **given: Any) -> OwnRobot[ManipulatorModel]:
         RookeryError: the file cannot be read, is no arm, or has what no arm has; with the way out.
     """
     file = Path(path)
-    return _Builder(file, given).build() if given else _cached(file, stamp(file))
+    return _ArmBuilder(file, given).build() if given else _cached(file, stamp(file))
 
 
 @functools.lru_cache(maxsize=8)
 def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[ManipulatorModel]:
-    return _Builder(file, {}).build()
+    return _ArmBuilder(file, {}).build()
 
 
-class _Builder:
+class _ArmBuilder:
     """One loading: what is known of the arm so far."""
 
     def __init__(self, file: Path, given: Mapping[str, Any]) -> None:
-        named = given.get("joints", Settings.peek(file, "joints"))
+        named = given.get("joints", RobotSettings.peek(file, "joints"))
         find_chain(file, read(file, floating=True).spec, named)  # before settings, which are another family's then
         self.path = file
-        self.settings = s = Settings(file, given, SETTINGS)
+        self.settings = s = RobotSettings(file, given, SETTINGS)
         self.source = read(file, floating=True, rpy=s.vector("rpy"))
         self.name = plain_name(str(s.raw("name") or self.source.name))
         if self.name == PANDA.name and not s.has("name"):
             self.name = f"own_{self.name}"
             s.guess("name", f"{self.name}, since {PANDA.name} is Rookery's own")
         self.notes = list(self.source.notes)
+        self.warnings: list[str] = []
         self.spec = self.source.spec
         self.motors = motors_of(self.spec)
         strip(self.spec)
@@ -197,7 +203,7 @@ class _Builder:
         s = self.settings
         model = self.spec.copy().compile()
         lower, upper = self._limits(model)
-        torque = self._torque()
+        torque = self._torque(model)
         home = self._home()
         nearer = None if not s.has("nearer") else _any_number(s, "nearer")
         chain = chain_of(model, self.joints, BASE, TOOL)
@@ -220,6 +226,8 @@ class _Builder:
         inertia, gravity = loads(
             model, self.joints, np.concatenate((found.home[None], found.across[None], found.poses))
         )
+        brisk = 1.5 * gravity + 2.0 * ACCELERATION * inertia
+        torque = [float(f"{need:.3g}") if math.isinf(t) else t for t, need in zip(torque, brisk, strict=True)]
         weak = [n for n, need, most in zip(self.joints, gravity, torque, strict=True) if need > 0.9 * most]
         if weak:
             raise RookeryError(
@@ -241,7 +249,7 @@ class _Builder:
                 "other gains kp and kd, or a larger armature."
             )
         self.notes.append(f"it holds still at home for {HOLD_S:g} s: joints drift by at most {1e3 * drift:.2g} mrad.")
-        return OwnRobot(made.name, "arm", self.path, made, tuple(s.guessed), tuple(self.notes))
+        return OwnRobot(made.name, "arm", self.path, made, tuple(s.guessed), tuple(self.notes), tuple(self.warnings))
 
     def _limits(self, model: mujoco.MjModel) -> tuple[Floats, Floats]:
         missing = [j for j in self.joints if j in self.source.unlimited]
@@ -257,9 +265,21 @@ class _Builder:
             self.notes.append(f"{len(free)} joints have no limits: from -pi to pi rad is taken.")
         return ranges[:, 0].copy(), ranges[:, 1].copy()
 
-    def _torque(self) -> list[float]:
+    def _torque(self, model: mujoco.MjModel) -> list[float]:
+        """N m, by joint; infinite where the file's figure is no motor's."""
         s = self.settings
         known = self.motors["torque"] | self.source.efforts
+        moved = float(model.body_mass.sum())
+        reach = float(
+            sum(np.linalg.norm(model.body_pos[int(model.jnt_bodyid[model.joint(j).id])]) for j in self.joints)
+        )
+        if not s.has("torque"):
+            most = MOST_TORQUE * moved * GRAVITY * reach
+            real, warnings = without_placeholders(
+                self.path, "torque", known, self.joints, most, "what gravity and a brisk start need"
+            )
+            self.warnings += warnings
+            known = real | {j: math.inf for j in self.joints if j in known and j not in real}
         missing = [j for j in self.joints if j not in known]
         if missing and not s.has("torque"):
             raise RookeryError(
@@ -274,11 +294,17 @@ class _Builder:
             return None
         return np.array(self.settings.by_joint("home", self.joints, [0.0] * len(self.joints), "rad", signed=True))
 
-    def _drives(self, model: mujoco.MjModel, inertia: Floats, torque: list[float]) -> tuple[Drives, dict[str, Any]]:
+    def _drives(self, model: mujoco.MjModel, inertia: Floats, torque: list[float]) -> tuple[ArmDrives, dict[str, Any]]:
         s = self.settings
         dofs = [int(model.joint(j).dofadr[0]) for j in self.joints]
-        speed = [self.source.speeds.get(j, SPEED) for j in self.joints]
-        if s.has("speed") or not all(j in self.source.speeds for j in self.joints):
+        speeds = self.source.speeds
+        if not s.has("speed"):
+            speeds, warnings = without_placeholders(
+                self.path, "speed", speeds, self.joints, MOST_SPEED, f"{SPEED:g} rad/s"
+            )
+            self.warnings += warnings
+        speed = [speeds.get(j, SPEED) for j in self.joints]
+        if s.has("speed") or not all(j in speeds for j in self.joints):
             speed = s.by_joint("speed", self.joints, speed, "rad/s")
         known = model.dof_armature[dofs]
         guess = [float(a) or min(ARMATURE, t / SPINS_UP) for a, t in zip(known, torque, strict=True)]
@@ -311,7 +337,7 @@ class _Builder:
             joint.damping = [loss, 0.0, 0.0]
             joint.frictionloss = 0.0
         gripper = "gripper" if self.fingers else None
-        drives = Drives(self.joints, tuple(kp), tuple(kd), tuple(torque), gripper, self.force, self.stroke)
+        drives = ArmDrives(self.joints, tuple(kp), tuple(kd), tuple(torque), gripper, self.force, self.stroke)
         values = {
             "speed": tuple(speed), "acceleration": tuple(acceleration), "jerk": tuple(JERK * a for a in acceleration),
             "torque_rate": rate, "damping": tuple(damping), "armature": tuple(armature),
@@ -325,7 +351,7 @@ class _Builder:
         self.notes += checks.exclude_overlaps(self.source, self.spec, poses, self.settings.raw("exclude") or ())
 
 
-def _any_number(settings: Settings, name: str) -> float:
+def _any_number(settings: RobotSettings, name: str) -> float:
     value = settings.raw(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1.0 < value < 1.0:
         raise RookeryError(f"{name} of {settings.path.name} must be a number of m between -1 and 1, got {value!r}.")

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Drives:
+class ArmDrives:
     """What moves the joints, for `spec_of`: N m/rad, N m s/rad, N m by joint; N, of the gripper on each finger."""
 
     joints: tuple[str, ...]
@@ -32,7 +32,7 @@ class Drives:
     stroke: float
 
 
-def spec_of(spec: mujoco.MjSpec, drives: Drives, drive: str = "position") -> mujoco.MjSpec:
+def spec_of(spec: mujoco.MjSpec, drives: ArmDrives, drive: str = "position") -> mujoco.MjSpec:
     """The arm with its drives, see ManipulatorModel."""
     out = spec.copy()
     for name, kp, kd, torque in zip(drives.joints, drives.kp, drives.kd, drives.torque, strict=True):

@@ -14,6 +14,8 @@ from rookery.sim.errors import RookeryError, unknown
 
 GROUND_BIT = 1
 """Bit of the ground and of objects (contype 1)."""
+ROUNDED = 1e-3
+"""Share of a body's largest moment of inertia by which it may exceed the sum of the others: figures of a file are rounded."""
 OVERLAP_M = 1e-3  # m, up to which shapes of a robot at home may lie in each other
 
 
@@ -41,11 +43,13 @@ def check_mass(source: Source, mend: bool = False) -> list[str]:
                 f"{name} has a negative moment of inertia {moments.min():.3g} kg m^2: mend its <inertial>."
             )
         short = 2.0 * moments.max() - moments.sum()
-        if short <= 1e-6 * moments.max() + 1e-12:
+        if short <= 0.0:
             continue
-        if mend:
+        share = 100.0 * short / moments.max()
+        if short <= ROUNDED * moments.max():
             _raise_moments(body, 0.505 * short)
-            share = 100.0 * short / moments.max()
+        elif mend:
+            _raise_moments(body, 0.505 * short)
             notes.append(
                 f"the largest moment of inertia of {body.name} is {share:.2g} % too large for a body: the others are raised."
             )

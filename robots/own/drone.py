@@ -17,11 +17,11 @@ from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.own import checks
 from rookery.robots.own.legs import corners
 from rookery.robots.own.parts import name_all, strip
-from rookery.robots.own.reading import BASE, read, stamp
+from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
-from rookery.sim.engines.rotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
+from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
 
 SETTINGS = (
     "family", "name", "rpy", "rotors", "directions", "max_thrust", "torque_ratio", "tau", "propeller_radius", "max_tilt",
@@ -58,15 +58,11 @@ def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[DroneParameters]:
 
 def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     _check_family(file, read(file, floating=True).spec)  # before settings, which are another family's then
-    s = Settings(file, given, SETTINGS)
+    s = RobotSettings(file, given, SETTINGS)
     source = read(file, floating=True, rpy=s.vector("rpy"))
     notes = [*source.notes, "it is drawn as an airframe of its size; its own meshes are left out."]
     strip(source.spec)
-    sites = [site for site in source.spec.sites if is_rotor(site.name)]
-    links = [b for b in source.spec.bodies if is_rotor(b.name) and b.name != BASE]
-    name_all(source.spec)
-    for i, site in enumerate(sites or [body.add_site() for body in links]):
-        site.name = f"{MARK}{i}"
+    _mark_rotors(source)
     for joint in _moved(source.spec):
         source.spec.delete(joint)  # the engine has the rotors' own motion
     notes += checks.check_mass(source, s.raw("mend_inertia") is True)
@@ -109,6 +105,19 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     return OwnRobot(made.name, "drone", file, made, tuple(s.guessed), tuple(notes))
 
 
+def _mark_rotors(source: Source) -> None:
+    """Name all parts, and put a site at each rotor: the file's own sites, else the origins of the rotors' links; where
+    all of these are one, the places that their <inertial>s give."""
+    sites = [site for site in source.spec.sites if is_rotor(site.name)]
+    links = [] if sites else [b for b in source.spec.bodies if is_rotor(b.name) and b.name != BASE]
+    at_once = len({(b.parent.name, *np.round(b.pos, 6)) for b in links}) == 1 < len(links)
+    places = [source.centres.get(b.name, (0.0, 0.0, 0.0)) if at_once else (0.0, 0.0, 0.0) for b in links]
+    name_all(source.spec)
+    sites += [body.add_site(pos=list(place)) for body, place in zip(links, places, strict=True)]
+    for i, site in enumerate(sites):
+        site.name = f"{MARK}{i}"
+
+
 def _moved(spec: mujoco.MjSpec) -> list[mujoco.MjsJoint]:
     return [j for j in spec.joints if j.type != mujoco.mjtJoint.mjJNT_FREE]
 
@@ -147,7 +156,7 @@ def _whole(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[float, Floats, F
     return mass, turn.T @ (centre - base.xpos), turn.T @ tensor @ turn
 
 
-def _rotors(s: Settings, model: mujoco.MjModel, data: mujoco.MjData) -> Floats:
+def _rotors(s: RobotSettings, model: mujoco.MjModel, data: mujoco.MjData) -> Floats:
     """[4, 3] m, root's frame."""
     given = s.raw("rotors")
     if given is not None:

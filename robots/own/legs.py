@@ -15,6 +15,8 @@ from rookery.sim.errors import RookeryError
 Floats = NDArray[np.float64]
 REACH = 0.75
 """Share of a leg's length at which it stands where nobody says; a Go2 has 0.7."""
+UPRIGHT = 0.005  # 1/rad^2, cost of a hip away from the file's 0, beside (m/m)^2 of a foot that is off
+SEPARATE = 0.05  # of the diagonal between hips: how far apart front and rear, left and right hips are at least
 _HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 
@@ -62,7 +64,8 @@ def find_legs(path: Path, model: mujoco.MjModel) -> list[list[int]]:
     sideways = [abs(float(data.xaxis[leg[1]] @ turn[:, 1])) for leg in legs]
     ahead = sorted_hips[:2, 0].min() - sorted_hips[2:, 0].max()
     wide = min(sorted_hips[0, 1] - sorted_hips[1, 1], sorted_hips[2, 1] - sorted_hips[3, 1])
-    if ahead < 0.02 or wide < 0.02 or min(sideways) < 0.7:
+    apart = SEPARATE * float(np.linalg.norm(np.ptp(hips[:, :2], axis=0)))
+    if ahead < apart or wide < apart or min(sideways) < 0.7:
         raise RookeryError(
             f"{path}: its legs, with hips at {np.round(hips, 3).tolist()} m, do not walk along x: x must be forward, y left "
             "and z up in the root link; turn its frame by rpy = [roll, pitch, yaw] (rad) in the settings."
@@ -144,9 +147,10 @@ def forward(chain: Chain, q: Floats) -> tuple[Floats, Floats]:
 
 
 def guess_home(chain: Chain, low: Floats, high: Floats) -> Floats:
-    """[3] rad, at which a leg stands: the foot below its second joint, REACH of the leg's length down, the knee behind where
-    the limits leave a choice, and near the middle of them."""
+    """[3] rad, at which a leg stands: the foot below its second joint, REACH of the leg's length down, the hip near the file's
+    0, the knee behind where the limits leave a choice, and near the middle of them. No joint is a turn away."""
     _, offsets, _ = chain
+    low, high = _within_a_turn(low, high)
     zero = np.zeros((1, 3))
     hip = offsets[0] + chain[0][0] @ _turned(chain, zero[0, 0]) @ offsets[1]
     length = float(np.linalg.norm(offsets[2]) + np.linalg.norm(offsets[3]))
@@ -159,10 +163,17 @@ def guess_home(chain: Chain, low: Floats, high: Floats) -> Floats:
         q[0] = centre
         knee, foot = forward(chain, q)
         cost = ((foot - goal) ** 2).sum(1) / length**2 + 0.01 * (knee[:, 0] - hip[0]) / length
-        cost += 2e-4 * (((q - middle) / half) ** 2).sum(1)
+        cost += 2e-4 * (((q - middle) / half) ** 2).sum(1) + UPRIGHT * q[:, 0] ** 2
         centre = q[int(cost.argmin())]
         width = 0.35 * width if count < 20000 else 0.1 * half
     return centre
+
+
+def _within_a_turn(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Limits cut to +-pi, beyond which a joint stands as within; but those of a joint whose range lies elsewhere."""
+    least, most = np.maximum(low, -np.pi), np.minimum(high, np.pi)
+    elsewhere = (most - least < 0.5 * (high - low)) & (high - low <= 2.0 * np.pi)
+    return np.where(elsewhere, low, least), np.where(elsewhere, high, most)
 
 
 def _turned(chain: Chain, angle: float) -> Floats:

@@ -25,7 +25,7 @@ from rookery.robots.own.drone import is_rotor, load_drone
 from rookery.robots.own.quadruped import load_quadruped
 from rookery.robots.own.reading import Source, read
 from rookery.robots.own.result import OwnRobot
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.robots.quadrupeds.model import register_quadruped
 from rookery.sim.errors import RookeryError, unknown
 
@@ -53,7 +53,7 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
     """
     file = Path(path)
     source = read(file, floating=True)
-    given = settings.get("family", family) or Settings.peek(file, "family")
+    given = settings.get("family", family) or RobotSettings.peek(file, "family")
     chosen = family_of(source) if given is None else given
     if chosen not in FAMILIES:
         raise unknown("family of robots", str(chosen), FAMILIES)

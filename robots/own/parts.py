@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -26,10 +27,28 @@ def name_all(spec: mujoco.MjSpec) -> None:
 
 
 def strip(spec: mujoco.MjSpec) -> None:
-    """Delete what tasks bring themselves (actuators, sensors, keyframes, cameras) and pairs of shapes, which get new names."""
+    """Delete what tasks bring themselves (actuators, sensors, keyframes, cameras; options, sizes, how all is drawn) and pairs
+    of shapes, which get new names."""
     for element in [*spec.sensors, *spec.actuators, *spec.keys, *spec.pairs, *spec.cameras]:
         spec.delete(element)
     spec.nkey = 0
+    plain = mujoco.MjSpec()
+    for part in ("option", "visual", "stat"):
+        _copy_numbers(getattr(plain, part), getattr(spec, part))
+    for size in ("memory", "njmax", "nconmax", "nstack"):
+        setattr(spec, size, getattr(plain, size))
+
+
+def _copy_numbers(source: Any, target: Any) -> None:
+    """Copy all fields of one of MuJoCo's structures, and of those in it, to another."""
+    for name in dir(source):
+        value = getattr(source, name)
+        if name.startswith("_") or callable(value):
+            continue
+        if type(value).__module__.startswith("mujoco"):
+            _copy_numbers(value, getattr(target, name))
+        else:
+            setattr(target, name, value)
 
 
 def motors_of(spec: mujoco.MjSpec) -> dict[str, dict[str, float]]:

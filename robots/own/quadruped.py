@@ -17,24 +17,29 @@ from rookery.assets.scenery import ground
 from rookery.robots.own import checks
 from rookery.robots.own.legs import check_family, corners, find_legs, forward, guess_home, mirror_of, same_sides, tip_of
 from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, strip
+from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.settings import Settings
+from rookery.robots.own.settings import RobotSettings
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.robots.quadrupeds.model import QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import add_quadruped, leg_chains
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.scene import Scene
 
 SETTINGS = (
     "family", "name", "rpy", "home", "swing", "kp", "kd", "torque", "speed", "armature", "damping", "exclude", "foot_radius",
     "mend_inertia",
 )  # fmt: skip
-GO2_MASS = 15.2066  # kg, of assets.go2.go2_spec
 SWING = tuple(GO2.swing[:3])  # rad, of hip, thigh and calf
 STAND_S = 2.0  # s, of standing on the ground in which the height is measured
 UPRIGHT = 0.95  # cosine between the trunk's up and the world's that counts as standing
 IMPRATIO = 10.0
+MOST_TORQUE = 5.0
+"""Of a leg's motor, in the robot's weight times its legs' length (a Go2's knee: 0.7), and"""
+MOST_SPEED = 20.0
+"""in sqrt(g / leg length) (a Go2's hip: 6): beyond these a limit is no motor's, but a number put where one must stand."""
 
 
 def load_quadruped(path: str | Path, **given: Any) -> OwnRobot[QuadrupedModel]:
@@ -60,19 +65,20 @@ def _cached(file: Path, changed: tuple[int, ...]) -> OwnRobot[QuadrupedModel]:
 
 def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[QuadrupedModel]:
     check_family(file, read(file, floating=True).spec)  # before settings, which are another family's then
-    settings = Settings(file, given, SETTINGS)
+    settings = RobotSettings(file, given, SETTINGS)
     source = read(file, floating=True, rpy=settings.vector("rpy"))
-    return _Builder(source, settings).build()
+    return _QuadrupedBuilder(source, settings).build()
 
 
-class _Builder:
+class _QuadrupedBuilder:
     """One loading: what is known of the robot so far."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, source: Source, settings: RobotSettings) -> None:
         self.source = source
         self.settings = settings
         self.name = plain_name(str(settings.raw("name") or source.name))
         self.notes = list(source.notes)
+        self.warnings: list[str] = []
         self.notes += checks.check_mass(source, settings.raw("mend_inertia") is True)
         self.spec = source.spec
         self.motors = motors_of(self.spec)
@@ -144,11 +150,14 @@ class _Builder:
                 f"{self.source.path}: at home the feet are above the trunk: z must be up in the root link; give home, or turn "
                 "the frame by rpy = [roll, pitch, yaw] (rad) in the settings."
             )
-        share = self.mass / GO2_MASS
+        share = self.mass / GO2.mass
         size = height / GO2.stand_height
         guesses = {"torque": GO2.torque[0] * share * size, "speed": GO2.speed[0] / math.sqrt(size)}
-        torque = self._limit("torque", self.motors.get("torque", {}) | self.source.efforts, guesses["torque"], "N m")
-        speed = self._limit("speed", self.source.speeds, guesses["speed"], "rad/s")
+        legs = float(np.mean([np.linalg.norm(offsets[2]) + np.linalg.norm(offsets[3]) for _, offsets, _ in chains]))
+        most = MOST_TORQUE * self.mass * GRAVITY * legs, MOST_SPEED * math.sqrt(GRAVITY / legs)
+        torques = self.motors.get("torque", {}) | self.source.efforts
+        torque = self._limit("torque", torques, guesses["torque"], "N m", most[0])
+        speed = self._limit("speed", self.source.speeds, guesses["speed"], "rad/s", most[1])
         kp = s.by_joint("kp", self.joints, self._each("kp", KP * share * size), "N m/rad")
         kd = s.by_joint("kd", self.joints, self._each("kd", KD * share * size**1.5), "N m s/rad")
         swing = s.by_joint("swing", self.joints, SWING * 4, "rad")
@@ -164,21 +173,28 @@ class _Builder:
         made = QuadrupedModel(
             name=self.name, spec=self.spec.copy, joints=self.joints, links=self.links, lower=tuple(self.limits[:, 0].tolist()),
             upper=tuple(self.limits[:, 1].tolist()), home=tuple(home.tolist()), swing=tuple(swing), kp=tuple(kp), kd=tuple(kd),
-            torque=tuple(torque), speed=tuple(speed), stand_height=height, foot_radius=self.foot_radius, top=_top(model),
+            torque=tuple(torque), speed=tuple(speed), stand_height=height, mass=self.mass, leg_length=legs,
+            foot_radius=self.foot_radius, top=_top(model),
             payload=_scaled(GO2.payload, share), typical_payload=_scaled(GO2.typical_payload, share),
             com_shift=shift, typical_shift=round(size * GO2.typical_shift, 4),
             mirror=mirror if mirror is not None and same_sides(mirror, home) else None,
         )  # fmt: skip
         made = _stand(self.source.path, made)
-        return OwnRobot(made.name, "quadruped", self.source.path, made, tuple(s.guessed), tuple(self.notes))
+        return OwnRobot(
+            made.name, "quadruped", self.source.path, made, tuple(s.guessed), tuple(self.notes), tuple(self.warnings)
+        )
 
     def _each(self, name: str, guess: float) -> list[float]:
         """What an MJCF's actuators say of each joint, else the guess."""
         known = self.motors.get(name, {})
         return [known.get(j, guess) for j in self.joints]
 
-    def _limit(self, name: str, known: Mapping[str, float], guess: float, unit: str) -> list[float]:
-        """Of each joint, from the settings, else the file, else the guess."""
+    def _limit(self, name: str, known: Mapping[str, float], guess: float, unit: str, most: float) -> list[float]:
+        """Of each joint, from the settings, else the file, else the guess. What the file says above `most` is no motor's."""
+        if not self.settings.has(name):
+            instead = f"{guess:.3g} {unit}, a Go2's for this weight and height,"
+            known, warnings = without_placeholders(self.source.path, name, known, self.joints, most, instead)
+            self.warnings += warnings
         if not self.settings.has(name) and all(j in known for j in self.joints):
             return [known[j] for j in self.joints]
         return self.settings.by_joint(name, self.joints, [known.get(j, guess) for j in self.joints], unit)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import os
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import mujoco
 
+from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_bytes
 
@@ -39,6 +41,7 @@ class Source:
         efforts, speeds: N m (N) and rad/s (m/s), by joint, where a URDF gives them above 0.
         unlimited: revolute joints of a URDF without limits of position.
         notes: what was left out, in sentences.
+        centres: m, of a URDF's links, in each link's frame: where its <inertial> is.
     """
 
     path: Path
@@ -48,6 +51,7 @@ class Source:
     speeds: dict[str, float]
     notes: tuple[str, ...]
     unlimited: tuple[str, ...] = ()
+    centres: Mapping[str, Vector] = field(default_factory=dict)
 
 
 def is_file(name: str) -> bool:
@@ -90,14 +94,17 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
 
 def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> Source:
     notes: list[str] = []
+    _drop_floating_world(robot)
     _rename_link(robot, "world", "world_link")  # MuJoCo's own world has that name
     assets = _take_meshes(path, robot, notes)
     base = _root_link(path, robot)
     if base != BASE:
         _rename_link(robot, BASE, _free_name([link.get("name", "") for link in robot.findall("link")], notes))
-    _check_links(path, robot)
     if any(rpy):
         base = _turn(robot, base, rpy)
+    centres = centres_of(robot)
+    fuse_inertials(path, robot)
+    _check_links(path, robot)
     ET.SubElement(robot, "link", name=WORLD)
     joint = ET.SubElement(robot, "joint", name="root", type="floating" if floating else "fixed")
     ET.SubElement(joint, "parent", link=WORLD)
@@ -128,7 +135,7 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
         name for name, limit in limits.items()
         if kinds[name] == "revolute" and (limit is None or float(limit.get("lower", 0)) >= float(limit.get("upper", 0)))
     )  # fmt: skip
-    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited)
+    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited, centres)
 
 
 def _rename_link(robot: ET.Element, old: str, new: str) -> None:
@@ -181,17 +188,24 @@ def _end(joint: ET.Element, which: str) -> str:
     return "" if found is None else found.get("link", "")
 
 
-def _check_links(path: Path, robot: ET.Element) -> None:
-    """Every link that a joint moves needs an inertial, its own or one of a link that is fixed to it."""
+def _drop_floating_world(robot: ET.Element) -> None:
+    """Take out a root link that is nothing but the world in which the robot floats, as MuJoCo's manual has it."""
     joints = robot.findall("joint")
+    moved = {_end(j, "child") for j in joints}
+    for joint in joints:
+        world = _end(joint, "parent")
+        link = next((x for x in robot.findall("link") if x.get("name") == world), None)
+        others = [j for j in joints if j is not joint and _end(j, "parent") == world]
+        if joint.get("type") == "floating" and link is not None and not len(link) and world not in moved and not others:
+            robot.remove(link)
+            robot.remove(joint)
+
+
+def _check_links(path: Path, robot: ET.Element) -> None:
+    """Every link that a joint moves needs a mass, its own or that of links that are fixed to it (fused by now)."""
     heavy = {link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0}
-    fixed = {_end(j, "child"): _end(j, "parent") for j in joints if j.get("type") == "fixed"}
-    for child in [link.get("name", "") for link in robot.findall("link") if _mass(link) > 0.0]:
-        at = child
-        while at in fixed:
-            at = fixed[at]
-            heavy.add(at)
-    bare = [_end(j, "child") for j in joints if j.get("type") != "fixed" and _end(j, "child") not in heavy]
+    moved = [_end(j, "child") for j in robot.findall("joint") if j.get("type") != "fixed"]
+    bare = [name for name in moved if name not in heavy]
     if bare:
         raise RookeryError(
             f"{path} gives {_some(bare)}, moved by a joint, no mass: "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -21,6 +23,7 @@ class OwnRobot(Generic[Model]):
         model: what tasks need to know about it.
         guessed: settings that neither the file nor the user gave, with their values.
         notes: what was changed or left out, in sentences.
+        warnings: what the file says and no robot has, in sentences; something else was taken.
     """
 
     name: str
@@ -29,6 +32,17 @@ class OwnRobot(Generic[Model]):
     model: Model
     guessed: tuple[str, ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def warn(self) -> None:
+        """Print the warnings on standard error, each once."""
+        for warning in self.warnings:
+            _say(f"rookery: {self.path}: {warning}")
+
+
+@functools.cache
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def plain_name(text: str) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import Damaged, read_toml
+from rookery.sim.values import convert
 
 
-class Settings:
+class RobotSettings:
     """Values by name, of keyword arguments before those of the file, and a note of all that was guessed.
 
     Args:
@@ -37,7 +38,7 @@ class Settings:
         return _of_file(path).get(name)
 
     def has(self, name: str) -> bool:
-        """Whether it is given."""
+        """True where it is given."""
         return name in self._values
 
     def raw(self, name: str) -> Any:
@@ -54,15 +55,14 @@ class Settings:
     def vector(self, name: str) -> tuple[float, float, float]:
         """Three numbers, zeros where they are not given."""
         value = self._values.get(name, (0.0, 0.0, 0.0))
-        if not isinstance(value, (list, tuple)) or len(value) != 3 or not all(_finite(v) for v in value):
-            raise RookeryError(f"{name} of {self.path.name} must be three numbers, got {value!r}.")
-        x, y, z = (float(v) for v in value)
-        return x, y, z
+        found: tuple[float, float, float] = convert(value, tuple[float, float, float], f"{name} of {self.path.name}")
+        return found
 
     def _positive(self, name: str, value: Any) -> float:
-        if not _finite(value) or value <= 0.0:
+        number: float = convert(value, float, f"{name} of {self.path.name}")
+        if number <= 0.0:
             raise RookeryError(f"{name} of {self.path.name} must be a number above 0, got {value!r}.")
-        return float(value)
+        return number
 
     def by_joint(
         self, name: str, joints: Sequence[str], guesses: Sequence[float], unit: str, signed: bool = False
@@ -90,10 +90,7 @@ class Settings:
         else:
             found = [value] * len(joints)
         if signed:
-            for v in found:
-                if not _finite(v):
-                    raise RookeryError(f"{name} of {self.path.name} must be numbers in {unit}, got {v!r}.")
-            return [float(v) for v in found]
+            return [convert(v, float, f"{name} of {self.path.name} (in {unit})") for v in found]
         return [self._positive(name, v) for v in found]
 
     def guess(self, name: str, value: str) -> None:
@@ -109,10 +106,6 @@ def _of_file(path: Path) -> dict[str, Any]:
         return dict(read_toml(file))
     except (OSError, Damaged) as e:
         raise RookeryError(f"{file} cannot be read: {e}.") from e
-
-
-def _finite(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and abs(value) < float("inf")
 
 
 def _shown(values: Sequence[float]) -> str:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rookery.assets.go2 import FOOT_RADIUS, HOME_LEG, JOINTS, KD, KP, LEGS, MOTORS, RANGES, TRUNK_TOP, go2_spec
+from rookery.assets.go2 import (
+    CALF_LENGTH,
+    FOOT_RADIUS,
+    HOME_LEG,
+    JOINTS,
+    KD,
+    KP,
+    LEGS,
+    MOTORS,
+    RANGES,
+    THIGH_LENGTH,
+    TRUNK_TOP,
+    go2_spec,
+)  # fmt: skip
+from rookery.robots.quadrupeds.kernels import FOOT_X
 from rookery.robots.quadrupeds.model import QuadrupedModel, register_quadruped
 from rookery.robots.quadrupeds.quadruped import add_quadruped
 from rookery.sim.scene import Scene
@@ -17,6 +32,7 @@ if TYPE_CHECKING:
 HOME_LEGS: tuple[float, ...] = tuple(angle for leg in LEGS for angle in HOME_LEG[leg])
 STAND_HEIGHT = 0.29
 """m, of the trunk's frame over flat ground at home, the servos carrying the weight (tested)."""
+MASS = 15.2066  # kg, of all bodies of go2_spec (tested)
 LEG_SWING = {"hip": 0.4, "thigh": 0.8, "calf": 0.8}
 """rad that an action of 1 moves a joint's target away from home: the servos are soft (40 N m/rad), so that targets must go
 beyond the angles to be reached by what the torque needs, 0.4 rad at half of the motor's."""
@@ -44,6 +60,8 @@ GO2 = register_quadruped(
         torque=tuple(MOTORS[part].torque for part in _PARTS),
         speed=tuple(MOTORS[part].speed for part in _PARTS),
         stand_height=STAND_HEIGHT,
+        mass=MASS,
+        leg_length=THIGH_LENGTH + math.hypot(FOOT_X, CALF_LENGTH),
         foot_radius=FOOT_RADIUS,
         top=TRUNK_TOP,
         payload=(-2.0, 8.0),

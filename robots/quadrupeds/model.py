@@ -42,6 +42,7 @@ class QuadrupedModel:
         kp, kd: N m/rad, N m s/rad of the servos.
         torque: N m, of the motors at rest. speed: rad/s, at which they have none left.
         stand_height: m, of the trunk's frame over flat ground at home, the servos carrying the weight.
+        mass: kg, of the whole robot. leg_length: m, of a stretched leg, from its second joint to the foot's centre.
         foot_radius: m, of the balls that the feet are.
         top: m, upper face of the trunk in its frame, where loads and an arm's adapter go.
         payload: kg, least and most that randomization loads. typical_payload: kg, likewise by default.
@@ -64,6 +65,8 @@ class QuadrupedModel:
     torque: Twelve
     speed: Twelve
     stand_height: float
+    mass: float
+    leg_length: float
     foot_radius: float
     top: float
     payload: tuple[float, float]

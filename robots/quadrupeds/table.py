@@ -16,4 +16,8 @@ def find_quadruped(name: str) -> QuadrupedModel:
     Raises:
         RookeryError: there is none, or the file's robot cannot be used.
     """
-    return load_quadruped(name).model if is_file(name) else known_quadruped(name)
+    if not is_file(name):
+        return known_quadruped(name)
+    robot = load_quadruped(name)
+    robot.warn()
+    return robot.model

@@ -101,8 +101,8 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 
     Returns:
         env_steps_per_s, agent_steps_per_s, physics_steps_per_s, raw_physics_steps_per_s, counted over all worlds;
-        efficiency; stages, the share of each of `rookery.stages.STAGES` in a step, empty for shards; num_envs, shards, actions
-        (the kind, by group) and slices.
+        efficiency; stages, the share of each of `rookery.experiments.step_times.STAGES` in a step, empty for shards;
+        num_envs, shards, actions (the kind, by group) and slices.
     """
     from rookery.sim.engines import make_world
     from rookery.sim.envs.concat_env import only_task
@@ -149,7 +149,7 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 
 def _stage_shares(env: Env, inner: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> dict[str, float]:
     """Share of each stage in the steps of some seconds, which the other figures do not contain: timing takes time."""
-    from rookery.stages import stage_clock
+    from rookery.experiments.step_times import stage_clock
 
     with stage_clock(inner) as clock:
         start = time.perf_counter()

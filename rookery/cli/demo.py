@@ -1,7 +1,7 @@
 """`make demo`: the whole path in a few minutes, from nothing to a bundle for hardware.
 
-Trains drone-hover, evaluates the policy on MuJoCo and on PyBullet, records a video, exports the policy, and checks the C
-and ONNX against the network. Ends with a table of what was made and where.
+Compiles what drone-hover needs and nothing else, trains it, evaluates the policy on MuJoCo and on PyBullet, records a video,
+exports the policy, and checks the C and ONNX against the network. Ends with a table of what was made and where.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import tyro
 
 from rookery.cli.main import guarded
 from rookery.cli.options import parse
+from rookery.sim.engines import find_engine
+from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +27,8 @@ EXAMPLES = """
   .venv/bin/python -m rookery.cli.demo --train-s 30
 """
 TASK = "drone-hover"
+ENGINES = ("rotor", "mujoco", "pybullet")
+"""The one that trains first."""
 EXPLORING_SUCCESS = 0.5
 """Success with exploration, from wild starts, at which the policy is evaluated for the first time: without exploration such a
 policy succeeds in nearly all episodes (0.29 with exploration was 1.00 without, seed 0)."""
@@ -68,7 +72,7 @@ class Steps:
     def begin_step(self, what: str) -> None:
         """Print what begins now."""
         self.count += 1
-        self.console.print(f"[bold cyan]{self.count}/5[/] {what} [dim]({self.seconds:.0f} s)[/]")
+        self.console.print(f"[bold cyan]{self.count}/6[/] {what} [dim]({self.seconds:.0f} s)[/]")
 
     @property
     def seconds(self) -> float:
@@ -82,16 +86,25 @@ def run(args: Args) -> int:
 
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     steps = Steps(console)
+    steps.begin_step(
+        f"compiling the kernels of [bold]{TASK}[/] for this machine, once, about a minute of its processor"
+    )
+    from rookery.kernels import KernelCase, compile_for
+
+    compile_for(
+        [KernelCase(TASK), *(KernelCase(TASK, engine) for engine in ENGINES[1:]), "ppo"],
+        lambda line: print(f"  {line}"),
+    )
     steps.begin_step(f"training [bold]{TASK}[/], at most {args.train_s:.0f} s; Ctrl-C saves")
     trained = _train(args)
     if trained["interrupted"]:
         return 130
     folder = Path(trained["run"])
     steps.begin_step("evaluating on rotor, and on MuJoCo and PyBullet, which it was not trained on")
-    results = {engine: _evaluate(folder, engine, args) for engine in ("rotor", "mujoco", "pybullet")}
+    results = {engine: _evaluate(folder, engine, args) for engine in ENGINES}
     steps.begin_step("recording a video")
-    from rookery.run_env import open_env
-    from rookery.runs import open_run
+    from rookery.experiments.run_env import open_env
+    from rookery.experiments.runs import open_run
     from rookery.sim.rendering.video import contact_sheet, record_video
 
     env, act = open_env(folder, 1, seed=args.seed)
@@ -129,8 +142,8 @@ def run(args: Args) -> int:
 
 def _train(args: Args) -> dict[str, Any]:
     """Train until an evaluation reaches the success target, or the time is over; the result of `Training.run`."""
-    from rookery.presets import preset
-    from rookery.training import resume, start
+    from rookery.experiments.recipes import preset
+    from rookery.experiments.training import resume, start
 
     settings = preset(TASK)
     runner = replace(
@@ -141,7 +154,7 @@ def _train(args: Args) -> dict[str, Any]:
         trained = training.run()
         if trained["interrupted"]:
             return trained
-        if _evaluate(training.folder, "rotor", args)["success_rate"] >= args.target_success:
+        if _evaluate(training.folder, find(TASK).engines[0], args)["success_rate"] >= args.target_success:
             return trained | {"stopped": "success"}
         if trained["stopped"] == "steps" or trained["seconds"] >= args.train_s:
             return trained
@@ -151,10 +164,11 @@ def _train(args: Args) -> dict[str, Any]:
 
 def _evaluate(folder: Path, engine: str, args: Args) -> dict[str, Any]:
     from rookery.cli.eval import measure
-    from rookery.run_env import open_env
+    from rookery.experiments.run_env import open_env
 
-    episodes = args.episodes if engine != "pybullet" else max(1, args.episodes // 8)
-    env, act = open_env(folder, min(episodes, 256 if engine != "pybullet" else 16), engine=engine, seed=args.seed)
+    batch = min(256, find_engine(engine).batch)
+    episodes = args.episodes if batch >= 64 else max(1, args.episodes // 8)  # on slow engines
+    env, act = open_env(folder, min(episodes, batch), engine=engine, seed=args.seed)
     result = measure(env, act, episodes, args.seed)
     env.close()
     return result

@@ -115,7 +115,7 @@ def run(args: Args) -> int:
 
 
 def _record(args: Args, what: Path) -> int:
-    from rookery.demonstrations import record
+    from rookery.experiments.demonstrations import record
 
     positive("--episodes", args.episodes)
     out = _out(args)
@@ -191,7 +191,7 @@ def _described(data: Dataset) -> dict[str, Any]:
 
 
 def _replay(args: Args, what: Path) -> int:
-    from rookery.demonstrations import recorded_env
+    from rookery.experiments.demonstrations import recorded_env
     from rookery.policies.datasets.dataset import Dataset
     from rookery.policies.datasets.replay import player, replay
     from rookery.sim.rendering.video import record_video

@@ -21,11 +21,13 @@ from rookery.cli.options import (
     Shards,
     TaskConfig,
     announce,
+    note_first,
     numbers,
     print_json,
     values,
     writable,
 )
+from rookery.sim.engines import find_engine
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -42,15 +44,17 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest --randomize all --log-draws draws.npz
   rookery eval runs/drone-hover/other --replay-draws draws.npz
 """
-DEFAULT_WORLDS = {"pybullet": 16}
-"""Engines that are slow to make worlds get fewer; the others one for each episode, up to MOST_WORLDS."""
 MOST_WORLDS = 512
+"""Of an evaluation that names no number: one for each episode up to this, or to as many as the engine steps together well."""
 DEFAULT_EPISODES = 256
 
 
 @dataclass(frozen=True)
 class Args:
     """Measure a policy over many episodes: success, return, and all of the task's own figures.
+
+    The registered task judges: of the training's own config only what belongs to the policy holds, such as its robot and what
+    it observes. --task-config changes the task. What is not as registered is printed first.
 
     Episodes are counted fairly: every world gives its first ones. The same seed gives the same figures.
     """
@@ -88,18 +92,21 @@ def run(args: Args) -> int:
     """Measure and print."""
     if args.episodes is not None and args.episodes < 1:
         raise RookeryError(f"--episodes must be at least 1, got {args.episodes}.")
+    from rookery.experiments.run_env import judging_of, open_env
     from rookery.kernels import announce_compiling
-    from rookery.run_env import open_env
 
-    announce_compiling()
     fixed = numbers(args.set, "--set")
+    config = values(args.task_config, "--task-config")
     episodes, worlds, seed, randomize = _what_to_play(args)
+    judged = judging_of(args.run, config, controller=args.controller, task=args.task)
+    note_first(judged.lines(), args.json)
+    announce_compiling()
     env, act = open_env(
         args.run,
         worlds,
         controller=args.controller,
         task=args.task,
-        config=values(args.task_config, "--task-config"),
+        config=config,
         engine=args.engine,
         seed=seed,
         randomize=randomize,
@@ -115,7 +122,7 @@ def run(args: Args) -> int:
     if log is not None and args.log_draws is not None:
         log.write(args.log_draws)
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
-    result |= {"seed": seed, "set": fixed}
+    result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
     if args.json:
         print_json(result)
     else:
@@ -127,7 +134,8 @@ def _what_to_play(args: Args) -> tuple[int, int, int, str]:
     """Number of episodes and worlds, seed and randomization: as asked for, or those of the log that is to be played again."""
     if args.replay_draws is None:
         episodes = DEFAULT_EPISODES if args.episodes is None else args.episodes
-        worlds = min(episodes, DEFAULT_WORLDS.get(args.engine or "", MOST_WORLDS))
+        batch = find_engine(args.engine).batch if args.engine else MOST_WORLDS
+        worlds = min(episodes, MOST_WORLDS, batch)
         return episodes, worlds if args.num_envs is None else args.num_envs, args.seed, args.randomize
     from rookery.sim.randomization.draw_log import DrawLog
 

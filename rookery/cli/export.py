@@ -58,7 +58,7 @@ def run(args: Args) -> int:
             raise RookeryError(f"{option} belongs to a check: write `rookery export --check DIR {option}`.")
     if args.run is None or args.out is None:
         raise RookeryError("give a run and --out DIR to export, or --check DIR: see `rookery export --help`.")
-    from rookery.runs import open_run
+    from rookery.experiments.runs import open_run
     from rookery.sim2real.export.bundle import export_bundle
 
     policies, contract = open_run(args.run)

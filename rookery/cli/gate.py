@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Json, Run, Seed, Words, announce, print_json, writable
+from rookery.cli.options import Json, Run, Seed, Words, announce, note_first, print_json, writable
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ class Args:
     """Stress a policy: other engines, other physics steps, every factor swept until it fails, the worst combinations, and
     the exported C in place of torch. The verdict is against a profile of hardware.
 
-    Exit code 0: it passes; 1: it does not; 2: something is to be put right first, such as a compiler that is missing for the
-    exported C. Writes gate.json and gate.html.
+    The registered task judges, and a policy whose training changed what is judged is refused. Exit code 0: it passes; 1: it
+    does not; 2: something is to be put right first, such as a compiler that is missing for the exported C. Writes gate.json
+    and gate.html.
     """
 
     run: Run
@@ -63,6 +64,9 @@ class Args:
     required_only: Annotated[
         bool, tyro.conf.arg(help="Sweep no farther than the profile requires: the verdict and the score, in less time.")
     ] = False
+    as_registered: Annotated[
+        bool, tyro.conf.arg(help="Judge by the registered task a policy whose training changed what is judged.")
+    ] = False
     checkpoints: Annotated[bool, tyro.conf.arg(help="Score every checkpoint of the run instead, by the sweeps.")] = (
         False
     )
@@ -73,9 +77,10 @@ class Args:
 
 def run(args: Args) -> int:
     """Test, write and print; the exit code is the verdict."""
-    from rookery.gating import gate, other_engines
+    from rookery.experiments.gating import gate, other_engines
+    from rookery.experiments.judging import judging
+    from rookery.experiments.runs import open_run
     from rookery.kernels import announce_compiling
-    from rookery.runs import open_run
     from rookery.sim2real.gate.gate import Settings
 
     _check(args)
@@ -85,11 +90,12 @@ def run(args: Args) -> int:
         args.episodes, args.interval, args.rounds, args.combinations, engines, args.seed, not args.sweeps_only,
         not args.required_only,
     )  # fmt: skip
+    note_first(judging(contract).lines(), args.json)
     announce_compiling()
     announce(args.run)
     if args.checkpoints:
         return _checkpoints(args, settings)
-    report = gate(args.run, args.profile, settings, _note)
+    report = gate(args.run, args.profile, settings, _note, args.as_registered)
     _write(args.out, report)
     if args.json:
         print_json(report.to_json())
@@ -115,7 +121,7 @@ def _note(line: str) -> None:
 
 
 def _write(folder: Path, report: Report) -> None:
-    from rookery.runs import write_json
+    from rookery.experiments.runs import write_json
     from rookery.sim2real.gate.page import page
 
     _make_folder(folder)
@@ -135,14 +141,16 @@ def _make_folder(folder: Path) -> None:
 
 def _checkpoints(args: Args, settings: Settings) -> int:
     """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
-    from rookery.gating import checkpoint_policies, gate_policies
-    from rookery.runs import write_json
+    from rookery.experiments.gating import checkpoint_policies, gate_policies
+    from rookery.experiments.runs import write_json
 
     quick = dataclasses.replace(settings, cases=False)
     rows: list[dict[str, Any]] = []
     for steps, policies, contract in checkpoint_policies(args.run):
         _note(f"checkpoint of {steps:,} steps")
-        report = gate_policies(policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None)
+        report = gate_policies(
+            policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None, args.as_registered
+        )
         success = report.cases[0].success
         verdict = report.verdict
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})

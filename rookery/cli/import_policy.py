@@ -64,7 +64,7 @@ class Args:
 
 def run(args: Args) -> int:
     """Import and say what to do next."""
-    from rookery.importing import import_policy
+    from rookery.experiments.importing import import_policy
 
     folder = import_policy(
         args.file,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -81,10 +82,24 @@ def guarded(work: Callable[[], int | None]) -> int:
             raise
         print("rookery: not enough memory: give a smaller --num-envs, or fewer agents or pixels.", file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        if not _unread(sys.stdout.fileno()):
+            print(
+                f"rookery: a program that this command works with has ended before its time ({error}): run it again, and if "
+                "that does not help, report it.",
+                file=sys.stderr,
+            )
+            return 2
         # The reader (head, less) went away: nothing more is to be written, not even by the interpreter at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _unread(descriptor: int) -> bool:
+    """Whether a descriptor is of a pipe or connection that nobody reads any more."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def command_module(name: str) -> Any:

@@ -32,8 +32,9 @@ class Args:
         tyro.conf.arg(
             metavar="NAME",
             help=(
-                "Of a task: worked (a complete example), stubbed (every part explained) or blank; worked if left out. Of a "
-                "robot: drone (a package with one), quadruped, quadrotor or arm (a URDF file, its settings); drone if left out."
+                "Of a task: worked (a complete example), drone, quadruped, arm or match (on this package's bases), "
+                "stubbed (every part explained) or blank; worked if left out. Of a robot: drone (a package with one), "
+                "quadruped, quadrotor or arm (a URDF file, its settings); drone if left out."
             ),
         ),
     ] = None

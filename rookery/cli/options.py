@@ -272,10 +272,16 @@ def _split(words: Sequence[str], option: str) -> list[tuple[str, str]]:
 
 def announce(run: Path, controller: str = "policy") -> None:
     """Print on standard error which run a command uses, links resolved, and how long it was trained."""
-    from rookery.runs import describe_run
+    from rookery.experiments.runs import describe_run
 
     if controller == "policy":
         print(f"rookery: using {describe_run(run)}", file=sys.stderr)
+
+
+def note_first(lines: Sequence[str], json: bool) -> None:
+    """Print what must be known before any result: on standard error where standard output is to be one JSON value."""
+    for line in lines:
+        print(f"rookery: {line}", file=sys.stderr if json else sys.stdout, flush=True)
 
 
 def positive(option: str, value: float) -> None:

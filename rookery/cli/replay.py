@@ -105,7 +105,7 @@ def _show(args: Args, server: ViserServer, opened: _Opened) -> int:
 
 
 def _demonstrations(args: Args) -> _Opened:
-    from rookery.demonstrations import recorded_env
+    from rookery.experiments.demonstrations import recorded_env
     from rookery.policies.datasets.dataset import Dataset
 
     if args.controller != "policy" or args.task_config:
@@ -119,15 +119,15 @@ def _demonstrations(args: Args) -> _Opened:
 
 
 def _run(args: Args) -> _Opened:
+    from rookery.experiments.pilots import pilots
+    from rookery.experiments.run_env import open_env
     from rookery.kernels import announce_compiling
-    from rookery.pilots import pilots
-    from rookery.run_env import open_env
 
     if args.episode < 0:
         raise RookeryError(f"--episode must be a seed, 0 or more, got {args.episode}.")
     announce_compiling()
     config = values(args.task_config, "--task-config")
-    env, act = open_env(args.what, 1, controller=args.controller, config=config, engine=args.engine)
+    env, act = open_env(args.what, 1, controller=args.controller, config=config, engine=args.engine, as_trained=True)
     acting = pilots(args.what, args.controller, env, act)
     seeds = range(args.episode, args.episode + SEEDS)
     episodes = {f"{name}, seed {seed}": _player(env, pilot, seed) for name, pilot in acting.items() for seed in seeds}

@@ -12,7 +12,7 @@ import tyro
 from rookery.cli.options import Json, print_json
 
 if TYPE_CHECKING:
-    from rookery.training import Training
+    from rookery.experiments.training import Training
 
 EXAMPLES = """
   rookery reproduce go2arm-reach
@@ -49,8 +49,9 @@ class Args:
 def run(args: Args) -> int:
     """Carry the recipe out; 130 after Ctrl-C."""
     from rookery.cli.train import announce_training
+    from rookery.experiments.recipes import find_recipe
+    from rookery.experiments.reproduction import Reproduction
     from rookery.kernels import announce_compiling
-    from rookery.recipes import Reproduction, find_recipe
     from rookery.sim.engines import check_seed
 
     if args.seed is not None:

@@ -45,12 +45,23 @@ def run(args: Args) -> int:
         fields = dataclasses.fields(robot.model)
         model = {f.name: v for f in fields if not callable(v := getattr(robot.model, f.name))}
         print_json(
-            {"name": robot.name, "family": robot.family, "guessed": robot.guessed, "notes": robot.notes, "model": model}
+            {
+                "name": robot.name,
+                "family": robot.family,
+                "guessed": robot.guessed,
+                "notes": robot.notes,
+                "warnings": robot.warnings,
+                "model": model,
+            }
         )
         return 0
     article = "an" if robot.family == "arm" else "a"
     print(f"{robot.name}: {article} {robot.family} that tasks can use")
-    for title, lines in (("guessed (set in " + args.file.stem + ".toml)", robot.guessed), ("note", robot.notes)):
+    for title, lines in (
+        ("warning", robot.warnings),
+        ("guessed (set in " + args.file.stem + ".toml)", robot.guessed),
+        ("note", robot.notes),
+    ):
         for line in lines:
             print(f"  {title}: {line}")
     print(f"Train it with: {USES[robot.family].format(args.file)}")

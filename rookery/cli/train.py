@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.cli.options import print_json
-from rookery.settings import RunSettings
+from rookery.experiments.settings import RunSettings
 from rookery.tasks.registry import find
 
 EXAMPLES = """
@@ -33,8 +33,8 @@ def main(words: Sequence[str]) -> int:
     if parsed is None:
         return 0
     from rookery.cli.watch import watching
+    from rookery.experiments.training import resume, start
     from rookery.kernels import announce_compiling
-    from rookery.training import resume, start
 
     command = parsed.command
     command.live.check()
@@ -69,7 +69,7 @@ def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, Any]
     """How the training ended, and the commands that use its policy."""
     from rich.console import Console
 
-    from rookery.training import longer_limit
+    from rookery.experiments.training import longer_limit
 
     console = Console(highlight=False, soft_wrap=True)
     success = result["success"]

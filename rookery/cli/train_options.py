@@ -15,6 +15,7 @@ from typing import Annotated, Any, cast, get_type_hints
 
 import tyro
 
+from rookery.cli.field_docs import field_docs
 from rookery.cli.options import (
     Action,
     Json,
@@ -29,19 +30,19 @@ from rookery.cli.options import (
     wants_help,
 )
 from rookery.cli.viewing import ViewerOptions
+from rookery.experiments.settings import RunSettings, read_settings
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm
 from rookery.policies.training.settings import MOST_STEPS, RunnerConfig
-from rookery.policies.typed_config import field_docs, from_values
-from rookery.settings import RunSettings, read_settings
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
+from rookery.sim.values import from_values
 
 RENAMED = {"total_steps": "steps", "fixed": "set"}
 """Options that are not called like their field."""
 
 
 @dataclass(frozen=True)
-class Command:
+class TrainCommand:
     """What `rookery train` takes beside the settings of the run."""
 
     task: Annotated[
@@ -76,7 +77,7 @@ class Parsed:
         changes: with --resume, the given values of RunnerConfig.
     """
 
-    command: Command
+    command: TrainCommand
     settings: RunSettings
     changes: dict[str, Any]
 
@@ -128,7 +129,7 @@ def _refuse_others(words: Sequence[str], algorithm: str) -> None:
 
 def _base(words: Sequence[str], examples: str, algorithm: str | None, stored: dict[str, Any]) -> RunSettings:
     """The settings that the options change: of the task's preset, then of the settings file."""
-    from rookery.presets import preset, varied
+    from rookery.experiments.recipes import preset, varied
 
     plain = [w for w in words if w not in ("-h", "--help")]
     fallback = varied(RunSettings(algorithm=base_algorithm(algorithm or "ppo")), algorithm)
@@ -190,7 +191,7 @@ def _parser(base: RunSettings) -> type:
         base.algorithm: _group_of(base.algorithm, base.algorithm_config),
     }
     fields: list[Any] = [(name, group, field(default_factory=group)) for name, group in groups.items()]
-    parser = dataclasses.make_dataclass("TrainArgs", fields, bases=(Command,), frozen=True)
+    parser = dataclasses.make_dataclass("TrainArgs", fields, bases=(TrainCommand,), frozen=True)
     parser.__doc__ = _DESCRIPTION
     return parser
 
@@ -252,7 +253,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     parser = dataclasses.make_dataclass(
         "ResumeArgs",
         [("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group))],
-        bases=(Command,),
+        bases=(TrainCommand,),
         frozen=True,
     )
     given = set(typed_options(words))

@@ -66,8 +66,8 @@ class Newest:
 
     def __call__(self) -> Act | None:
         """What acts from now on, where the run has something newer than before; raises KeyboardInterrupt at the end."""
+        from rookery.experiments.runs import open_run
         from rookery.policies.training.evaluate import act_with
-        from rookery.runs import open_run
         from rookery.sim.errors import RookeryError
 
         _go_on(self._parent)
@@ -90,8 +90,8 @@ def _go_on(parent: int) -> None:
 def main(words: list[str]) -> int:
     """Show the run until the training ends."""
     from rookery.cli.viewing import show
-    from rookery.pilots import pilots
-    from rookery.run_env import open_env
+    from rookery.experiments.pilots import pilots
+    from rookery.experiments.run_env import open_env
 
     run, parent, port, host, worlds = words
     os.nice(LOADING)
@@ -103,7 +103,7 @@ def main(words: list[str]) -> int:
             _go_on(int(parent))
             time.sleep(WAIT_S)
         text.remove()
-        env, act = open_env(folder, int(worlds))
+        env, act = open_env(folder, int(worlds), as_trained=True)
         newer: Callable[[], Act | None] = Newest(folder, int(parent), env)
         os.nice(SHOWING - LOADING)
         share = min(1.0, SHARE * usable_cores())

@@ -14,6 +14,7 @@ from rookery.sim.actions import check_actions
 from rookery.sim.adapters.gymnasium_actions import ActionMap
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import own
 from rookery.sim.specs import Group, Term
 
 GROUP = "agent"
@@ -53,7 +54,7 @@ class GymnasiumSource(Env):
         self.causes = ("terminated",)
         self.max_episode_steps = (env.spec.max_episode_steps if env.spec else None) or 1000
         self.state_size = obs.shape[0]
-        term = Term("observation", obs.shape[0], formula="the environment's observation")
+        term = Term("observation", own("the environment's observation", obs.shape[0]))
         self.groups = {GROUP: Group(1, (term,), self._map.spec)}
         self._seed = seed
         self._return = np.zeros(self.num_envs)

@@ -37,7 +37,7 @@ class RowStep(NamedTuple):
     """The Env's own."""
 
 
-class Rows:
+class AgentRows:
     """One agent group of an Env as R = N * A rows.
 
     Args:

@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rookery.sim.adapters.lazy import LazyDict
-from rookery.sim.adapters.rows import Rows, RowStep, either, episode_means
+from rookery.sim.adapters.rows import AgentRows, RowStep, either, episode_means
 from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -46,7 +46,7 @@ class RslRlEnv(rsl_rl.env.VecEnv):
             raise RookeryError(f"reward_scale is {reward_scale}: give a number above 0.")
         self.env = env
         self.reward_scale = reward_scale
-        self._rows = Rows(env, "rsl_rl")
+        self._rows = AgentRows(env, "rsl_rl")
         self.num_envs = self._rows.num
         self.num_actions = self._rows.action_size
         self.max_episode_length = env.max_episode_steps

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
-from rookery.sim.adapters.rows import Rows
+from rookery.sim.adapters.rows import AgentRows
 from rookery.sim.adapters.spaces import Array, action_space, episode_columns, observation_space
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -34,7 +34,7 @@ class Sb3VecEnv(VecEnv):
 
     def __init__(self, env: Env, *, render_mode: str | None = None) -> None:
         self.env = env
-        self._rows = rows = Rows(env, "Stable-Baselines3", choices=True)
+        self._rows = rows = AgentRows(env, "Stable-Baselines3", choices=True)
         spec = rows.group.action
         if spec.masked or (spec.choices and spec.names):
             what = "masks" if spec.masked else "actions of choices and numbers"

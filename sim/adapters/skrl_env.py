@@ -16,7 +16,7 @@ from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.lazy import LazyDict
-from rookery.sim.adapters.rows import Rows, episode_means, reshaped, row_actions
+from rookery.sim.adapters.rows import AgentRows, episode_means, reshaped, row_actions
 from rookery.sim.adapters.spaces import action_space, observation_space, one_number
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -45,7 +45,7 @@ class SkrlEnv(Wrapper):
 
     def __init__(self, env: Env, *, states: bool = False, render_mode: str | None = None) -> None:
         super().__init__(env)
-        self._rows = Rows(env, "skrl")
+        self._rows = AgentRows(env, "skrl")
         self._frames = Frames(env, render_mode)
         self._device = env.device
         self._states = states

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 
 from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
-from rookery.sim.adapters.rows import Rows, RowStep, either, reshaped
+from rookery.sim.adapters.rows import AgentRows, RowStep, either, reshaped
 from rookery.sim.adapters.spaces import one_number
 from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
@@ -93,7 +93,7 @@ class TorchRLEnv(AutoResetEnv):
     """
 
     def __init__(self, env: Env) -> None:
-        rows = Rows(env, "TorchRL")
+        rows = AgentRows(env, "TorchRL")
         n = rows.num
         super().__init__(env, n)
         self._rows = rows

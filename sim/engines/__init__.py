@@ -1,11 +1,14 @@
-"""Engines by name. Each is imported only when it is asked for."""
+"""Engines by name: each folder registers one. What simulates is imported only when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.sim.engines.entry import ENGINES, Engine
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.numba_cache import forget_stale
 
@@ -13,13 +16,24 @@ if TYPE_CHECKING:
     from rookery.sim.scene import Scene
     from rookery.sim.world import World
 
-forget_stale(Path(__file__).parent, Path(__file__).parent / "rotor")  # kernels here call those of rotor
+_here = Path(__file__).parent
+forget_stale(_here, _here / "rotor", _here.parent / "multirotor")  # kernels here call those of both
 
-ENGINES = {
-    "rotor": "multirotors, balls and static shapes, compiled, with rotors, onboard controllers and air inside",
-    "mujoco": "everything: MuJoCo's batch of C threads, float64, bit-identical at any thread count",
-    "pybullet": "an independent engine, one client a world: for checking a finished policy",
-}
+# Each folder here is an engine, whose __init__ registers it and imports nothing else.
+for _engine in pkgutil.iter_modules([str(_here)]):
+    if _engine.ispkg:
+        importlib.import_module(f"{__name__}.{_engine.name}")
+
+
+def find_engine(name: str) -> Engine:
+    """A registered engine.
+
+    Raises:
+        RookeryError: an unknown name, with the nearest match.
+    """
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
+    return ENGINES[name]
 
 
 MOST_WORLDS = 2**20
@@ -60,28 +74,19 @@ def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu", th
     """N copies of a scene on an engine.
 
     Args:
-        engine: name, one of ENGINES.
+        engine: registered name, such as "mujoco".
         scene: what is simulated.
         num_envs: N.
         device: "cpu".
-        threads: of the engine `mujoco`; 0 takes one for each processor that this process may use.
+        threads: that the engine may use, where it uses several; 0 takes one for each processor of this process.
 
     Raises:
         RookeryError: unknown engine, no worlds, or a device that the engine does not run on.
     """
-    if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
+    found = find_engine(engine)
     check_num_envs(num_envs)
     if device != "cpu":
         raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
-    if engine == "rotor":
-        from rookery.sim.engines.rotor.world import RotorWorld
-
-        return RotorWorld(scene, num_envs)
-    if engine == "mujoco":
-        from rookery.sim.engines.mujoco.world import MujocoWorld
-
-        return MujocoWorld(scene, num_envs, threads)
-    from rookery.sim.engines.pybullet.world import PyBulletWorld
-
-    return PyBulletWorld(scene, num_envs)
+    cls: Any = found.load()
+    world: World = cls(scene, num_envs, threads)
+    return world

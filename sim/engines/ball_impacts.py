@@ -20,13 +20,13 @@ import numpy as np
 
 from rookery.assets.scenery import restitution
 from rookery.sim.engines.contact_sensors import ContactSums, Pair
-from rookery.sim.engines.free_bodies import FreeBodies, colliders_of, load, loop, store
 from rookery.sim.engines.rotor import build
 from rookery.sim.engines.rotor.balls import balls_meet
 from rookery.sim.engines.rotor.colliders import colliders, movers
 from rookery.sim.engines.rotor.contacts import near_something
-from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.free_bodies import FreeBodies, colliders_of, load, loop, store
+from rookery.sim.multirotor.layout import LANES
 from rookery.sim.scene import Scene
 
 

@@ -30,6 +30,7 @@ from rookery.sim.envs.concat_terms import ConcatTerms
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import command
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.threads import one_kernel_thread, one_thread_each
 
@@ -121,9 +122,8 @@ class ConcatEnv(Env):
             return group
         if any(t.name == TASK for t in group.observation):
             raise RookeryError(f"group {name!r} has a term {TASK!r} of its own: give one_hot=False.")
-        task = Term(
-            TASK, len(self.task_names), formula="1 at the task's place, 0 elsewhere: " + ", ".join(self.task_names)
-        )
+        names = ", ".join(self.task_names)
+        task = Term(TASK, command("1 at the task's place, 0 elsewhere", len(self.task_names), doc=names))
         sets = {k: replace(v, terms=(*v.terms, task)) for k, v in group.observation_sets.items()}
         return replace(group, observation=(*group.observation, task), observation_sets=sets)
 
@@ -171,15 +171,14 @@ class ConcatEnv(Env):
             info["final_observation"] = self._observations(last)
             info["final_state"] = self._states([i.get("final_state") for i in infos])
             info["episode"] = self._episodes.merge([i.get("episode") for i in infos])
-            final = self._masks([i.get("final_active") for i in infos])
-            info |= {} if final is None else {"final_active": final}
+            if (final := self._masks([i.get("final_active") for i in infos])) is not None:
+                info["final_active"] = final
         return now, reward, torch.cat(terminated), torch.cat(truncated), info
 
     def _observations(self, parts: Sequence[dict[str, Tensor]], name: str | None = None) -> dict[str, Tensor]:
         """{group: [N, A, O]} of an observation set, None for the policy's. New tensors, which callers may keep."""
-        out = {}
-        for g, s in self.groups.items():
-            x = torch.cat([p[g] for p in parts])
+        out = {g: torch.cat([p[g] for p in parts]) for g in self.groups}
+        for (g, x), s in zip(out.items(), self.groups.values(), strict=True):
             history = s.history if name is None else s.sets()[name].history
             if self._shown and history == 1:
                 x = torch.cat((x, self._one_hot[:, None].expand(-1, s.count, -1)), dim=-1)

@@ -6,7 +6,8 @@ delay included), it sees
     step          0           1           2           3
     observation   x0 x0 x0    x0 x0 x1    x0 x1 x2    x1 x2 x3      # the newest frame last
 
-Delayed components come from a line of the latest frames, of which the oldest ones needed are MAX_DELAY and the term's own
+Terms that never leave the policy's computer (`Term.local`) are neither delayed nor lost. Other delayed components come from a
+line of the latest frames, of which the oldest ones needed are MAX_DELAY and the term's own
 delay old. Delay line and history are rings: a push overwrites the oldest row, a new episode all of them.
 """
 
@@ -138,6 +139,7 @@ class ObservationPipeline(_Pipeline):
         self._at[Layout.ROWS] = rows
         self._at[Layout.DELAYED] = own.any()
         self._constant(Layout.OWN, own)
+        self._constant(Layout.ARRIVES, self._column([not t.local for t in self.terms]).astype(np.int64))
         self._constant(Layout.HALF_WIDTH, self._column([t.bias for t in self.terms]))
         sigma = self._column([t.noise for t in self.terms])
         self._constant(Layout.SIGMA, sigma)

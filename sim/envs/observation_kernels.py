@@ -60,6 +60,7 @@ class Layout(IntEnum):
     # constants of these
     DRIFTS = 31  # whether a term drifts
     WALKS_WITH = 32  # [A F] int64 the component whose walk is added to this one
+    ARRIVES = 33  # [A F] int64 0 for components that never leave the policy's computer: they are neither late nor lost
 
 
 L = Layout
@@ -236,6 +237,14 @@ def _late_now(at, ids, begins, late):
             age[i] = late[r]
 
 
+@inlined
+def _take(arrives, x, source, first):
+    """Put what comes from `source`, from its index `first` on, into x [A F]; components of the policy's computer stay."""
+    for j in range(len(x)):
+        if arrives[j] != 0:
+            x[j] = source[first + j]
+
+
 @compiled
 def _drop(at, ids, begins, x):
     """Keep what arrived last in the place of x [n, A F] where nothing arrives."""
@@ -244,6 +253,7 @@ def _drop(at, ids, begins, x):
     held = floats(at[L.HELD], at[L.WORLDS] * size)
     keys = integers(at[L.KEYS], at[L.WORLDS])
     counters = integers(at[L.COUNTERS], at[L.WORLDS])
+    arrives = integers(at[L.ARRIVES], size)
     for r in range(n):
         i = ids[r]
         if lost[i] > _ZERO:
@@ -252,7 +262,7 @@ def _drop(at, ids, begins, x):
                 counters[i] += 1
                 gone = uniform01(keys[i], counters[i]) < lost[i]
             if gone:
-                copy(x[r], 0, held, i * size, size)
+                _take(arrives, x[r], held, i * size)
             else:
                 copy(held, i * size, x[r], 0, size)
 
@@ -292,10 +302,11 @@ def _delay(at, ids, begins, x):
     if delayed:
         _delay_each(at, ids, late, x)
         return
+    arrives = integers(at[L.ARRIVES], size)
     for r in range(n):
         if late[r] > 0:
             row = head - late[r] if head >= late[r] else head - late[r] + rows
-            copy(x[r], 0, past, (row * worlds + ids[r]) * size, size)
+            _take(arrives, x[r], past, (row * worlds + ids[r]) * size)
 
 
 @compiled
@@ -305,9 +316,12 @@ def _delay_each(at, ids, late, x):
     worlds, rows = at[L.WORLDS], at[L.ROWS]
     past = floats(at[L.PAST], rows * worlds * size)
     own = integers(at[L.OWN], size)
+    arrives = integers(at[L.ARRIVES], size)
     head = integers(at[L.PUSHED], 1)[0] % rows
     for r in range(n):
         for j in range(size):
+            if arrives[j] == 0:
+                continue
             row = head - late[r] - own[j]
             x[r, j] = past[((row if row >= 0 else row + rows) * worlds + ids[r]) * size + j]
 

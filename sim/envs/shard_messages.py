@@ -1,8 +1,12 @@
 """Messages between a ShardedEnv and its processes, and the memory that they share.
 
-A message is a pickled tuple in which tensors are NumPy arrays: pickling a tensor takes twenty times as long. What every step
+A message is a pickled value in which tensors are NumPy arrays: pickling a tensor takes twenty times as long. What every step
 carries (actions, observations, rewards, ends) lies in shared memory, where each shard writes the rows of its own worlds; only
 what ended and what was asked for is sent.
+
+A message is one record of fixed size on a socket, which one system call writes or reads as a whole: an exception between two
+calls, such as Ctrl-C, can lose a message but never cut one. A value that does not fit goes along as the descriptor of a file
+in memory. Every message has a number: a reply has that of its request, so a late one is recognized.
 """
 
 from __future__ import annotations
@@ -10,10 +14,11 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import socket
+import struct
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -23,6 +28,10 @@ from torch import Tensor
 from rookery.sim.specs import Group
 
 ALIGN = 64  # bytes: arrays begin on cache lines of their own
+RECORD = 1024
+"""Bytes of a record, far below what a socket takes at once."""
+HEAD = struct.Struct("<QQ")
+"""A message's number and the bytes of its value."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,14 @@ class _TensorData:
     """A tensor in a message."""
 
     values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The reply that tells of an error: "RookeryError", "ValueError", "MemoryError" or "RuntimeError", and what it says."""
+
+    kind: str
+    text: str
 
 
 def pack(tree: Any) -> Any:
@@ -54,25 +71,85 @@ def unpack(tree: Any) -> Any:
     return tree
 
 
-def send(connection: Connection, message: Any) -> None:
-    """Send anything that can be pickled; tensors by way of `pack`."""
-    connection.send_bytes(pickle.dumps(pack(message), protocol=pickle.HIGHEST_PROTOCOL))
+class Channel:
+    """One end of a connection between a ShardedEnv and one of its processes.
 
-
-def receive(connection: Connection) -> Any:
-    """The next message.
-
-    Raises:
-        EOFError: the other side is gone.
+    Args:
+        end: a connected stream socket, which the channel closes.
     """
-    return unpack(pickle.loads(connection.recv_bytes()))
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def fileno(self) -> int:
+        """Descriptor of the socket; -1 once closed."""
+        return self._end.fileno()
+
+    def send(self, number: int, value: Any) -> None:
+        """Send anything that can be pickled; tensors by way of `pack`.
+
+        Raises:
+            EOFError: the other side is gone.
+        """
+        data = pickle.dumps(pack(value), protocol=pickle.HIGHEST_PROTOCOL)
+        head = HEAD.pack(number, len(data))
+        inline = HEAD.size + len(data) <= RECORD
+        record = (head + data if inline else head).ljust(RECORD, b"\0")
+        try:
+            if inline:
+                sent = self._end.send(record, socket.MSG_NOSIGNAL)
+            else:
+                file = memory_file()
+                try:
+                    _write(file, data)
+                    sent = socket.send_fds(self._end, [record], [file])
+                finally:
+                    os.close(file)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise EOFError from error
+        if sent != RECORD:
+            raise EOFError("a record was cut")
+
+    def receive(self) -> tuple[int, Any]:
+        """Number and value of the next message.
+
+        Raises:
+            EOFError: the other side is gone.
+        """
+        try:
+            record, files, _, _ = socket.recv_fds(self._end, RECORD, 1, socket.MSG_WAITALL)
+        except ConnectionResetError as error:
+            raise EOFError from error
+        if len(record) != RECORD:
+            raise EOFError
+        number, length = HEAD.unpack_from(record)
+        data = _read(files[0], length) if files else record[HEAD.size : HEAD.size + length]
+        return number, unpack(pickle.loads(data))
+
+    def close(self) -> None:
+        """Close the socket, at which the other side notices the end. Safe to call twice."""
+        self._end.close()
 
 
-def shared_file() -> int:
-    """Descriptor of an empty file without a name, in memory where the system has such a place."""
-    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryFile(dir=place) as file:
+def memory_file() -> int:
+    """Descriptor of an empty file in memory, which has no name and ends with its last descriptor."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("rookery-shards")
+    with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
+
+
+def _write(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _read(file: int, length: int) -> bytes:
+    """All of a file, which is closed."""
+    with open(file, "rb") as opened:
+        opened.seek(0)
+        return opened.read(length)
 
 
 class SharedStep:
@@ -82,7 +159,7 @@ class SharedStep:
         groups: agent groups by name.
         num_envs: N.
         objectives: M of a vector reward, 0 for a reward of one number.
-        descriptor: of a file of `size` bytes, which is closed; None makes only the layout.
+        descriptor: of a file of `size` bytes; None makes only the layout.
 
     Attributes:
         size: bytes.
@@ -101,7 +178,6 @@ class SharedStep:
         self._memory: mmap.mmap | None = None
         if descriptor is not None:
             self._memory = mmap.mmap(descriptor, 0)
-            os.close(descriptor)
         shape = {g: (n, s.count) for g, s in groups.items()}
         self.actions = {g: self._take((*shape[g], s.action.size)) for g, s in groups.items()}
         self.observations = {g: self._take((*shape[g], s.observation_size)) for g, s in groups.items()}

@@ -1,23 +1,24 @@
 """The process of one shard: it makes its VecEnv and answers the calls of a ShardedEnv until that closes the connection.
 
-python -m rookery.sim.envs.shard_process CONNECTION MEMORY      (descriptors, inherited)
+python -m rookery.sim.envs.shard_process CONNECTION MEMORY PARENT      (two inherited descriptors, and a process id or 0)
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
+import socket
 import sys
 import traceback
-from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rookery.sim.env import Act
-from rookery.sim.envs.shard_messages import SharedStep, receive, send
+from rookery.sim.envs.shard_messages import Channel, Failure, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 
@@ -139,43 +140,54 @@ class ShardServer:
         self.env.load_state_dict(state)
 
 
-def serve(connection: Connection, memory: int) -> None:
+def serve(channel: Channel, memory: int) -> None:
     """Make the environment that the first message describes, then answer calls (name, arguments) until the connection ends."""
-    try:
-        make, arguments, num_envs = receive(connection)
-        env = make(**arguments)
-        server = ShardServer(env, SharedStep(env.groups, num_envs, len(env.objectives), memory))
-        send(connection, (True, None))
-    except Exception as e:
-        send(connection, (False, _described(e)))
-        return
-    while True:
-        try:
-            name, *arguments = receive(connection)
-        except EOFError:
-            break
-        try:
-            reply = True, getattr(server, name)(*arguments)
-        except Exception as e:
-            reply = False, _described(e)
-        send(connection, reply)
-    env.close()
+    server: ShardServer | None = None
+    with contextlib.suppress(EOFError):
+        while True:
+            number, (name, *arguments) = channel.receive()
+            try:
+                if server is None:
+                    make, own, num_envs = arguments
+                    env = make(**own)
+                    server = ShardServer(env, SharedStep(env.groups, num_envs, len(env.objectives), memory))
+                    reply = None
+                else:
+                    reply = getattr(server, name)(*arguments)
+            except Exception as e:
+                reply = _described(e)
+            channel.send(number, reply)
+    if server is not None:
+        server.env.close()
 
 
-def _described(e: Exception) -> tuple[str, str]:
-    """Kind of an error and what it says."""
+def _described(e: Exception) -> Failure:
     if isinstance(e, RookeryError):
-        return "RookeryError", str(e)
+        return Failure("RookeryError", str(e))
     if isinstance(e, ValueError):
-        return "ValueError", str(e)
-    return "RuntimeError", "".join(traceback.format_exception(e))
+        return Failure("ValueError", str(e))
+    text = "".join(traceback.format_exception(e))
+    return Failure(
+        "MemoryError" if isinstance(e, MemoryError) or "can't allocate memory" in text else "RuntimeError", text
+    )
+
+
+def end_with(parent: int) -> None:
+    """Have this process killed when its parent ends, even while it computes or is stopped, where the system can do that."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of sys/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process with the trainer, which then ends this one
+    connection, memory, parent = map(int, sys.argv[1:])
+    if parent:
+        end_with(parent)
     torch.set_num_threads(1)
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the other process is gone
-        serve(Connection(int(sys.argv[1])), int(sys.argv[2]))
+    serve(Channel(socket.socket(fileno=connection)), memory)
     os._exit(0)
 
 

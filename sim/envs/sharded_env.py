@@ -16,13 +16,9 @@ bit, what one VecEnv of all worlds gives, and their saved states are interchange
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from multiprocessing.connection import Connection
-from socket import socketpair
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,18 +26,20 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.deployment import Deployment
+from rookery.sim.engines import find_engine
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
-from rookery.sim.envs.shard_messages import SharedStep, receive, send, shared_file
+from rookery.sim.envs.shard_history import History
+from rookery.sim.envs.shard_messages import SharedStep, memory_file
+from rookery.sim.envs.shard_pool import Request, ShardPool
+from rookery.sim.envs.shard_states import ShardStates, join_worlds
 from rookery.sim.envs.vec_env import VecEnv
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import ProcessLost, RookeryError
 
 if TYPE_CHECKING:
     import mujoco
 
-PATIENCE_S = 5.0
-"""Time that a process has to end, s, before it is killed."""
-FAILURES = "world.failures"
-"""The one entry of a saved state that is a sum over worlds."""
+CHANGES = ("reset", "step", "stagger", "load_state_dict")
+"""Calls that change the worlds."""
 
 
 class ShardedEnv(Env):
@@ -65,39 +63,34 @@ class ShardedEnv(Env):
         check_shards(num_envs, shards)
         self.num_envs = num_envs
         self.shards = shards
-        self._connections: list[Connection] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
         self._owner = os.getpid()
-        self._file = shared_file()
+        self._make = make, arguments
         sizes = [num_envs // shards + (i < num_envs % shards) for i in range(shards)]
         ends = torch.tensor(sizes).cumsum(0).tolist()
         self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        self._close = weakref.finalize(self, _end, self._connections, self._processes)
-        for _ in range(shards):
-            self._start()
+        self._file = memory_file()
+        self._pool = ShardPool(shards, self._file)
+        self._close = weakref.finalize(self, _end, self._pool, self._file)
+        self._ready = False
+        self._torn = ""  # the call that was not made in all worlds
+        self._record: TermRecorder | None = None
+        self._has_controller = False
+        self._history: History | None = None
+        self._loss = ""
         try:
             self._describe(make(num_envs=1, first=0, total=1, **arguments))
-            self._make_shards(make, arguments)
+            layout = SharedStep(self.groups, num_envs, len(self.objectives), None)
+            os.ftruncate(self._file, layout.size)
+            self._shared = SharedStep(self.groups, num_envs, len(self.objectives), self._file)
+            self._make_shards()
         except BaseException:
             self._close()
             raise
-        self._ready = False
-        self._record: TermRecorder | None = None
-
-    def _start(self) -> None:
-        """Start a process, which imports what it needs while this one goes on."""
-        ours, theirs = socketpair()
-        with theirs:
-            descriptors = theirs.fileno(), self._file
-            command = [sys.executable, "-m", "rookery.sim.envs.shard_process", *map(str, descriptors)]
-            threads = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-            process = subprocess.Popen(command, pass_fds=descriptors, env=os.environ | threads)
-        self._processes.append(process)
-        self._connections.append(Connection(ours.detach()))
 
     def _describe(self, one: VecEnv) -> None:
-        if one.engine != "mujoco" or not one.task.shardable:
-            what = f"the engine {one.engine!r}" if one.engine != "mujoco" else f"{one.task_id} with this config"
+        divisible = find_engine(one.engine).shardable
+        if not (divisible and one.task.shardable):
+            what = f"{one.task_id} with this config" if divisible else f"the engine {one.engine!r}"
             raise RookeryError(f"the worlds of {what} cannot be divided among processes: leave out shards.")
         self.one = one
         self.task_id = one.task_id
@@ -113,42 +106,95 @@ class ShardedEnv(Env):
         self.headline = one.headline
         self.engine = one.engine
 
-    def _make_shards(self, make: Callable[..., VecEnv], arguments: dict[str, Any]) -> None:
-        layout = SharedStep(self.groups, self.num_envs, len(self.objectives), None)
-        os.ftruncate(self._file, layout.size)
-        for connection, at in zip(self._connections, self._slices, strict=True):
-            own = {"num_envs": at.stop - at.start, "first": at.start, "total": self.num_envs, **arguments}
-            send(connection, (make, own, self.num_envs))
-        self._shared = SharedStep(self.groups, self.num_envs, len(self.objectives), self._file)
-        self._replies()
+    def _make_shards(self, only: int | None = None) -> None:
+        """Have the processes, or only one, make their environments."""
+        make, arguments = self._make
+        requests: list[Request | None] = []
+        for i, at in enumerate(self._slices):
+            worlds = {"num_envs": at.stop - at.start, "first": at.start, "total": self.num_envs}
+            requests.append(("make", make, worlds | arguments, self.num_envs) if only in (None, i) else None)
+        self._pool.call(requests)
 
     # Calls
 
-    def _replies(self) -> list[Any]:
-        """Every shard's reply; an error in one is raised when all have answered."""
-        replies = []
-        for i, connection in enumerate(self._connections):
-            try:
-                replies.append(receive(connection))
-            except (EOFError, ConnectionResetError):
-                raise RookeryError(
-                    f"the process of shard {i} ended unexpectedly: memory may have run out; use fewer shards or worlds."
-                ) from None
-        for good, reply in replies:
-            if not good:
-                kind, text = reply
-                raise {"RookeryError": RookeryError, "ValueError": ValueError}.get(kind, RuntimeError)(text)
-        return [reply for _, reply in replies]
-
     def _call(self, name: str, *arguments: Any) -> list[Any]:
         """Call a method of every shard's ShardServer."""
-        self._check_open()
-        for connection in self._connections:
-            send(connection, (name, *arguments))
-        return self._replies()
+        return self._call_parts([(name, *arguments)] * self.shards)
 
-    def _check_open(self) -> None:
-        """Refuse a closed environment, and one of another process, whose questions would mix with ours."""
+    def _call_parts(self, requests: list[Request]) -> list[Any]:
+        """Call the same method of every shard's ShardServer, with each shard's own arguments.
+
+        A call that changes the worlds and ends in an exception may have changed some: nothing is let through then until a
+        reset or a whole state.
+        """
+        name = requests[0][0]
+        self._check_open(name)
+        changes = name in CHANGES
+        was_torn = self._torn
+        if name == "reset" and was_torn:
+            self._align()
+        if changes:
+            self._torn = name
+        replies = self._made(requests)
+        if not changes:
+            return replies
+        if self._history is not None:
+            self._history.add(requests, self._shared.actions if name == "step" else None)
+        self._torn = ""
+        if self._history is not None and (was_torn or self._history.is_long):
+            self._history.begin(self._made([("state_dict",)] * self.shards))
+        return replies
+
+    def _align(self) -> None:
+        """Give all shards the counters of shard 0, which are the same in all but when some made a step more. What they point
+        at is of each world, and the reset that follows makes it anew."""
+        aligned = self._states.align(self._made([("state_dict",)] * self.shards))
+        self._made([("load_state_dict", state) for state in aligned])
+
+    def _made(self, requests: Sequence[Request | None]) -> list[Any]:
+        """The replies to a call, from a new process too where one is lost and `survive_loss` was called."""
+        try:
+            return self._pool.call(requests)
+        except ProcessLost as lost:
+            if self._history is None or self._loss:
+                self._close()
+                raise
+            self._loss = str(lost)
+            try:
+                self._replace()
+                return self._pool.call(requests)
+            except ProcessLost as again:
+                self._close()
+                raise ProcessLost(f"{lost} It was replaced, and then {again}") from again
+            except BaseException:
+                self._close()
+                raise
+
+    def _replace(self) -> None:
+        """A new process in place of the lost one, and all where they were before the call that failed."""
+        assert self._history is not None
+        actions = {g: a.clone() for g, a in self._shared.actions.items()}
+        self._make_shards(only=self._pool.replace())
+        self._history.repeat(self._pool, self._shared.actions)
+        for g, a in actions.items():
+            self._shared.actions[g].copy_(a)
+        self._pool.call([("record_terms", self._record is not None)] * self.shards)
+        if self._has_controller:
+            self._pool.call([("controller",)] * self.shards)
+
+    def survive_loss(self) -> None:
+        """As `Env.survive_loss`. The processes' states are taken every few steps, and the calls since then repeated."""
+        if self._history is None:
+            states = self._call("state_dict")
+            self._history = History(states)
+
+    @property
+    def loss(self) -> str:
+        return self._loss
+
+    def _check_open(self, name: str = "") -> None:
+        """Refuse a closed environment, one of another process, whose questions would mix with ours, and one in which a call was
+        not made in all worlds."""
         if not self._close.alive:
             raise RookeryError("this environment is closed: make a new one.")
         if os.getpid() != self._owner:
@@ -156,17 +202,20 @@ class ShardedEnv(Env):
                 "this environment was made before a fork and belongs to that process: make it in this one, or start processes "
                 'by multiprocessing\'s "spawn".'
             )
+        if self._torn and name not in ("reset", "load_state_dict", "check_state_dict"):
+            raise RookeryError(
+                f"{self._torn}() was interrupted or failed, and some worlds may have made it: call reset() or "
+                "load_state_dict() before anything else."
+            )
 
     def _call_one(self, world: int, name: str) -> Any:
         """Call a method of the shard that has this world, with its index there."""
         self._check_open()
-        for connection, at in zip(self._connections, self._slices, strict=True):
+        for i, at in enumerate(self._slices):
             if at.start <= world < at.stop:
-                send(connection, (name, world - at.start))
-                good, reply = receive(connection)
-                if not good:
-                    raise RuntimeError(reply[1])
-                return reply
+                requests: list[Request | None] = [None] * self.shards
+                requests[i] = (name, world - at.start)
+                return self._made(requests)[i]
         raise RookeryError(f"there is no world {world}: this environment has 0 to {self.num_envs - 1}.")
 
     # The loop
@@ -187,7 +236,7 @@ class ShardedEnv(Env):
         reward = {g: r.clone() for g, r in self._shared.rewards.items()}
         info: dict[str, Any] = {}
         if self.event_names:
-            info["events"] = _joined([r["events"] for r in replies])
+            info["events"] = join_worlds([r["events"] for r in replies])
         if any("episode" in r for r in replies):
             info |= self._ended(replies, obs)
         return obs, reward, self._shared.terminated.clone(), self._shared.truncated.clone(), info
@@ -199,26 +248,24 @@ class ShardedEnv(Env):
             if "episode" in r:
                 r["episode"]["ids"] += at.start
                 ended.append(r)
-        episode = _joined([r["episode"] for r in ended])
+        episode = join_worlds([r["episode"] for r in ended])
         ids = episode["ids"]
         final = {g: o.clone() for g, o in obs.items()}
-        for g, o in _joined([r["final_observation"] for r in ended]).items():
+        for g, o in join_worlds([r["final_observation"] for r in ended]).items():
             final[g][ids] = o
         state = torch.zeros(self.num_envs, self.state_size)
         state[ids] = torch.cat([r["final_state"] for r in ended])
         out = {"final_observation": final, "final_state": state, "episode": episode}
         if "final_active" in ended[0]:
-            masks = _joined([r["final_active"] for r in ended])
-            out["final_active"] = {g: m.new_ones(self.num_envs, m.shape[1]) for g, m in masks.items()}
-            for g, mask in masks.items():
-                out["final_active"][g][ids] = mask
+            masks = join_worlds([r["final_active"] for r in ended]).items()
+            out["final_active"] = {g: m.new_ones(self.num_envs, m.shape[1]).index_copy(0, ids, m) for g, m in masks}
         return out
 
     def _play(self, replies: list[dict[str, Any]]) -> None:
         """Hand on the terms that shards recorded."""
         if self._record is not None:
             for same in zip(*(r.get("records", ()) for r in replies), strict=True):
-                self._record(same[0][0], _joined([terms for _, terms in same]))
+                self._record(same[0][0], join_worlds([terms for _, terms in same]))
 
     def stagger(self) -> None:
         self._call("stagger")
@@ -251,27 +298,27 @@ class ShardedEnv(Env):
 
     def _read(self, name: str) -> Any:
         parts = self._call(name)
-        return None if parts[0] is None else _joined(parts)
+        return None if parts[0] is None else join_worlds(parts)
 
     def observation_set(self, name: str) -> dict[str, Tensor]:
-        out: dict[str, Tensor] = _joined(self._call("observation_set", name))
+        out: dict[str, Tensor] = join_worlds(self._call("observation_set", name))
         return out
 
     # What evaluation, video and contracts read
 
     def metrics(self) -> dict[str, Tensor]:
-        out: dict[str, Tensor] = _joined(self._call("metrics"))
+        out: dict[str, Tensor] = join_worlds(self._call("metrics"))
         return out
 
     def controller(self) -> Act | None:
         if not all(self._call("controller")):
             return None
 
+        self._has_controller = True
+
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            self._check_open()
-            for connection, at in zip(self._connections, self._slices, strict=True):
-                send(connection, ("act", {g: o[at] for g, o in obs.items()}))
-            out: dict[str, Tensor] = _joined(self._replies())
+            parts: list[Request] = [("act", {g: o[at] for g, o in obs.items()}) for at in self._slices]
+            out: dict[str, Tensor] = join_worlds(self._call_parts(parts))
             return out
 
         return act
@@ -306,51 +353,16 @@ class ShardedEnv(Env):
     # Keeping
 
     @cached_property
-    def _shapes(self) -> dict[str, torch.Size]:
-        """Shapes of the state of one world: the axis along which a shard's entry is longer is the worlds'."""
+    def _states(self) -> ShardStates:
         self.one.reset(0)
-        return {k: v.shape for k, v in self.one.state_dict().items()}
-
-    def _axis(self, name: str, shape: torch.Size) -> int | None:
-        """The worlds' axis of an entry of a state of more than one world; None where it has none."""
-        own = self._shapes.get(name)
-        if own is None or len(own) != len(shape):
-            raise ValueError(f"the saved state has {name!r}: it is of another task or version.")
-        return next((i for i, (a, b) in enumerate(zip(own, shape, strict=True)) if a != b), None)
+        return ShardStates({k: v.shape for k, v in self.one.state_dict().items()}, self._slices)
 
     def state_dict(self) -> dict[str, Tensor]:
         """As `Env.state_dict`: that of one VecEnv of all worlds."""
-        parts = self._call("state_dict")
-        out = {}
-        for name, first in parts[0].items():
-            axis = self._axis(name, first.shape)
-            if axis is not None:
-                out[name] = torch.cat([p[name] for p in parts], dim=axis)
-            else:
-                out[name] = torch.stack([p[name] for p in parts]).sum(0) if name == FAILURES else first
-        return out
-
-    def _parts(self, state: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-        """Each shard's part of a saved state.
-
-        Raises:
-            ValueError: it is of another number of worlds, or holds a name that this environment does not.
-        """
-        axes = {name: self._axis(name, value.shape) for name, value in state.items()}
-        for name, axis in axes.items():
-            if axis is not None and state[name].shape[axis] != self.num_envs:
-                raise ValueError(
-                    f"saved {name!r} is of {state[name].shape[axis]} worlds, needed {self.num_envs}: it is of another "
-                    "number of worlds."
-                )
-        parts = [{name: _rows(value, axes[name], at) for name, value in state.items()} for at in self._slices]
-        for own in parts[1:]:
-            if FAILURES in own:
-                own[FAILURES] = torch.zeros_like(own[FAILURES])
-        return parts
+        return self._states.join(self._call("state_dict"))
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
-        self._check_open()
+        self._check_open("check_state_dict")
         self._send_parts("check_state_dict", state)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -359,9 +371,7 @@ class ShardedEnv(Env):
         self._ready = True
 
     def _send_parts(self, call: str, state: dict[str, Tensor]) -> None:
-        for connection, own in zip(self._connections, self._parts(state), strict=True):
-            send(connection, (call, own))
-        self._replies()
+        self._call_parts([(call, own) for own in self._states.split(state)])
 
     def close(self) -> None:
         self._close()
@@ -382,26 +392,9 @@ def check_shards(num_envs: int, shards: int) -> None:
         )
 
 
-def _rows(value: Tensor, axis: int | None, at: slice) -> Tensor:
-    """Some worlds' part of an entry of a state."""
-    return value if axis is None else value.narrow(axis, at.start, at.stop - at.start).contiguous()
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Nested dicts of tensors of some worlds each as one of all of them."""
-    first = parts[0]
-    if isinstance(first, Tensor):
-        return torch.cat(parts)
-    return {k: _joined([p[k] for p in parts]) for k in first}
-
-
-def _end(connections: list[Connection], processes: list[subprocess.Popen[bytes]]) -> None:
-    """Close the connections, on which the processes end, and wait for them."""
-    for connection in connections:
-        connection.close()
-    for process in processes:
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def _end(pool: ShardPool, file: int) -> None:
+    """End the processes, and let go of the shared memory's file."""
+    try:
+        pool.end()
+    finally:
+        os.close(file)

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.actions import check_choices, check_shapes, not_finite
+from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
-from rookery.sim.config import to_dict
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
+from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
@@ -33,6 +33,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
+from rookery.sim.values import to_values
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class VecEnv(Buffers, Env):
         self.num_envs = world.num_envs
         self.device = world.device
         self.engine = world.engine
-        self._set_clock()
+        self.control_dt, self._k, self.max_episode_steps = clock(task, world)
         self.first = first
         self.total = self.num_envs if total is None else total
         uses = ("", "noise", "randomization", "disturbance")
@@ -116,19 +117,6 @@ class VecEnv(Buffers, Env):
 
     steps: Tensor
 
-    def _set_clock(self) -> None:
-        task = self.task
-        self.control_dt = float(task.cfg.control_dt)
-        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
-            given = f"episode_s {task.cfg.episode_s} s and control_dt {self.control_dt} s"
-            raise RookeryError(f"an episode must last for at least one control step, a time above 0, got {given}.")
-        self._k = task.physics_steps
-        if abs(self._k * self.world.dt - self.control_dt) > 1e-9:
-            raise RookeryError(
-                f"control_dt {self.control_dt} s must be a whole number of physics steps of {self.world.dt} s."
-            )
-        self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
-
     def _make_pipelines(self) -> None:
         n = self.num_envs
         self._pipelines: dict[str, ObservationPipeline] = {}
@@ -160,11 +148,7 @@ class VecEnv(Buffers, Env):
             check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
-        masks = self.task.action_mask() or {}
-        for g, s in self.groups.items():
-            shape = (self.num_envs, s.count, s.action.options)
-            if s.action.masked and (g not in masks or masks[g].shape != shape or masks[g].dtype is not torch.bool):
-                raise ValueError(f"{self.task_id}: action_mask must give {g!r} a bool tensor {list(shape)}.")
+        check_masks(self.task_id, self.groups, self.task.action_mask() or {}, self.num_envs)
 
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
@@ -245,9 +229,7 @@ class VecEnv(Buffers, Env):
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
                 raise not_finite(g, wrong)
-            if choices := len(self.groups[g].action.choices):
-                check_choices(g, self.groups[g].action, actions[g])
-                given[g][..., :choices] = actions[g][..., :choices]
+            keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
         self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
 
@@ -360,7 +342,7 @@ class VecEnv(Buffers, Env):
 
     def deployment(self) -> Deployment:
         return Deployment(
-            config=to_dict(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            config=to_values(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
             safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 

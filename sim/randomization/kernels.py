@@ -12,7 +12,7 @@ from rookery.sim.random_kernels import at_place, compiled, kernel, next_episode
 from rookery.sim.randomization.distributions import CHOICE, LOG_UNIFORM, NORMAL
 
 
-class Column(IntEnum):
+class ValueColumn(IntEnum):
     """Constants of a drawn number, a row of float32."""
 
     FIRST = 0  # a and b of the quantile function
@@ -24,7 +24,7 @@ class Column(IntEnum):
     NOMINAL = 6  # where the curriculum begins
 
 
-WIDTH = len(Column)
+WIDTH = len(ValueColumn)
 _ONE = np.float32(1.0)
 _HALF = np.float32(0.5)
 
@@ -61,7 +61,7 @@ def quantile(kind, c, table, u):
 
     Args:
         kind: a number of `distributions`.
-        c: [WIDTH], see Column.
+        c: [WIDTH], see ValueColumn.
         table: [values, 2] of a choice: value, and probability of it or an earlier one.
     """
     if kind == CHOICE:
@@ -70,12 +70,14 @@ def quantile(kind, c, table, u):
             k += 1
         return table[k, 0]
     if kind == LOG_UNIFORM:
-        value = np.exp(c[Column.FIRST] + c[Column.SECOND] * u)
+        value = np.exp(c[ValueColumn.FIRST] + c[ValueColumn.SECOND] * u)
     elif kind == NORMAL:
-        value = c[Column.FIRST] + c[Column.SECOND] * normal_quantile(c[Column.BELOW] + c[Column.INSIDE] * u)
+        value = c[ValueColumn.FIRST] + c[ValueColumn.SECOND] * normal_quantile(
+            c[ValueColumn.BELOW] + c[ValueColumn.INSIDE] * u
+        )
     else:
-        return c[Column.FIRST] + c[Column.SECOND] * u
-    return min(max(value, c[Column.LOW]), c[Column.HIGH])
+        return c[ValueColumn.FIRST] + c[ValueColumn.SECOND] * u
+    return min(max(value, c[ValueColumn.LOW]), c[ValueColumn.HIGH])
 
 
 @compiled
@@ -83,8 +85,8 @@ def _scaled(kind, c, table, u, share):
     """The value at u of a distribution that is drawn together to its nominal value: a `share` of the way to it, or of a choice
     with that probability."""
     if kind == CHOICE:
-        return quantile(kind, c, table, u / share) if u < share else c[Column.NOMINAL]
-    nominal = c[Column.NOMINAL]
+        return quantile(kind, c, table, u / share) if u < share else c[ValueColumn.NOMINAL]
+    nominal = c[ValueColumn.NOMINAL]
     return nominal + share * (quantile(kind, c, table, u) - nominal)
 
 
@@ -99,7 +101,7 @@ def draw(
         ids: worlds.
         places: [P] number of each draw within an episode.
         kinds: [P] of distributions.
-        constants: [P, WIDTH] float32, see Column.
+        constants: [P, WIDTH] float32, see ValueColumn.
         tables, firsts: values of the choices, and [P + 1] where those of each draw begin.
         startup: [P] whether it is drawn at the first episode only.
         share: of the distributions' width; 1 for all of it. Startup draws are never narrowed.

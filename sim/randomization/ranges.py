@@ -184,7 +184,7 @@ class _Draws:
     def constants(self) -> NDArray[np.float32]:
         """[P, kernels.WIDTH] of the kernels."""
         out = np.zeros((len(self.names), kernels.WIDTH), np.float32)
-        c = kernels.Column
+        c = kernels.ValueColumn
         for row, r, nominal in zip(out, self.ranges, self.nominal, strict=True):
             row[c.FIRST], row[c.SECOND] = r.constants()
             row[c.LOW], row[c.HIGH], row[c.NOMINAL] = r.low, r.high, nominal

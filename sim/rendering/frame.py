@@ -24,7 +24,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Shape:
+class FrameShape:
     """Something drawn beside the scene, m and world axes.
 
     Args:
@@ -64,10 +64,10 @@ class Frame:
     mocap_pos: Vector
     mocap_quat: Vector
     view: View
-    shapes: Sequence[Shape]
+    shapes: Sequence[FrameShape]
 
 
-class Stage:
+class FrameStage:
     """MjData of a visual model, posed for pictures.
 
     Args:

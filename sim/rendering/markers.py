@@ -9,13 +9,13 @@ import mujoco
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.rendering.frame import Shape
+from rookery.sim.rendering.frame import FrameShape
 
 Marker = Mapping[str, Any]
 KINDS = ("sphere", "box", "cylinder", "arrow")
 
 
-def marker_shape(marker: Marker) -> Shape:
+def marker_shape(marker: Marker) -> FrameShape:
     """A marker as a shape.
 
     Args:
@@ -39,10 +39,10 @@ def marker_shape(marker: Marker) -> Shape:
         turn = np.zeros(9)
         mujoco.mju_quat2Mat(turn, np.asarray(marker.get("quat", (1.0, 0.0, 0.0, 0.0)), float))
         half = np.broadcast_to(size, 3).copy()
-        return Shape(pos, float(half.max()), (r, g, b, a), kind=kind, half=half, turn=turn.reshape(3, 3))
+        return FrameShape(pos, float(half.max()), (r, g, b, a), kind=kind, half=half, turn=turn.reshape(3, 3))
     if kind == "sphere":
-        return Shape(pos, float(size), (r, g, b, a))
+        return FrameShape(pos, float(size), (r, g, b, a))
     end = np.asarray(marker.get("end", pos), float).reshape(3)
     if np.linalg.norm(end - pos) < 1e-9:
         raise RookeryError(f'a marker of shape {kind!r} goes from "pos" to "end", two different points, got {marker}.')
-    return Shape(pos, float(size), (r, g, b, a), end, kind)
+    return FrameShape(pos, float(size), (r, g, b, a), end, kind)

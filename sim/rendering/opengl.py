@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import mujoco
 
-    from rookery.sim.rendering.frame import Shape, Vector, View
+    from rookery.sim.rendering.frame import FrameShape, Vector, View
 
 _OFF = ("disable", "disabled", "off", "false", "0")
 _PROBE_TIMEOUT = 60.0  # s
@@ -158,7 +158,7 @@ class OpenGLPainter:
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._samples = [(_halves(k) + 0.5 / samples, (k + 0.5) / samples) for k in range(samples)]
 
-    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> NDArray[np.uint8]:
+    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[FrameShape]) -> NDArray[np.uint8]:
         """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
         mj = self._mj
         scene = self._scene
@@ -227,7 +227,7 @@ class OpenGLPainter:
             if scene.geoms[i].rgba[3] < 0.5:
                 scene.geoms[i].category = mj.mjtCatBit.mjCAT_DECOR
 
-    def _add(self, shape: Shape) -> None:
+    def _add(self, shape: FrameShape) -> None:
         mj = self._mj
         scene = self._scene
         if scene.ngeom >= scene.maxgeom:

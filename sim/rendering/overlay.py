@@ -65,7 +65,7 @@ class Overlay:
 
 
 @dataclass(frozen=True)
-class Panel:
+class OverlayPanel:
     """Where text goes, pixels: the box (left, top, right, bottom) behind it, the lines' places and the letters' size."""
 
     box: tuple[float, float, float, float]
@@ -73,7 +73,7 @@ class Panel:
     size: float
 
 
-def layout(lines: Sequence[str], width: int, height: int, corner: str) -> Panel:
+def layout(lines: Sequence[str], width: int, height: int, corner: str) -> OverlayPanel:
     """A panel in the "top" or "bottom" left corner, with letters as large as leaves it inside the picture, and inside the
     half of its height that is the corner's."""
     size = max(10.0, height / 30)
@@ -88,7 +88,7 @@ def layout(lines: Sequence[str], width: int, height: int, corner: str) -> Panel:
     tall = step * len(lines) + pad
     top = pad if corner == "top" else height - tall - pad
     places = tuple((2.0 * pad, top + 0.5 * pad + step * k) for k in range(len(lines)))
-    return Panel((pad, top, 3.0 * pad + wide, top + tall), places, size)
+    return OverlayPanel((pad, top, 3.0 * pad + wide, top + tall), places, size)
 
 
 def annotate(picture: Picture, lines: Sequence[Line | str], corner: str = "top") -> Picture:

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rendering import opengl
-from rookery.sim.rendering.frame import Frame, Stage
+from rookery.sim.rendering.frame import Frame, FrameStage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rookery.sim.rendering.frame import Shape, View
+    from rookery.sim.rendering.frame import FrameShape, View
 
 Picture = NDArray[np.uint8]
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Painter(Protocol):
 
     name: str
 
-    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> Picture:
+    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[FrameShape]) -> Picture:
         """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class FramePainter:
         self.name = "software" if chosen is None else chosen.name
         count = _processes(chosen, width * height, frames * samples) if processes is None else processes
         self._shape = (height, width, 3)
-        self._stage = Stage(model)
+        self._stage = FrameStage(model)
         self._painter = make_painter(model, width, height, chosen, samples) if count < 2 else None
         job = (model, width, height, chosen, samples)
         self._workers = [] if self._painter else [_Worker(job) for _ in range(count)]
@@ -237,7 +237,7 @@ def _work() -> None:
     os.dup2(2, 1)
     requests = sys.stdin.buffer
     model, width, height, backend, samples = pickle.load(requests)
-    stage = Stage(model)
+    stage = FrameStage(model)
     painter = make_painter(model, width, height, backend, samples)
     try:
         while True:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, body_id, body_radius, cameraman, default_focus, driven_bodies
-from rookery.sim.rendering.frame import Frame, Shape, Stage, Vector
+from rookery.sim.rendering.frame import Frame, FrameShape, FrameStage, Vector
 from rookery.sim.rendering.markers import Marker, marker_shape
 from rookery.sim.rendering.painters import choose_backend, make_painter
 
@@ -48,7 +48,7 @@ class Composer:
     ) -> None:
         self.model = model
         self.height = height
-        self._stage = Stage(model)
+        self._stage = FrameStage(model)
         self._data = self._stage.data
         self._focus = body_id(model, focus) if focus is not None else default_focus(model)
         self._trail_ids = [body_id(model, name) for name in trails]
@@ -84,7 +84,7 @@ class Composer:
         self._trails.clear()
         self._cameraman.cut()
 
-    def _shape(self, marker: Marker) -> Shape:
+    def _shape(self, marker: Marker) -> FrameShape:
         """A marker as a shape, paler while a robot is inside it, which it would hide."""
         shape = marker_shape(marker)
         size = shape.radius if shape.half is None else float(np.linalg.norm(shape.half))
@@ -187,7 +187,7 @@ class _Trails:
     def clear(self) -> None:
         self.paths.clear()
 
-    def shapes(self, thinnest: float) -> list[Shape]:
+    def shapes(self, thinnest: float) -> list[FrameShape]:
         """The trails as capsules with radii of at least `thinnest` m, so that they can be seen from afar."""
         out = []
         for key, path in self.paths.items():
@@ -197,5 +197,7 @@ class _Trails:
                 if np.linalg.norm(end - start) > 1e-6:
                     fresh = 1.0 - (self.now - t) / self.seconds
                     rgba = (r, g, b, a * (0.15 + 0.85 * fresh))
-                    out.append(Shape(start, max(self.radius * (0.35 + 0.65 * fresh), thinnest), rgba, end, "capsule"))
+                    out.append(
+                        FrameShape(start, max(self.radius * (0.35 + 0.65 * fresh), thinnest), rgba, end, "capsule")
+                    )
         return out

@@ -19,7 +19,7 @@ from rookery.sim.rendering.geoms import CAPSULE, ELLIPSOID, PLANE, SHOWN, SPHERE
 from rookery.sim.rendering.solids import blend_solid
 
 if TYPE_CHECKING:
-    from rookery.sim.rendering.frame import Shape, View
+    from rookery.sim.rendering.frame import FrameShape, View
 
 Floats = NDArray[np.float64]
 _SKY_TOP = np.array([105.0, 150.0, 200.0])
@@ -52,7 +52,7 @@ class SoftwarePainter:
         for g in range(model.ngeom):
             self._add_geom(g)
 
-    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[Shape]) -> NDArray[np.uint8]:
+    def paint(self, data: mujoco.MjData, view: View, shapes: Sequence[FrameShape]) -> NDArray[np.uint8]:
         """The picture [H, W, 3] of `data` (kinematics done) from `view`, with extra shapes."""
         quat = np.zeros(4)
         for geom, body in self._geoms:
@@ -203,7 +203,7 @@ class _Lens:
         return out
 
 
-def _blend(picture: Floats, depth: Floats, lens: _Lens, shape: Shape) -> None:
+def _blend(picture: Floats, depth: Floats, lens: _Lens, shape: FrameShape) -> None:
     """Lay a translucent sphere or capsule over the picture where nothing stands in front of it."""
     x0, y0, z0 = lens.pixel(shape.start)
     x1, y1, z1 = lens.pixel(shape.end) if shape.end is not None else (x0, y0, z0)

@@ -8,7 +8,7 @@ import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
-from rookery.sim.rendering.frame import Shape
+from rookery.sim.rendering.frame import FrameShape
 
 Floats = NDArray[np.float64]
 Project = Callable[[Floats], tuple[float, float, float]]
@@ -16,7 +16,7 @@ _HEAD = 1.75  # of the shaft's radius: half the width of MuJoCo's arrow heads
 _SUN = np.array([-0.30, -0.47, 0.83])
 
 
-def triangles(shape: Shape) -> Floats:
+def triangles(shape: FrameShape) -> Floats:
     """[T, 3, 3] m: the corners of a shape's triangles in the world, anticlockwise as seen from outside."""
     if shape.kind == "box":
         assert shape.half is not None and shape.turn is not None
@@ -41,7 +41,7 @@ def _upright(radius: float, bottom: float, top: float) -> trimesh.Trimesh:
     return mesh.apply_translation((0.0, 0.0, 0.5 * (bottom + top)))
 
 
-def blend_solid(picture: Floats, depth: Floats, project: Project, shape: Shape) -> None:
+def blend_solid(picture: Floats, depth: Floats, project: Project, shape: FrameShape) -> None:
     """Lay a box, cylinder or arrow over the picture [H, W, 3] where nothing nearer stands in `depth` [H, W] m; `project` gives
     x and y in pixels and the depth of a point."""
     height, width = depth.shape

@@ -12,7 +12,7 @@ Hulls = tuple[np.ndarray, np.ndarray]
 """(start [G + 1], planes [P, 4]), see `raycast.render`."""
 
 
-class Frames:
+class CameraFrames:
     """Poses of geoms and cameras in the frames of the bodies that carry them: the topmost of what is rigidly joined.
 
     Args:

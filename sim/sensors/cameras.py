@@ -22,7 +22,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rotations import matrix
 from rookery.sim.sensors import raycast
 from rookery.sim.sensors.appearance import Look
-from rookery.sim.sensors.camera_shapes import Frames
+from rookery.sim.sensors.camera_shapes import CameraFrames
 from rookery.sim.sensors.shading import PLANE
 from rookery.sim.world import Ids, World
 
@@ -105,7 +105,7 @@ class Cameras:
             {int(model.body_weldid[b]) for b in (*model.geom_bodyid[self.geoms], *model.cam_bodyid[ids])} - {0}
         )
         self._bodies = world.bodies([model.body(b).name for b in roots]) if roots else None
-        frames = Frames(model, roots)
+        frames = CameraFrames(model, roots)
         self._shapes, self._hulls = frames.shapes(self.geoms, self.classes.numpy())
         self._carriers, *mounts = frames.cameras(ids)
         paints = np.array([_colour(model, g)[:3] for g in self.geoms], np.float32).reshape(-1, 3)

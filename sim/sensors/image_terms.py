@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from rookery.sim.quantities import own
 from rookery.sim.sensors.cameras import CLASSES
 from rookery.sim.specs import Term
 
@@ -33,22 +34,18 @@ def depth_term(views: Views, frame: str, range_m: float) -> Term:
         frame: cameras, and the order of the pixels.
         range_m: m, what pixels without a surface get.
     """
-    formula = "distance along the view to the first surface of each pixel, the range where there is none"
-    return Term(
-        "depth", math.prod(views), "m", frame, scale=1.0 / range_m, noise=DEPTH_NOISE, formula=formula, shape=(*views, 1)
-    )  # fmt: skip
+    what = "distance along the view to the first surface of each pixel, the range where there is none"
+    pixels = own(what, math.prod(views), "m", doc=frame)
+    return Term("depth", pixels, scale=1.0 / range_m, noise=DEPTH_NOISE, shape=(*views, 1))
 
 
 def rgb_term(views: Views, frame: str) -> Term:
     """Colours [cameras * rows * columns * 3] that cameras see, scaled to 1 at full brightness."""
-    return Term(
-        "rgb", 3 * math.prod(views), "1/255", frame, scale=1.0 / 255.0, noise=COLOUR_NOISE,
-        formula="red, green, blue of each pixel, 0 to 255", shape=(*views, 3),
-    )  # fmt: skip
+    pixels = own("red, green, blue of each pixel, 0 to 255", 3 * math.prod(views), "1/255", doc=frame)
+    return Term("rgb", pixels, scale=1.0 / 255.0, noise=COLOUR_NOISE, shape=(*views, 3))
 
 
 def segmentation_term(views: Views, frame: str) -> Term:
     """Classes [cameras * rows * columns] of what cameras see, scaled to 1 at the last of `cameras.CLASSES`."""
-    formula = "class of the first surface of each pixel, 0 for nothing"
-    scale = 1.0 / (len(CLASSES) - 1)
-    return Term("segmentation", math.prod(views), "class", frame, scale=scale, formula=formula, shape=(*views, 1))
+    pixels = own("class of the first surface of each pixel, 0 for nothing", math.prod(views), "class", doc=frame)
+    return Term("segmentation", pixels, scale=1.0 / (len(CLASSES) - 1), shape=(*views, 1))

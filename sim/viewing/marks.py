@@ -10,7 +10,7 @@ import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
-from rookery.sim.rendering.frame import Shape
+from rookery.sim.rendering.frame import FrameShape
 from rookery.sim.rendering.solids import triangles
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ class Marks:
         self._path = path
         self._drawn: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
-    def draw(self, shapes: Sequence[tuple[Floats, Shape]]) -> None:
+    def draw(self, shapes: Sequence[tuple[Floats, FrameShape]]) -> None:
         """Draw these shapes, each moved by its offset [3] m, in place of those before."""
-        kinds: dict[str, list[tuple[Floats, Shape]]] = {}
+        kinds: dict[str, list[tuple[Floats, FrameShape]]] = {}
         for offset, shape in shapes:
             kinds.setdefault(shape.kind, []).append((offset, shape))
         for kind in {*kinds, *self._drawn}:
             self._draw_kind(kind, kinds.get(kind, []))
 
-    def _draw_kind(self, kind: str, shapes: list[tuple[Floats, Shape]]) -> None:
+    def _draw_kind(self, kind: str, shapes: list[tuple[Floats, FrameShape]]) -> None:
         look = tuple(tuple(shape.rgba) for _, shape in shapes)
         old, handle = self._drawn.get(kind, ((), None))
         if look != old and handle is not None:
@@ -69,14 +69,14 @@ def _unit(kind: str) -> trimesh.Trimesh:
     if kind == "sphere":
         return trimesh.creation.icosphere(subdivisions=2)
     up = np.array([0.0, 0.0, 1.0])
-    shape = Shape(np.zeros(3), _THIN, (0, 0, 0, 1), up, kind, half=np.ones(3), turn=np.eye(3))
+    shape = FrameShape(np.zeros(3), _THIN, (0, 0, 0, 1), up, kind, half=np.ones(3), turn=np.eye(3))
     corners = triangles(shape).reshape(-1, 3)
     if kind != "box":
         corners = corners / (_THIN, _THIN, 1.0)
     return trimesh.Trimesh(corners, np.arange(len(corners)).reshape(-1, 3), process=False)
 
 
-def _turn_and_scale(shape: Shape) -> tuple[Floats, Floats]:
+def _turn_and_scale(shape: FrameShape) -> tuple[Floats, Floats]:
     """Quaternion [4] wxyz and factors [3] that make the unit mesh this shape."""
     quat = np.array([1.0, 0.0, 0.0, 0.0])
     if shape.kind == "box":

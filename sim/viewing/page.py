@@ -8,7 +8,7 @@ import numpy as np
 
 from rookery.sim.env import Env
 from rookery.sim.rendering.camera import CHASE, Camera, body_radius, cameraman, default_focus
-from rookery.sim.rendering.frame import Stage
+from rookery.sim.rendering.frame import FrameStage
 
 if TYPE_CHECKING:
     import mujoco
@@ -31,7 +31,7 @@ def first_view(server: ViserServer, env: Env, model: mujoco.MjModel, world: int,
     Returns:
         whether the camera of the task's videos goes with a body.
     """
-    stage = Stage(model)
+    stage = FrameStage(model)
     data = env.mj_data(world)
     stage.set_state(data.qpos, data.time, data.mocap_pos, data.mocap_quat)
     focus = default_focus(model)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from rookery.sim.rendering.frame import Stage, Vector
+from rookery.sim.rendering.frame import FrameStage, Vector
 from rookery.sim.viewing.drawing import Poses
 
 
-def stage_poses(stage: Stage, data: mujoco.MjData) -> Poses:
+def stage_poses(stage: FrameStage, data: mujoco.MjData) -> Poses:
     """Where the geoms of a visual model are in a state."""
     stage.set_state(data.qpos, data.time, data.mocap_pos, data.mocap_quat)
     return Poses(stage.data.geom_xpos.copy(), quaternions(stage.data.geom_xmat))

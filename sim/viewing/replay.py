@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rookery.sim.env import Act, Env
-from rookery.sim.rendering.frame import Stage
+from rookery.sim.rendering.frame import FrameStage
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.look import set_page
 from rookery.sim.viewing.page import first_view
@@ -61,7 +61,7 @@ def record(env: Env, act: Act, world: int, seed: int, steps: int | None = None) 
         steps: its length in control steps; None: until it ends. The state after the last one is that of a new episode and is
             left out.
     """
-    stage = Stage(env.visual_model(world))
+    stage = FrameStage(env.visual_model(world))
     observation, _ = env.reset(seed)
     data = None
     poses: list[Poses] = []

@@ -20,7 +20,7 @@ from rookery.sim.env import Act, Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import body_radius, default_focus
-from rookery.sim.rendering.frame import Stage
+from rookery.sim.rendering.frame import FrameStage
 from rookery.sim.viewing.commands import CommandPanel
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.forces import contact_arrows
@@ -100,7 +100,7 @@ class Viewer:
         self._owed = 0.0
         self._stopped = False
         self._models: dict[str, mujoco.MjModel] = {}
-        self._stages: dict[str, Stage] = {}
+        self._stages: dict[str, FrameStage] = {}
         self._data: dict[int, mujoco.MjData] = {}
         self._observation, _ = env.reset(seed)
         self._time = 0.0
@@ -141,7 +141,7 @@ class Viewer:
         name = self._name(world)
         if name not in self._models:
             self._models[name] = self.env.visual_model(world)
-            self._stages[name] = Stage(self._models[name])
+            self._stages[name] = FrameStage(self._models[name])
         return self._models[name]
 
     def _name(self, world: int) -> str:

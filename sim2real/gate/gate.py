@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rookery.sim.engines import find_engine
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
@@ -26,10 +27,6 @@ from rookery.sim2real.gate.trials import Outcome, Trials
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
-
-WORLDS = {"rotor": 1024}
-MOST_WORLDS = 256
-"""Worlds stepped together, by engine and for the others: more gain little, and a batch that is not full wastes them."""
 
 
 class Open(Protocol):
@@ -164,7 +161,7 @@ class Gate:
 
     def _points(self, asked: int) -> int:
         """Points in one batch, so that those asked for first fill as few batches as it takes, all alike."""
-        most = max(1, WORLDS.get(self.engine, MOST_WORLDS) // self._settings.episodes)
+        most = max(1, find_engine(self.engine).batch // self._settings.episodes)
         return math.ceil(asked / math.ceil(asked / most))
 
     def _trials(self, points: int, **options: Any) -> Trials:

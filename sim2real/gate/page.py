@@ -45,6 +45,7 @@ def page(report: Report) -> str:
         f"{_e(report.summary)}</p>",
         f"<p>Score <b>{report.score:.3f}</b>; {report.episodes} episodes at each point; {report.episodes_run:,} episodes of "
         f"factors in {report.seconds:.0f} s; seed {report.seed}.</p>",
+        *(f"<p>{_e(line[0].upper() + line[1:])}.</p>" for line in report.not_as_registered),
         failures,
         "<h2>Cases</h2>",
         _cases(report),

@@ -10,7 +10,7 @@ from rookery.sim2real.gate.combinations import Combinations, Wider
 from rookery.sim2real.gate.sweep import Tried
 
 FORMAT = "rookery-gate"
-VERSION = 3
+VERSION = 4
 NOT_APPLICABLE = "not applicable"
 
 
@@ -90,6 +90,9 @@ class Report:
         wider: success over combinations from wider ranges, which nothing requires; empty where none were drawn.
         episodes_run: of the sweeps and combinations together.
         seconds: the whole took.
+        not_as_registered: what people should know of what judged, one line each: values that belong to the policy, values of
+            the training in whose place the registered ones stand, a task's file.
+        judged_by: the same as JSON values, with the task's code.
     """
 
     task: str
@@ -111,7 +114,8 @@ class Report:
     wider: list[Wider] = field(default_factory=list)
     episodes_run: int = 0
     seconds: float = 0.0
-    provenance: dict[str, Any] = field(default_factory=dict)
+    not_as_registered: list[str] = field(default_factory=list)
+    judged_by: dict[str, Any] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[str]:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from rookery.robots.drones.parameters import WINDIEST
-from rookery.sim.engines.rotor.effects import Effects, effects
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.effects import Effects, effects
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.parameters import DroneParameters
+from rookery.sim.quantities import ANGULAR_VELOCITY, LAST_ACTION, VELOCITY, WORLD_Z, body, last_action
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
@@ -65,6 +66,16 @@ class DroneConfig(VisionConfig, AirConfig):
 class DroneTask(Task):
     """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
 
+    engines = ("rotor", "mujoco", "pybullet")
+    interface: ClassVar[tuple[str, ...]] = (
+        "drone",
+        "action",
+        "integrated_yaw",
+        "obs",
+        "image_width",
+        "image_height",
+        "image_range_m",
+    )
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     event_names: ClassVar[tuple[str, ...]] = ("crash",)
 
@@ -215,14 +226,20 @@ class DroneTask(Task):
         that had to learn that from world frame values would still fly away from some headings.
         """
         return (
-            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
-                 estimated="attitude"),
-            Term("linear_velocity", 3, "m/s", "body", scale=0.5, noise=0.01, formula="velocity, body axes",
-                 estimated="linear velocity"),
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
-            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
-                 initial="the neutral action"),
-        )  # fmt: skip
+            Term("up", body(WORLD_Z), noise=0.005, estimated="attitude"),
+            Term("linear_velocity", body(VELOCITY), scale=0.5, noise=0.01, estimated="linear velocity"),
+            Term("angular_velocity", ANGULAR_VELOCITY, scale=0.1, noise=0.02),
+            Term("last_action", last_action(4)),
+        )
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        b = self.drones.bodies
+        return {
+            "drone": {
+                "position": b.pos, "velocity": b.lin_vel, "rotation": b.quat, "angular velocity": b.ang_vel,
+                "target": self.target, LAST_ACTION: self.last_action,
+            }
+        }  # fmt: skip
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
@@ -36,7 +37,12 @@ class HoverConfig(DroneConfig):
 
 
 class Hover(Pursuit):
-    """Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world."""
+    """Each drone flies to its own target and stays there.
+
+    Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world.
+    """
+
+    name = "drone-hover"
 
     Config: ClassVar[type] = HoverConfig
     cfg: HoverConfig
@@ -46,18 +52,10 @@ class Hover(Pursuit):
         self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        own = Term(
-            "position_error",
-            3,
-            "m",
-            "body",
-            noise=0.005,
-            bias=0.005,
-            formula="target - position, body axes",
-            estimated="position",
-        )
-        place = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
-        return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
+        error = body(place("target") - POSITION)
+        own = Term("position_error", error, noise=0.005, bias=0.005, estimated="position")
+        seen = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
+        return {"drone": Group(self.cfg.num_drones, (*seen, *self.body_terms(), *image_terms(self.cfg)), self.action)}
 
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m

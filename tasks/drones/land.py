@@ -14,13 +14,16 @@ from torch import Tensor
 
 from rookery.assets.pads import THICKNESS, landing_pad
 from rookery.sim import rotations
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.quantities import POSITION, VELOCITY, axes, body, place, rotation, velocity
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels
 from rookery.tasks.drones.base import DroneConfig, DroneTask
 
+REST = "where the drone's centre is in the middle of the pad"
+"""A quantity that `pad_offset` shows."""
 OFF = {"ctbr": (0.0, 0.0, 0.0, -1.0), "attitude": (0.0, 0.0, 0.0, -1.0), "rotor_thrust": (-1.0, -1.0, -1.0, -1.0)}
 """Action kinds that can have rotors stand still, and the action that does."""
 LIFTED = 0.03  # m, of a drone's centre over where it stands: higher it is not on the pad
@@ -58,11 +61,15 @@ class LandConfig(DroneConfig):
 
 
 class Land(DroneTask):
-    """Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
+    """A drone lands on a pad that heaves, sways and tilts.
+
+    Success: no crash, a first touch at 0.5 m/s or less, and the last 1 s on the pad with the rotors off.
 
     At the first touch of its pad the task commands no thrust until the episode ends. A drone is on the pad that stands upright
     within its edges. Whoever touches faster, turns over after the touch, falls to the ground or leaves has crashed.
     """
+
+    name = "drone-land"
 
     metric_definitions = MappingProxyType(
         {
@@ -139,15 +146,20 @@ class Land(DroneTask):
         self._most = torch.tensor([c.sway_m, c.sway_m, c.heave_m, c.tilt, c.tilt], dtype=torch.float64)
 
     def groups(self) -> dict[str, Group]:
+        rest = place(REST, doc=f"{self.rest:g} m above the pad's middle, along its z axis")
+        middle = velocity("velocity of the pad's middle")
         pad = (
-            Term("pad_offset", 3, "m", "body", noise=0.005, bias=0.005,
-                 formula="where the drone's centre is in the middle of the pad - position, body axes", estimated="position"),
-            Term("pad_velocity", 3, "m/s", "body", scale=0.5, noise=0.01,
-                 formula="velocity of the pad's middle - velocity, body axes", estimated="pad's velocity"),
-            Term("pad_up", 3, "1", "body", noise=0.005, formula="the pad's upward normal, body axes",
-                 estimated="pad's attitude"),
-        )  # fmt: skip
+            Term("pad_offset", body(rest - POSITION), noise=0.005, bias=0.005, estimated="position"),
+            Term("pad_velocity", body(middle - VELOCITY), scale=0.5, noise=0.01, estimated="pad's velocity"),
+            Term("pad_up", body(axes(rotation("pad's rotation", "pad"), "z")), noise=0.005, estimated="pad's attitude"),
+        )
         return {"drone": Group(1, (*pad, *self.body_terms()), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        pad = self.pad
+        up = rotations.matrix(pad.quat)[..., 2::3]
+        own = {REST: pad.pos + self.rest * up, "velocity of the pad's middle": pad.lin_vel, "pad's rotation": pad.quat}
+        return {"drone": super().measured()["drone"] | own}
 
     def _move(self, worlds: np.ndarray) -> None:
         """Write the pads' poses and velocities for the coming control step."""

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from rookery.assets.obstacles import FLOOR_GAP, pillar
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.quantities import POSITION, body, own, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
 from rookery.sim.specs import Command, Group, Term, Weights
@@ -61,13 +62,17 @@ class NavigateConfig(DroneConfig):
 
 
 class Navigate(DroneTask):
-    """Success: the drone has been within 0.3 m of its goal, and has not crashed.
+    """A drone flies to a goal between pillars that it sees by lidar or camera.
+
+    Success: the drone has been within 0.3 m of its goal, and has not crashed.
 
     Whoever touches a pillar (with its body, or with the sphere around it at the end of a control step) or the ground, or
     leaves, also above the pillars, has crashed.
     With obs=state the drone sees the direction of the goal and the distances of a ring of lidar rays; with obs=depth, rgb or
     segmentation the picture of its camera in place of the lidar.
     """
+
+    name = "drone-navigate"
 
     metric_definitions = MappingProxyType(
         {
@@ -80,6 +85,7 @@ class Navigate(DroneTask):
     )
 
     Config: ClassVar[type] = NavigateConfig
+    interface: ClassVar[tuple[str, ...]] = ("rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "there")
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
@@ -161,11 +167,12 @@ class Navigate(DroneTask):
         self._clear = torch.zeros(n, 1)
 
     def groups(self) -> dict[str, Group]:
-        goal = Term("goal_offset", 3, "m", "body", scale=0.3, noise=0.01, bias=0.01, formula="goal - position, body axes",
-                    estimated="position")  # fmt: skip
-        ring = Term("lidar", self.cfg.rays, "m", "body, rays in its xy plane, the first forward, the others anticlockwise",
-                    scale=1.0 / self.cfg.lidar_range_m, noise=LIDAR_NOISE,
-                    formula="distance to the first surface along each ray, the range where there is none")  # fmt: skip
+        offset = body(place("goal") - POSITION)
+        goal = Term("goal_offset", offset, scale=0.3, noise=0.01, bias=0.01, estimated="position")
+        rays = own("distance to the first surface along each ray", self.cfg.rays, "m", doc=(
+            f"{self.cfg.lidar_range_m:g} m where there is none; rays in the body's xy plane, the first along x, the others "
+            "anticlockwise"))  # fmt: skip
+        ring = Term("lidar", rays, scale=1.0 / self.cfg.lidar_range_m, noise=LIDAR_NOISE)
         seen = (ring,) if self.cfg.obs == "state" else image_terms(self.cfg)
         return {"drone": Group(1, (goal, *seen, *self.body_terms()), self.action)}
 
@@ -225,6 +232,10 @@ class Navigate(DroneTask):
             self.cfg.lidar_range_m, self._scan.numpy(),
         )  # fmt: skip
         return {"drone": {**seen, "lidar": self._scan}}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        out = super().measured()["drone"] | {"goal": self.target}
+        return {"drone": out if self.vision.on else out | {"distance to the first surface along each ray": self._scan}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         distance = self.distance[:, None]

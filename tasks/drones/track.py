@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import unknown
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.task import Wrapper
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
@@ -45,13 +47,18 @@ class TrackConfig(DroneConfig):
 
 
 class Track(Pursuit):
-    """Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
+    """Each drone follows a moving reference.
+
+    Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
 
     Along each axis the reference is ``sum_j a_j sin(w_j t + p_j)``: every path is a row of amplitudes (m), frequencies
     (rad/s) and phases (rad), so position and velocity at any time, the future included, are in closed form.
     """
 
+    name = "drone-track"
+
     Config: ClassVar[type] = TrackConfig
+    interface: ClassVar[tuple[str, ...]] = ("look_ahead_s",)
     headline: ClassVar[str] = "error_m"
     cfg: TrackConfig
 
@@ -82,14 +89,24 @@ class Track(Pursuit):
         self._reference = ahead, self._target, self.velocity.numpy(), self._future.numpy()
 
     def groups(self) -> dict[str, Group]:
-        ahead = len(self.cfg.look_ahead_s)
+        target = place("target")
         reference = (
-            Term("position_error", 3, "m", "body", noise=0.005, bias=0.005, formula="target - position, body axes",
-                 estimated="position"),
-            Term("reference_ahead", 3 * ahead, "m", "body, from the present reference",
-                 formula=f"target in {', '.join(map(str, self.cfg.look_ahead_s))} s - target now, body axes"),
-        )  # fmt: skip
+            Term("position_error", body(target - POSITION), noise=0.005, bias=0.005, estimated="position"),
+            Term("reference_ahead", body(place(self._later, len(self.cfg.look_ahead_s)) - target)),
+        )
         return {"drone": Group(self.cfg.num_drones, (*reference, *self.body_terms()), self.action)}
+
+    @property
+    def _later(self) -> str:
+        """The quantity that `reference_ahead` shows."""
+        return f"target in {', '.join(map(str, self.cfg.look_ahead_s))} s"
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        now = self.clock[:, None, None, None, None] * self.cfg.control_dt
+        ahead = torch.tensor(self.cfg.look_ahead_s)[None, None, :, None, None]
+        angle = self.frequency[:, :, None] * (now + ahead) + self.phase[:, :, None]  # [N, A, T, 3, H]
+        later = (self.amplitude[:, :, None] * angle.sin()).sum(-1) + self.places[:, None]
+        return {"drone": super().measured()["drone"] | {self._later: later.flatten(2)}}
 
     def reset(self, ids: Tensor) -> None:
         n = len(ids)
@@ -160,3 +177,15 @@ def _mean_speed(x: float, y: float, ratio: float, shift: float) -> float:
     """Mean speed of (x sin t, y sin(ratio t + shift)) over a period, by the midpoint rule (exact to 1e-6 here)."""
     t = (torch.arange(4096, dtype=torch.float64) + 0.5) * (2 * math.pi / 4096)
     return float(((x * t.cos()) ** 2 + (y * ratio * (ratio * t + shift).cos()) ** 2).sqrt().mean())
+
+
+class TrackHierarchical(Track):
+    """Each drone follows a moving reference by commands to a frozen hover policy."""
+
+    name = "drone-track-hierarchical"
+    interface: ClassVar[tuple[str, ...]] = ("frozen",)
+    wrapper = Wrapper(
+        "rookery.policies.hierarchy.two_level:two_level",
+        frozen="drone-hover",
+        options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
+    )

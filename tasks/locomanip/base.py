@@ -18,14 +18,28 @@ from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.model import LEGS
 from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
+from rookery.robots.quadrupeds.scale import scale_of
 from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import (
+    ANGULAR_VELOCITY,
+    LAST_ACTION,
+    VELOCITY,
+    WORLD_Z,
+    body,
+    command,
+    joint_angles,
+    joint_velocities,
+    last_action,
+    own,
+)
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.height_scan import Ground, HeightScan
-from rookery.sim.specs import ActionSpec, Clock, Command, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
+from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
@@ -37,14 +51,18 @@ NO_WARM_START = mujoco.mjtDisableBit.mjDSBL_WARMSTART | mujoco.mjtDisableBit.mjD
 """Feet come and go: from the accelerations without constraints, Newton's method takes fewer iterations to the same solution
 than from those of the last step, and one robot is one island. A third more steps/s (benchmarks/legged_fast.py)."""
 HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
-"""m, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points, which
-does not jump where it crosses the edge of a step."""
+"""m, of a Go2, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points,
+which does not jump where it crosses the edge of a step."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
+LEAST_MOST = 1e-3  # m/s, rad/s: taken for the largest command where that is 0 and never asked for
+COMMAND = command("commanded velocity forward, velocity left, yaw rate to the left", 3, "m/s, m/s, rad/s", "heading")
+SCAN = "ground's height - trunk's height at points of a grid"
+"""Quantities that a robot observes."""
 LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
 """m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
-MOST = (LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"])
-LEAST = (-LIMITS["max_back"], -LIMITS["max_vy"], -LIMITS["max_yaw_rate"])
-"""m/s, m/s, rad/s: the same for a command."""
+CONTACT_M = 0.004
+"""m, of a Go2: a foot that is nearer to the ground is on it, since its contact gives way by some mm."""
+START_M = 0.03  # m, of a Go2, of the trunk above its height of standing when an episode begins
 
 # Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
 # (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
@@ -72,7 +90,10 @@ DEFAULT_RANDOMIZATION = {
 
 @dataclass(frozen=True)
 class LeggedConfig:
-    """Values that all tasks of quadrupeds share."""
+    """Values that all tasks of quadrupeds share.
+
+    Those marked * are a Go2's: another robot's follow from its legs' length as in robots that move alike, see `scale.Scale`.
+    """
 
     robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
     arm: str = "none"  # "none", "airbot_play" or "arx5"
@@ -88,18 +109,18 @@ class LeggedConfig:
     control_dt: float = 0.02  # s
     dt: float = 0.005  # s
     history: int = 1  # frames that the policy sees; above 1 a state estimator can learn the base's velocity from them
-    max_vx: float = 1.0  # m/s, forward command; backward is max_back
-    max_back: float = 0.6  # m/s
-    max_vy: float = 0.4  # m/s
-    max_yaw_rate: float = 0.8  # rad/s
+    max_vx: float = 1.0  # m/s *, forward command; backward is max_back
+    max_back: float = 0.6  # m/s *
+    max_vy: float = 0.4  # m/s *
+    max_yaw_rate: float = 0.8  # rad/s *
     stand_share: float = 0.1  # of the commands that say: stand
     resample_s: float = 4.0  # s between commands
     tracking_sigma: float = (
-        0.1  # (m/s)^2, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
+        0.1  # (m/s)^2 *, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
     )
-    gait_hz: float = 2.0  # Hz, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
-    swing_height_m: float = 0.08  # m, of a foot in the middle of its swing, above the ground
-    push_speed: float = 0.5  # m/s, largest sudden change of horizontal velocity
+    gait_hz: float = 2.0  # Hz *, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
+    swing_height_m: float = 0.08  # m *, of a foot in the middle of its swing, above the ground
+    push_speed: float = 0.5  # m/s *, largest sudden change of horizontal velocity
     push_s: float = 4.0  # s, mean time between pushes; 0 for none
     start_yaw: float = math.pi  # rad
     start_joints: float = 0.1  # rad, spread of the joints at the start
@@ -120,14 +141,17 @@ class LeggedTask(Task):
     """Base of the quadrupeds' tasks.
 
     Attributes:
-        model: what kind of quadruped it is. robot: the quadrupeds.
+        model: what kind of quadruped it is. robot: the quadrupeds. scale: its size and weight in a Go2's.
+        least, most: m/s, m/s, rad/s: of the commands that are drawn.
+        gait_hz, swing_height: Hz, m: those of the config, for this robot.
         command: [N, 3] m/s forward, m/s left, rad/s left turn; in the frame of the heading. May be written at any time, for
-            instance by a joystick; what is beyond `LIMITS` is clipped at the next step, with one warning.
+            instance by a joystick; what is beyond `LIMITS`, which are a Go2's, is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
         height: [N] m, of the trunk above the ground below it, on terrain above the mean of the ground below its hips.
     """
 
+    interface: ClassVar[tuple[str, ...]] = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
     causes = ("fallen",)
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
@@ -150,6 +174,7 @@ class LeggedTask(Task):
         loads = {"payload": Range(*m.typical_payload)}
         shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}
         self.default_randomization = {**type(self).default_randomization, **loads, **shifts}  # type: ignore[misc]
+        self.scale = scale_of(m)
         self.fall_height = self.cfg.fall_height_m * self.model.stand_height / STAND_HEIGHT
         for name, limit in LIMITS.items():
             value = getattr(self.cfg, name)
@@ -166,6 +191,11 @@ class LeggedTask(Task):
                 f"rookery: physics steps of {self.cfg.dt} s are too long for terrain: {TERRAIN_DT} s.", file=sys.stderr
             )
             self.cfg = replace(self.cfg, dt=TERRAIN_DT)  # type: ignore[arg-type]
+        c, size = self.cfg, self.scale
+        self.most = (c.max_vx * size.velocity, c.max_vy * size.velocity, c.max_yaw_rate * size.rate)
+        self.least = (-c.max_back * size.velocity, -self.most[1], -self.most[2])
+        self.gait_hz = c.gait_hz * size.rate
+        self.swing_height = c.swing_height_m * size.length
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -219,11 +249,10 @@ class LeggedTask(Task):
                 t, self.rng, episode_s=c.episode_s, control_dt=c.control_dt, start_rows=c.terrain_start_rows
             )
             self.child("curriculum", self.curriculum)
-        self._scale = torch.tensor([self.cfg.max_vx, self.cfg.max_vy, self.cfg.max_yaw_rate]).clamp_min(
-            1e-3
-        )  # 0: never asked
-        self._least = torch.tensor(LEAST)
-        self._most = torch.tensor(MOST)
+        self._scale = torch.tensor(self.most).clamp_min(LEAST_MOST)
+        units = torch.tensor((self.scale.velocity, self.scale.velocity, self.scale.rate))
+        self._least = -units * torch.tensor((LIMITS["max_back"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
+        self._most = units * torch.tensor((LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
         self._said = False
 
     contact: Tensor
@@ -244,7 +273,7 @@ class LeggedTask(Task):
         u = self.rng(ids).uniform(-1.0, 1.0, (len(self.robot.joint_names) + 3,))
         state = torch.zeros(n, 13)
         yaw = c.start_yaw * u[:, 0]
-        state[:, 2] = self.model.stand_height + 0.03
+        state[:, 2] = self.model.stand_height + START_M * self.scale.length
         state[:, 3] = (0.5 * yaw).cos()
         state[:, 6] = (0.5 * yaw).sin()
         self.place(ids, state)
@@ -276,12 +305,14 @@ class LeggedTask(Task):
 
     def _sample_command(self, ids: Tensor) -> None:
         c = self.cfg
+        back = self.least[0]
+        forward, aside, turn = self.most
         u = self.rng(ids).uniform(0.0, 1.0, (5,))
         command = torch.stack(
             (
-                u[:, 0] * (c.max_vx + c.max_back) - c.max_back,
-                (2 * u[:, 1] - 1) * c.max_vy,
-                (2 * u[:, 2] - 1) * c.max_yaw_rate,
+                u[:, 0] * (forward - back) + back,
+                (2 * u[:, 1] - 1) * aside,
+                (2 * u[:, 2] - 1) * turn,
             ),
             dim=1,
         )
@@ -314,13 +345,13 @@ class LeggedTask(Task):
         self.refresh()
         r.patches.update(r.foot_pos)
         r.read_forces()
-        contact = self.clearance < 0.004  # the foot's contact gives way by some mm
+        contact = self.clearance < CONTACT_M * self.scale.length
         torch.logical_and(contact, ~self.contact, out=self.touchdown)
         self.contact.copy_(contact)
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
         moving = self.moving
-        self.phase.copy_(torch.where(moving, (self.phase + c.gait_hz * c.control_dt) % 1.0, self.phase))
+        self.phase.copy_(torch.where(moving, (self.phase + self.gait_hz * c.control_dt) % 1.0, self.phase))
         self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < self.fall_height))
         if self.terrain is not None:
             self.curriculum.track(r.base.pos[:, 0], self.command[:, :2].norm(dim=1))
@@ -343,7 +374,7 @@ class LeggedTask(Task):
         r = self.robot
         ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)
         left = torch.stack((-ahead[:, 1], ahead[:, 0]), dim=1)
-        hips = torch.tensor(HIPS)
+        hips = self.scale.length * torch.tensor(HIPS)
         return r.base.pos[:, :, :2] + hips[:, :1] * ahead[:, None] + hips[:, 1:] * left[:, None]
 
     @property
@@ -362,7 +393,7 @@ class LeggedTask(Task):
         if len(due):
             u = self.rng(due).uniform(0.0, 1.0, (2,))
             angle = 2 * math.pi * u[:, 0]
-            speed = self.cfg.push_speed * u[:, 1].sqrt()
+            speed = self.cfg.push_speed * self.scale.velocity * u[:, 1].sqrt()
             state = self.robot.base.state[due].clone()
             state[:, 0, 7] += speed * angle.cos()
             state[:, 0, 8] += speed * angle.sin()
@@ -375,46 +406,65 @@ class LeggedTask(Task):
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
         for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
         j = len(self.robot.joint_names)
+        home = Quantity("home", j, "rad", own_memory=True, doc="angles of the home pose, see the actuation's joints")
+        phase = Sines(Scaled(self.clock, math.tau, "rad"))
+        gait = Where(phase, self.moving_now, "0, 0 while the clock stands still")
         terms: tuple[Term, ...] = (
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.25, noise=0.1, bias=0.02,
-                 formula="angular velocity, body axes"),
-            Term("up", 3, "1", "world up in body", noise=0.03, bias=0.02, formula="world's z axis, body axes",
-                 estimated="attitude"),
-            Term("command", 3, "m/s, m/s, rad/s", "body", scale=1.0,
-                 formula="commanded velocity forward, velocity left, yaw rate to the left, heading axes"),
-            Term("gait", 2, "1", formula="sin, cos of 2 pi phase; 0, 0 while the clock stands still", clock=self.clock),
-            Term("joint_position", j, "rad", "minus home", noise=0.01, bias=0.02, formula="joint angle - home"),
-            Term("joint_velocity", j, "rad/s", scale=0.05, noise=0.75, formula="joint velocity"),
-            Term("last_action", j, "1", scale=0.5, formula="commanded action of the step before, clipped to [-1, 1]",
-                 initial=self.first_action),
+            Term("angular_velocity", ANGULAR_VELOCITY, scale=0.25, noise=0.1, bias=0.02),
+            Term("up", body(WORLD_Z), noise=0.03, bias=0.02, estimated="attitude"),
+            Term("command", COMMAND),
+            Term("gait", gait),
+            Term("joint_position", joint_angles(j) - home, noise=0.01, bias=0.02),
+            Term("joint_velocity", joint_velocities(j), scale=0.05, noise=0.75),
+            Term("last_action", last_action(j, self.first_action), scale=0.5),
         )  # fmt: skip
         if self.terrain is None:
             return terms
-        ground = f"ground's height - trunk's height + {self.model.stand_height:g} m at points of a grid, heading axes"
-        heights = Term("heights", self.scan.size, "m", "ground minus rest, heading", 3.0, 1.0, formula=ground,
-                       estimated="terrain, height")  # fmt: skip
-        return (*terms, heights)
+        ground = own(SCAN, self.scan.size, "m", doc=f"limited to {self.scan.clip:g} m either way; heading axes, x {ACTOR_X} m "
+                     f"slowly, y {ACTOR_Y} m fast")  # fmt: skip
+        rest = Constant((self.model.stand_height,), "m")
+        return (*terms, Term("heights", ground + rest, scale=3.0, clip=1.0, estimated="terrain, height"))
 
     @property
     def clock(self) -> Clock:
         """The gait's, as the policy sees it."""
-        c = self.cfg
-        ways = zip(("vx", "vy", "yaw rate"), (c.max_vx, c.max_vy, c.max_yaw_rate), strict=True)
-        shares = ", ".join(f"|{name}| / {most:g}" for name, most in ways)
-        return Clock(c.gait_hz, (0.0, 1.0), f"while the largest of {shares} of the command is above {STEPPING:g}")
+        return Clock("gait phase", 1, frequency=self.gait_hz, runs=self.moving_now)
+
+    @property
+    def moving_now(self) -> Above:
+        """1 where the command asks for steps, as `moving`."""
+        most = tuple(max(v, LEAST_MOST) for v in self.most)
+        return Above(Largest(COMMAND, most, ("vx", "vy", "yaw rate")), STEPPING)
 
     def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
         """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
         has them, and nothing hidden."""
         h = self.cfg.history
         targets = (
-            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
+            Term("base_velocity", body(VELOCITY), estimated="linear velocity"),
             *targets,
         )
         sets = {"teacher": teacher_set(terms, targets)}
         if h == 1:
             return Group(1, terms, action, observation_sets=sets)
         return Group(1, terms, action, history=h, targets=targets, future=future, observation_sets=sets)
+
+    def quantities(self) -> dict[str, Tensor]:
+        """Those that `body_terms` are made of, [N, 1, d]."""
+        self.refresh()
+        r = self.robot
+        values = {
+            "rotation": r.base.quat[:, 0], "position": r.base.pos[:, 0], "velocity": r.base.lin_vel[:, 0],
+            "angular velocity": r.base.ang_vel[:, 0], COMMAND.name: self.command, "gait phase": self.phase[:, None],
+            "joint angles": r.measured, "home": r.home.expand(len(self.phase), -1), "joint velocities": r.joints.vel,
+            LAST_ACTION: self.last_action,
+        }  # fmt: skip
+        if self.terrain is not None:
+            ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)[:, None]
+            left = torch.stack((-r.yaw.sin(), r.yaw.cos()), dim=1)[:, None]
+            points = r.base.pos[:, :, :2] + self.scan.points[:, :1] * ahead + self.scan.points[:, 1:] * left
+            values[SCAN] = (self.ground.at(points) - r.base.pos[:, :, 2]).clamp(-self.scan.clip, self.scan.clip)
+        return {name: value[:, None] for name, value in values.items()}
 
     def observe_body(self) -> dict[str, Tensor]:
         """Values of `body_terms`, each [N, 1, d]."""
@@ -470,10 +520,9 @@ class LeggedTask(Task):
         self.last_action.copy_(action)
 
     def commands(self) -> list[Command]:
-        c = self.cfg
-        least = (-c.max_back, -c.max_vy, -c.max_yaw_rate)
-        most = (c.max_vx, c.max_vy, c.max_yaw_rate)
-        return [Command("velocity", self.command, least, most, ("forward m/s", "left m/s", "turn left rad/s"))]
+        return [
+            Command("velocity", self.command, self.least, self.most, ("forward m/s", "left m/s", "turn left rad/s"))
+        ]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The commanded velocity as a row of dots ahead of the trunk."""

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""
-EDGE_M = 0.12  # m, before and behind a foot in which the ground's height matters to a swing
-LANDING_M = 0.03  # m, height of a foot over the ground from which its speed downwards counts as that of a landing
+EDGE_M = 0.12  # m, of a Go2, before and behind a foot in which the ground's height matters to a swing
+LANDING_M = (
+    0.03  # m, of a Go2, height of a foot over the ground from which its speed downwards counts as that of a landing
+)
 
 
 def swings(phase: Tensor) -> Tensor:
@@ -36,31 +38,36 @@ def _of_legs(phase: Tensor) -> Tensor:
 
 
 def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
-    """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted."""
-    r, c = task.robot, task.cfg
+    """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted.
+
+    Each is in the units of a Go2 that moves alike (`Scale`), so that the same weights suit robots of any size and weight.
+    """
+    r, c, size = task.robot, task.cfg, task.scale
     moving = task.moving[:, None]
     swing = swings(task.phase) & moving
-    wanted = swing_height(task.phase, c.swing_height_m) * moving
+    wanted = swing_height(task.phase, task.swing_height) * moving
     velocity = r.velocity
-    force = r.force
-    speed = r.vel
+    force = r.force[:, :12]
+    speeds, rates = size.velocity**2, size.rate**2
     bent = r.pos[:, :12] - r.home[:12]
-    down = (-r.foot_vel[..., 2]).clamp_min(0.0) * (~task.contact & (task.clearance < LANDING_M))
+    down = (-r.foot_vel[..., 2]).clamp_min(0.0) * (~task.contact & (task.clearance < LANDING_M * size.length))
     terms = {
-        "tracking_lin_vel": torch.exp(-(velocity[:, :2] - task.command[:, :2]).square().sum(1) / c.tracking_sigma),
-        "tracking_ang_vel": torch.exp(
-            -(r.base.ang_vel[:, 0, 2] - task.command[:, 2]).square() / (2.0 * c.tracking_sigma)
+        "tracking_lin_vel": torch.exp(
+            -(velocity[:, :2] - task.command[:, :2]).square().sum(1) / (c.tracking_sigma * speeds)
         ),
-        "lin_vel_z": velocity[:, 2].square(),
-        "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1),
+        "tracking_ang_vel": torch.exp(
+            -(r.base.ang_vel[:, 0, 2] - task.command[:, 2]).square() / (2.0 * c.tracking_sigma * rates)
+        ),
+        "lin_vel_z": velocity[:, 2].square() / speeds,
+        "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1) / rates,
         "orientation": r.up[:, :2].square().sum(1),
-        "base_height": (task.height - task.model.stand_height).square(),
+        "base_height": (task.height - task.model.stand_height).square() / size.length**2,
         "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
-        "feet_clearance": (short_of(task, wanted).square() * swing).sum(1),
-        "feet_slip": task.slip,
-        "feet_landing": down.square().sum(1),
-        "torques": force[:, :12].square().sum(1),
-        "power": (force[:, :12] * speed[:, :12]).clamp_min(0.0).sum(1),
+        "feet_clearance": (short_of(task, wanted).square() * swing).sum(1) / size.length**2,
+        "feet_slip": task.slip / speeds,
+        "feet_landing": down.square().sum(1) / speeds,
+        "torques": force.square().sum(1) / size.torque**2,
+        "power": (force * r.vel[:, :12]).clamp_min(0.0).sum(1) / size.power,
         "action_rate": (task.last_action - task.before_action).square().sum(1),
         "hip_pos": bent.square()[:, ::3].sum(1),
         "stand_still": bent.abs().sum(1) * ~task.moving,
@@ -76,7 +83,7 @@ def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
     if task.terrain is None:
         return task.clearance - wanted
     feet = task.robot.foot_pos
-    ahead = EDGE_M * torch.stack((task.robot.yaw.cos(), task.robot.yaw.sin()), dim=1)[:, None]
+    ahead = EDGE_M * task.scale.length * torch.stack((task.robot.yaw.cos(), task.robot.yaw.sin()), dim=1)[:, None]
     near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
     top = task.ground_below(near).view(-1, 2, 4).amax(1)
     clearance = torch.minimum(task.clearance, feet[..., 2] - top - task.model.foot_radius)

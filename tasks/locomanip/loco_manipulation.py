@@ -18,9 +18,9 @@ from torch import Tensor
 
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
-from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import OPENING, VELOCITY, body
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
@@ -29,8 +29,8 @@ from rookery.tasks.locomanip.base import DEFAULT_RANDOMIZATION, NO_WARM_START, t
 from rookery.tasks.locomanip.controller import WholeBodyController, follow
 from rookery.tasks.locomanip.generators import generate
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
-from rookery.tasks.locomanip.reach import Reach, ReachConfig
-from rookery.tasks.locomanip.stage import Stage
+from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig, to_goal
+from rookery.tasks.locomanip.stage import PartStage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
 
@@ -66,20 +66,26 @@ class LocoManipulationConfig(ReachConfig):
     history: int = 1  # frames that the policy sees; with a predictor PREDICTOR_FRAMES in place of 1
     episode_s: float = 38.0  # s, more than the longest trajectory; an episode ends when its trajectory does
     wait_s: float = 0.3  # s, after the trajectory's end
-    max_vx: float = 0.7  # m/s
-    max_back: float = 0.7  # m/s
-    max_yaw_rate: float = 1.2  # rad/s
+    max_vx: float = 0.7  # m/s *
+    max_back: float = 0.7  # m/s *
+    max_yaw_rate: float = 1.2  # rad/s *
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
 
 
-class LocoManipulation(Reach):
-    """Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
+class LocoManipulation(LeggedReach):
+    """One policy picks up, pushes, pulls, opens, presses, wipes and carries along trajectories of a library.
+
+    Success: no fall, and the rule of the episode's task (task_table.TABLE) is met at its end.
 
     `done/<task>` and `share/<task>` are the shares of all episodes that were of a task and done, and of that task: their
-    quotient is the task's rate of success. The reward is that of `Reach`.
+    quotient is the task's rate of success. The reward is that of `LeggedReach`.
     """
 
+    name = "go2arm-loco-manipulation"
+    engines = ("mujoco",)
+
     Config: ClassVar[type] = LocoManipulationConfig
+    interface: ClassVar[tuple[str, ...]] = ("predictor",)
     # after 10 s the base's place is wrong by 7 mm at most (one standard deviation, along each axis): what is left where markers
     # or a map correct the odometry every now and then
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
@@ -114,17 +120,16 @@ class LocoManipulation(Reach):
         super().setup()
         c = self.cfg
         world = self.world
-        assert isinstance(world, MujocoWorld)
         library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
         self.goals = LibraryGoals(library, self.robot, c.control_dt)
         self.child("goals", self.goals)
-        self.stage = Stage(world, self.entries, self.goals)
+        self.stage = PartStage(world, self.entries, self.goals)
         self.child("stage", self.stage)
         floor = AdaptiveSamplingConfig().floor if c.adaptive else 1.0
         self.sampler = AdaptiveSampler([e.family for e in self.entries], AdaptiveSamplingConfig(floor=floor))
         self.child("sampler", self.sampler)
         self.fingers = world.joints(FINGERS)
-        self._most = torch.tensor([c.max_vx, c.max_vy, c.max_yaw_rate])
+        self._most = torch.tensor(self.most)
         self._start = self._first_joints()
 
     def _first_joints(self) -> Tensor:
@@ -155,29 +160,10 @@ class LocoManipulation(Reach):
         return self.predicts
 
     def groups(self) -> dict[str, Group]:
-        gripper = Term(
-            "gripper",
-            1,
-            "m",
-            "opening between the fingers",
-            scale=15.0,
-            noise=0.001,
-            formula="distance between the fingers",
-        )
+        gripper = Term("gripper", OPENING, scale=15.0, noise=0.001)
         targets = (
-            Term("base_velocity", 3, "m/s", "body", formula="trunk's velocity, body axes", estimated="linear velocity"),
-            *(
-                Term(
-                    f"to_goal_in_{s}_s",
-                    3,
-                    "m",
-                    f"body, goal in {s} s minus tool",
-                    scale=3.0,
-                    formula=f"goal in {s} s - tool's position, body axes",
-                    estimated="base pose",
-                )
-                for s in LATER_S
-            ),
+            Term("base_velocity", body(VELOCITY), estimated="linear velocity"),
+            *(Term(f"to_goal_in_{s}_s", to_goal(s), scale=3.0, estimated="base pose") for s in LATER_S),
         )
         future = tuple(t.name for t in targets[1:])
         out = {}
@@ -236,6 +222,11 @@ class LocoManipulation(Reach):
 
     # Observations
 
+    seen_ahead_s: ClassVar[tuple[float, ...]] = (*LeggedReach.seen_ahead_s, *LATER_S)
+
+    def quantities(self) -> dict[str, Tensor]:
+        return super().quantities() | {OPENING.name: self.fingers.pos.sum(1)[:, None, None]}
+
     def observe(self) -> dict[str, dict[str, Tensor]]:
         out = super().observe()
         opening = self.fingers.pos.sum(1, keepdim=True)[:, None]
@@ -267,7 +258,7 @@ class LocoManipulation(Reach):
 
     @property
     def metric_definitions(self) -> Mapping[str, str]:  # type: ignore[override]
-        out = dict(Reach.metric_definitions)
+        out = dict(LeggedReach.metric_definitions)
         out["success"] = (
             "1 where the trajectory's task was done at the end, see stage.Stage, and the robot did not fall"
         )
@@ -300,7 +291,7 @@ class LocoManipulation(Reach):
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A trot and inverse kinematics, see controller.WholeBodyController."""
-        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:

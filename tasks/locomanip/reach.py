@@ -16,8 +16,20 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.actuation import Actuation
-from rookery.sim.rotations import from_axis_angle, matrix
+from rookery.sim.quantities import (
+    POSITION,
+    ROTATION,
+    TOOL_POSITION,
+    TOOL_ROTATION,
+    axes,
+    body,
+    place,
+    rotation,
+    rotation_vector,
+)
+from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotate
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.terms import Expression, Heading, Quantity
 from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.goals import MovingGoals
@@ -36,13 +48,13 @@ class ReachConfig(LeggedConfig):
     arm: str = "airbot_play"  # or "arx5"
     agents: str = "whole"  # "whole": one agent of 18 actions; "parts": two, legs and arm
     future: bool = True  # whether the goal of 0.2 s later is shown; without (teleoperation) its terms are zero
-    max_vx: float = 0.5  # m/s
-    max_back: float = 0.3  # m/s
-    max_vy: float = 0.2  # m/s
-    max_yaw_rate: float = 0.5  # rad/s
-    tracking_sigma: float = 0.03  # (m/s)^2; at 0.1 standing still and reaching well pays better than walking (tried)
+    max_vx: float = 0.5  # m/s *
+    max_back: float = 0.3  # m/s *
+    max_vy: float = 0.2  # m/s *
+    max_yaw_rate: float = 0.5  # rad/s *
+    tracking_sigma: float = 0.03  # (m/s)^2 *; at 0.1 standing still and reaching well pays better than walking (tried)
     stand_share: float = 0.3  # of the commands that say: stand
-    push_speed: float = 0.3  # m/s
+    push_speed: float = 0.3  # m/s *
     start_joints: float = 0.05  # rad
     settle_s: float = 1.0  # s at the start in which the error does not count
     success_m: float = 0.03  # m, mean position error of a success
@@ -72,12 +84,35 @@ class ReachConfig(LeggedConfig):
     )
 
 
-class Reach(LeggedTask):
-    """Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
+def _goal(ahead_s: float) -> str:
+    """Name of the quantity."""
+    return f"goal in {ahead_s:g} s" if ahead_s else "goal"
+
+
+def _goal_rotation(ahead_s: float) -> Quantity:
+    return rotation(f"rotation of the {_goal(ahead_s)}", _goal(ahead_s))
+
+
+def to_goal(ahead_s: float) -> Expression:
+    """From the tool to where its goal is `ahead_s` s later."""
+    return body(place(_goal(ahead_s)) - TOOL_POSITION)
+
+
+def turn_to_goal(ahead_s: float) -> Expression:
+    """What turns the tool to the orientation of its goal `ahead_s` s later."""
+    return rotation_vector(body(TOOL_ROTATION), body(_goal_rotation(ahead_s)))
+
+
+class LeggedReach(LeggedTask):
+    """The arm on a Go2 follows a moving goal while the legs walk or stand.
+
+    Success: no fall, and mean errors of the tool's pose below 3 cm and 0.2 rad, over the whole episode but its first second.
 
     The reward for tracking is the product of one factor for position and one for orientation, whose widths shrink with the
     mean errors of late (UMI-on-Legs, arXiv 2407.10353): sigma of position e^2, of orientation 1.5 e.
     """
+
+    name = "go2arm-reach"
 
     deciding = MappingProxyType({"position_error": ("success_m", True), "rotation_error": ("success_rad", True)})
     metric_definitions = MappingProxyType(
@@ -100,6 +135,7 @@ class Reach(LeggedTask):
     )
 
     Config: ClassVar[type] = ReachConfig
+    interface: ClassVar[tuple[str, ...]] = ("agents", "future")
     headline: ClassVar[str] = "position_error"
     settling_gain: ClassVar[float] = 0.05
     """Of `correction`: at 0.02, 0.03 and 0.05 the stored policy succeeds in 0.63, 0.68 and 0.74 of 96 episodes (measured)."""
@@ -155,38 +191,29 @@ class Reach(LeggedTask):
 
     def groups(self) -> dict[str, Group]:
         hidden = self.hides_future
+        soon = to_goal(AHEAD_S)
         terms = (
             *self.body_terms(),
-            Term("to_goal", 3, "m", "body, goal minus tool", scale=3.0, noise=0.003,
-                 formula="goal - tool's position, body axes", estimated="base pose"),
-            Term("rotation_to_goal", 3, "rad", "body, rotation vector", scale=0.7, noise=0.01,
-                 formula="rotation vector that takes the tool's orientation to the goal's, body axes",
-                 estimated="base pose"),
-            Term("to_goal_soon", 3, "m", f"body, goal in {AHEAD_S} s minus tool", scale=3.0, noise=0.003,
-                 hidden=hidden, formula=f"goal in {AHEAD_S} s - tool's position, body axes", estimated="base pose"),
-            Term("rotation_to_goal_soon", 3, "rad", f"body, goal in {AHEAD_S} s", scale=0.7, noise=0.01,
-                 hidden=hidden,
-                 formula=f"rotation vector that takes the tool's orientation to the goal's in {AHEAD_S} s, body axes",
-                 estimated="base pose"),
-            Term("goal", 3, "m", "body", scale=1.5, formula="goal - trunk's position, body axes",
-                 estimated="base pose"),
-            Term("goal_rotation", 6, "1", "goal's x and y axes in body",
-                 formula="goal's x axis, then its y axis, body axes", estimated="base pose"),
-        )  # fmt: skip
+            Term("to_goal", to_goal(0.0), scale=3.0, noise=0.003, estimated="base pose"),
+            Term("rotation_to_goal", turn_to_goal(0.0), scale=0.7, noise=0.01, estimated="base pose"),
+            Term("to_goal_soon", soon, scale=3.0, noise=0.003, hidden=hidden, estimated="base pose"),
+            Term(
+                "rotation_to_goal_soon",
+                turn_to_goal(AHEAD_S),
+                scale=0.7,
+                noise=0.01,
+                hidden=hidden,
+                estimated="base pose",
+            ),
+            Term("goal", body(place(_goal(0.0)) - POSITION), scale=1.5, estimated="base pose"),
+            Term("goal_rotation", body(axes(_goal_rotation(0.0), "xy")), estimated="base pose"),
+        )
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
             actions = {"legs": self.robot.legs, "arm": self.robot.arm_spec}
         else:
             actions = {"robot": self.robot.whole}
-        path = Term(
-            "path",
-            3,
-            "m",
-            f"body, goal in {AHEAD_S} s minus tool",
-            scale=3.0,
-            formula=f"goal in {AHEAD_S} s - tool's position, body axes",
-            estimated="base pose",
-        )
+        path = Term("path", soon, scale=3.0, estimated="base pose")
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
 
     @property
@@ -195,6 +222,28 @@ class Reach(LeggedTask):
         if self.cfg.agents == "parts":
             return {"legs": self.robot.actuation(0, 12), "arm": self.robot.actuation(12, count)}
         return {"robot": self.robot.actuation(0, count)}
+
+    seen_ahead_s: ClassVar[tuple[float, ...]] = (0.0, AHEAD_S)
+    """s, how far ahead the goals of terms are."""
+
+    def quantities(self) -> dict[str, Tensor]:
+        """Those of the base and the tool's pose and goals, in the world."""
+        r = self.robot
+        out = super().quantities()
+        trunk = r.base.quat[:, 0]
+        tool = self.tool.place(r.pos[:, 12:], Place.empty(len(trunk)))
+        out["tool's position"] = (out["position"][:, 0] + rotate(trunk, tool.pos))[:, None]
+        out["tool's rotation"] = multiply(trunk, tool.quat)[:, None]
+        level = Heading(ROTATION).evaluate(out)[:, 0]
+        below = r.base.pos[:, 0] - torch.nn.functional.pad(self.height[:, None], (2, 0))  # on the ground
+        for ahead in self.seen_ahead_s:
+            pos, quat = self.goals.pose(ahead)
+            out[_goal(ahead)] = (below + rotate(level, pos))[:, None]
+            out[_goal_rotation(ahead).name] = multiply(level, quat)[:, None]
+        return out
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return dict.fromkeys(self._agents, self.quantities())
 
     def observe_privileged(self) -> dict[str, dict[str, Tensor]]:
         own = {"base_velocity": self.robot.velocity[:, None], "path": self.position_error_soon[:, None]}
@@ -331,7 +380,7 @@ class Reach(LeggedTask):
         """A trot for the legs and inverse kinematics for the arm, see controller.WholeBodyController."""
         from rookery.tasks.locomanip.controller import WholeBodyController
 
-        controller = WholeBodyController(self.robot, self.tool, self.cfg.gait_hz, self.cfg.control_dt)
+        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
         trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.locomanip.demonstration import place
 from rookery.tasks.locomanip.trajectories import FRAMES, Trajectory, save
-from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, Limits, check
+from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, TrajectoryLimits, check
 from rookery.tasks.locomanip.trajectory_math import Floats, base_path, from_euler, from_rotation_vector, multiply
 
 HOME_POS = (0.40, 0.0, 0.55)
@@ -81,7 +81,7 @@ class Recorder:
         control_dt: float = 0.02,
         frame: str = "start",
         family: str = "recorded",
-        limits: Limits = GO2_AIRBOT,
+        limits: TrajectoryLimits = GO2_AIRBOT,
     ) -> None:
         if frame not in FRAMES:
             raise unknown("frame", frame, FRAMES)

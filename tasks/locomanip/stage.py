@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rookery.assets.workshop import DOOR_OPEN, LATCH_PLAY
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.rotations import matrix
+from rookery.sim.world import World
 from rookery.tasks.locomanip.library_goals import MARKS, LibraryGoals
 from rookery.tasks.locomanip.task_table import BOARD, BUTTON, DOOR, DRAWER, FIXTURES, JOINTS, LEVER, LOOSE, Entry, Signs
 
@@ -20,11 +20,11 @@ WIPED_M = 0.02  # m, how near to a mark a hand wipes it
 LEANS_M = 3e-4  # m, that a wiped board gives way: 0.1 N
 
 
-class Stage(Buffers):
+class PartStage(Buffers):
     """The parts of N worlds.
 
     Args:
-        world: has the parts of `task_table.add_parts`, on the engine `mujoco`.
+        world: has the parts of `task_table.add_parts`, and parameters "gravcomp" and "joint_range".
         entries: the tasks, in the order of the families of `goals.table`.
         goals: which trajectory each world follows.
 
@@ -39,7 +39,7 @@ class Stage(Buffers):
     wiped: Tensor
     free: Tensor
 
-    def __init__(self, world: MujocoWorld, entries: Sequence[Entry], goals: LibraryGoals) -> None:
+    def __init__(self, world: World, entries: Sequence[Entry], goals: LibraryGoals) -> None:
         super().__init__()
         n = world.num_envs
         self.world = world

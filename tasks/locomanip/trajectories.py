@@ -16,7 +16,7 @@ import numpy as np
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_npz
-from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, Limits, check
+from rookery.tasks.locomanip.trajectory_checks import GO2_AIRBOT, TrajectoryLimits, check
 from rookery.tasks.locomanip.trajectory_math import Floats, slerp
 
 VERSION = 1
@@ -86,7 +86,7 @@ def save(path: str | os.PathLike[str], trajectories: Sequence[Trajectory]) -> No
     os.replace(partial, target)
 
 
-def load(path: str | os.PathLike[str], limits: Limits | None = GO2_AIRBOT) -> list[Trajectory]:
+def load(path: str | os.PathLike[str], limits: TrajectoryLimits | None = GO2_AIRBOT) -> list[Trajectory]:
     """Read trajectories and check units, continuity and reach.
 
     Args:

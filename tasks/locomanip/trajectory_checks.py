@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limits:
+class TrajectoryLimits:
     """What `check` allows. The defaults fit a Go2 with an Airbot Play on its back.
 
     The shoulder is 0.207 m above the trunk's centre: 0.0945 m to the arm's base (UniLab's go2_with_arm) and 0.1127 m to its
@@ -51,10 +51,10 @@ class Limits:
     """m, above the ground."""
 
 
-GO2_AIRBOT = Limits()
+GO2_AIRBOT = TrajectoryLimits()
 
 
-def check(trajectory: Trajectory, limits: Limits = GO2_AIRBOT, where: str = "trajectory") -> Trajectory:
+def check(trajectory: Trajectory, limits: TrajectoryLimits = GO2_AIRBOT, where: str = "trajectory") -> Trajectory:
     """Refuse a trajectory that no robot should follow.
 
     Samples need not be evenly spaced in time; `rookery.tasks.locomanip.trajectories.resample` makes them so.
@@ -82,7 +82,7 @@ def check(trajectory: Trajectory, limits: Limits = GO2_AIRBOT, where: str = "tra
     return replace(trajectory, quat=trajectory.quat * signs[:, None])
 
 
-def shoulder_path(trajectory: Trajectory, limits: Limits) -> Floats:
+def shoulder_path(trajectory: Trajectory, limits: TrajectoryLimits) -> Floats:
     """Where the shoulder is at each time [T, 3], m, in the trajectory's frame, if the base follows its commands."""
     x, y, z = limits.shoulder
     if trajectory.frame == "base":
@@ -112,7 +112,7 @@ def _check_shapes(trajectory: Trajectory, where: str) -> None:
             raise RookeryError(f"{where}: {name} is not finite in row {row}: leave that sample out, or repair it.")
 
 
-def _check_time(trajectory: Trajectory, limits: Limits, where: str) -> None:
+def _check_time(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -> None:
     t = trajectory.t
     if abs(t[0]) > 1e-9:
         raise RookeryError(f"{where} starts at t = {t[0]:.3f} s: subtract the first time, so that it starts at 0.")
@@ -129,7 +129,7 @@ def _check_time(trajectory: Trajectory, limits: Limits, where: str) -> None:
     )
 
 
-def _check_units(trajectory: Trajectory, limits: Limits, where: str) -> None:
+def _check_units(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -> None:
     t = trajectory.t
     speed = trajectory.base_command[:, :2]
     rate = trajectory.base_command[:, 2]
@@ -173,7 +173,7 @@ def _check_units(trajectory: Trajectory, limits: Limits, where: str) -> None:
         )
 
 
-def _check_quaternions(trajectory: Trajectory, limits: Limits, where: str) -> None:
+def _check_quaternions(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -> None:
     norm = np.linalg.norm(trajectory.quat, axis=1)
     _refuse(
         np.abs(norm - 1.0) > limits.quat_error,
@@ -188,7 +188,7 @@ def _check_quaternions(trajectory: Trajectory, limits: Limits, where: str) -> No
         )
 
 
-def _check_jumps(trajectory: Trajectory, limits: Limits, where: str) -> None:
+def _check_jumps(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -> None:
     step = np.diff(trajectory.t)
     speed = np.linalg.norm(np.diff(trajectory.pos, axis=0), axis=1) / step
     _refuse(
@@ -212,7 +212,7 @@ def _check_jumps(trajectory: Trajectory, limits: Limits, where: str) -> None:
     )
 
 
-def _check_reach(trajectory: Trajectory, limits: Limits, where: str) -> None:
+def _check_reach(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -> None:
     away = np.linalg.norm(trajectory.pos - shoulder_path(trajectory, limits), axis=1)
     _refuse(
         away > limits.reach,

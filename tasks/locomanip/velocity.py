@@ -65,7 +65,9 @@ class VelocityConfig(LeggedConfig):
 
 
 class Velocity(LeggedTask):
-    """Success: no fall, and an rms error of the horizontal velocity below 0.15 m/s.
+    """A Go2 tracks velocity commands, with or without an arm on its back.
+
+    Success: no fall, and an rms error of the horizontal velocity below 0.15 m/s.
 
     Metrics: `velocity_error` (m/s) and `turn_error` (rad/s) are rms errors of the trunk's horizontal velocity and yaw rate
     behind a low-pass of 0.2 s, since the trunk sways with every step and commands do not, over the settled time, which leaves
@@ -75,6 +77,8 @@ class Velocity(LeggedTask):
     all time: a robot that crouches may follow as well as one that walks. `action_change` is the mean change of an action
     between control steps, `torque_peak` (N m) the largest torque of any joint in any physics step.
     """
+
+    name = "go2-velocity"
 
     deciding = MappingProxyType({"velocity_error": ("success_error", True)})
     metric_definitions = MappingProxyType(
@@ -225,6 +229,9 @@ class Velocity(LeggedTask):
         c, s = yaw.cos(), yaw.sin()
         return torch.stack((c * v[:, 0] + s * v[:, 1], c * v[:, 1] - s * v[:, 0]), dim=1)
 
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"robot": self.quantities()}
+
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"robot": self.observe_body()}
 
@@ -255,7 +262,7 @@ class Velocity(LeggedTask):
             return None
         from rookery.robots.quadrupeds.gaits import Trot
 
-        trot = Trot(self.robot, self.cfg.gait_hz)
+        trot = Trot(self.robot, self.gait_hz)
         return lambda obs: {
             "robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]
         }

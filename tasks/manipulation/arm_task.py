@@ -36,10 +36,22 @@ from rookery.robots.manipulators.tool_actions import STEP
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import (
+    BASE_POSITION,
+    BASE_ROTATION,
+    OPENING,
+    TOOL_GOAL,
+    TOOL_POSITION,
+    TOOL_ROTATION,
+    axes,
+    base,
+    joint_angles,
+    joint_velocities,
+)
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
-from rookery.sim.rotations import matrix
+from rookery.sim.rotations import matrix, quaternion
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
@@ -114,6 +126,7 @@ class ArmTask(Task):
     )
 
     Config: ClassVar[type] = ArmTaskConfig
+    interface: ClassVar[tuple[str, ...]] = ("robot", "action")
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
     cfg: Any
@@ -250,44 +263,15 @@ class ArmTask(Task):
     def groups(self) -> dict[str, Group]:
         count = len(self.model.joints)
         own: tuple[Term, ...] = (
-            Term("joint_position", count, "rad", noise=0.001, formula="joint angles"),
-            Term("joint_velocity", count, "rad/s", scale=0.5, noise=0.01, formula="joint velocities"),
-            Term(
-                "opening",
-                1,
-                "m",
-                "between the fingers",
-                scale=12.5,
-                noise=0.0005,
-                formula="distance between the fingers",
-            ),
-            Term(
-                "tool", 3, "m", "base", scale=2.0, noise=0.001, formula="tool's position - base's position, base axes"
-            ),
+            Term("joint_position", joint_angles(count), noise=0.001),
+            Term("joint_velocity", joint_velocities(count), scale=0.5, noise=0.01),
+            Term("opening", OPENING, scale=12.5, noise=0.0005),
+            Term("tool", base(TOOL_POSITION - BASE_POSITION), scale=2.0, noise=0.001),
         )
         if not self.action.keeps_rotation:
-            own += (
-                Term(
-                    "tool_axes",
-                    6,
-                    "1",
-                    "tool's x and y in the base's",
-                    noise=0.002,
-                    formula="tool's x axis, then its y axis, base axes",
-                ),
-            )
+            own += (Term("tool_axes", base(axes(TOOL_ROTATION, "xy")), noise=0.002),)
         if self.action.follows_tool_goal:
-            own += (
-                Term(
-                    "command",
-                    3,
-                    "m",
-                    "base, the tool's goal minus the tool",
-                    scale=20.0,
-                    formula="tool's goal - tool's position, base axes",
-                    initial="0",
-                ),
-            )
+            own += (Term("command", base(TOOL_GOAL - TOOL_POSITION), scale=20.0, initial="0"),)
         return {g: Group(1, own + self.observation_terms(g), arm.spec) for g, arm in self.arms.items()}
 
     @property
@@ -380,6 +364,23 @@ class ArmTask(Task):
         if self.action.follows_tool_goal:
             terms["command"] = self.to_base(group, (arm.goal - arm.tool).float(), place=False)
         return terms
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        out = {}
+        for group, arm in self.arms.items():
+            n = len(arm.pos)
+            values = {
+                "joint angles": arm.pos, "joint velocities": arm.vel, OPENING.name: arm.opening[:, None],
+                TOOL_POSITION.name: arm.tool, TOOL_ROTATION.name: quaternion(arm.rotation), TOOL_GOAL.name: arm.goal,
+                BASE_POSITION.name: arm.base_pos.expand(n, 3),
+                BASE_ROTATION.name: quaternion(arm.base_rotation.expand(n, 3, 3)),
+            } | self.quantities(group)  # fmt: skip
+            out[group] = {name: value[:, None].float() for name, value in values.items()}
+        return out
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        """Those of the task itself [N, d], of which `observation_terms` are made; see `measured`."""
+        return {}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}

@@ -18,11 +18,15 @@ LIFTED = 0.01  # m
 
 
 class Basketball(CarryTask):
-    """Done: the ball is within 8 cm of a place 5 cm over the hoop, height counted twice.
+    """A Panda brings a ball over a hoop.
+
+    Done: the ball is within 8 cm of a place 5 cm over the hoop, height counted twice.
 
     The observed goal is that place; Meta-World observes the hoop's middle, 5 cm lower, and evaluates by this one. The expert
     drops the ball through the hoop.
     """
+
+    name = "table-basketball"
 
     radius: ClassVar = RADIUS
 

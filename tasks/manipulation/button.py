@@ -41,7 +41,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class ButtonPressTopdown(MetaWorldTask):
-    """Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm."""
+    """A Panda presses a button from above.
+
+    Done: the cap is within 24 mm of its goal, that is, pressed by 69 of its 74 mm.
+    """
+
+    name = "table-button-press-topdown"
 
     radius: ClassVar = RADIUS
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rookery.assets.blocks import HANDLE, cabinet
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, base, own, place
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
@@ -25,6 +26,10 @@ GRASP = 0.03  # m, the gripper's opening below which it is about to hold, and no
 HELD = 0.022  # m, the gripper's opening below which it holds the handle, which is 18 mm thick
 
 
+OPEN, RATE = "how far the drawer is open", "rate at which the drawer opens"
+"""Quantities that the arm observes."""
+
+
 @dataclass(frozen=True)
 class CabinetConfig(ArmTaskConfig):
     """Cabinet's values. The reward's weights are IsaacGym's."""
@@ -34,10 +39,15 @@ class CabinetConfig(ArmTaskConfig):
 
 
 class Cabinet(ArmTask):
-    """Success: at the end the drawer has been open by 39 cm for a quarter of a second.
+    """A Panda pulls the drawer of a cabinet open by its handle.
+
+    Success: at the end the drawer has been open by 39 cm for a quarter of a second.
 
     The hand leans forward, 30 degrees under the horizontal, and its fingers close upright, around a level handle.
     """
+
+    name = "panda-cabinet"
+    engines = ("mujoco",)
 
     Config = CabinetConfig
     default_randomization = DEFAULT_RANDOMIZATION | {"drawer_damping": Range(0.5, 3.0)}
@@ -83,14 +93,17 @@ class Cabinet(ArmTask):
         self.handle[:, 0] -= self.out
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        handle = base(place("handle's position") - TOOL_POSITION)
         return (
-            Term("handle", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
-                 formula="handle's position - tool's position, base axes", estimated="handle's position"),
-            Term("drawer", 1, "m", "0 shut", scale=4.0, noise=0.002, formula="how far the drawer is open, 0 shut",
-                 estimated="drawer's opening"),
-            Term("drawer_speed", 1, "m/s", noise=0.01, formula="its rate, positive while it opens",
+            Term("handle", handle, scale=4.0, noise=0.002, estimated="handle's position"),
+            Term("drawer", own(OPEN, 1, "m", doc="0 shut"), scale=4.0, noise=0.002, estimated="drawer's opening"),
+            Term("drawer_speed", own(RATE, 1, "m/s", doc="positive while it opens"), noise=0.01,
                  estimated="drawer's opening"),
         )  # fmt: skip
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        handle = self.origin + torch.tensor(HANDLE) - self.slide.pos * torch.tensor([1.0, 0.0, 0.0])
+        return {"handle's position": handle, OPEN: self.slide.pos, RATE: self.slide.vel}
 
     def observation(self, group: str) -> dict[str, Tensor]:
         return {

@@ -30,6 +30,8 @@ class CarryTask(PuckTask):
         origin: [N, 3] m, world: where the fixture stands.
     """
 
+    engines = ("mujoco",)
+
     wide: ClassVar[float]
     """m, of the thing between the fingers."""
     beside: ClassVar[float]

@@ -23,11 +23,16 @@ AHEAD = 0.2  # rad, that the expert's goal is before the door
 
 
 class DoorClose(DoorOpen):
-    """Done: the handle is within 8 cm of its goal, that is, the door is open by 11 degrees at most.
+    """A Panda pushes a small door shut.
+
+    Done: the handle is within 8 cm of its goal, that is, the door is open by 11 degrees at most.
 
     Meta-World's hand begins at x = -.5 m, which is out of the Panda's workspace; here the tool begins at -.38 m, as there on
     the far side of the lever.
     """
+
+    name = "table-door-close"
+    engines = ("mujoco",)
 
     radius: ClassVar = RADIUS
 

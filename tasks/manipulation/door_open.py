@@ -72,7 +72,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class DoorOpen(FurnitureTask):
-    """Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees."""
+    """A Panda opens a door by its handle.
+
+    Done: the handle is within 8 cm of its goal in x, that is, the door is open by 80 degrees.
+    """
+
+    name = "table-door-open"
 
     radius: ClassVar = RADIUS
 

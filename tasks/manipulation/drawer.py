@@ -88,7 +88,12 @@ def _score_close(  # type: ignore[no-untyped-def]
 
 
 class DrawerOpen(_Drawer):
-    """Done: what is observed is within 3 cm of its goal, that is, the drawer is out by 16 cm of 17."""
+    """A Panda pulls a drawer open.
+
+    Done: what is observed is within 3 cm of its goal, that is, the drawer is out by 16 cm of 17.
+    """
+
+    name = "table-drawer-open"
 
     radius: ClassVar = OPEN_RADIUS
 
@@ -114,7 +119,12 @@ class DrawerOpen(_Drawer):
 
 
 class DrawerClose(_Drawer):
-    """Done: what is observed is within 6.5 cm of its goal, 5 of which are its height: the drawer is out by 3 cm at most."""
+    """A Panda pushes a drawer shut.
+
+    Done: what is observed is within 6.5 cm of its goal, 5 of which are its height: the drawer is out by 3 cm at most.
+    """
+
+    name = "table-drawer-close"
 
     radius: ClassVar = SHUT_RADIUS
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -24,14 +24,16 @@ from rookery.assets.scenery import table
 from rookery.robots.manipulators.allegro import OPEN, PINCH_OPEN, TOUCH_SCALE, AllegroHand, add_allegro, wrist_angles
 from rookery.sim.actuation import Actuation
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import axes, command, joint_angles, joint_velocities, own, place, rotation
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
+from rookery.sim.terms import Above, Constant, Joined, Turned
 from rookery.tasks.manipulation.hand_expert import HandExpert
 from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
-from rookery.tasks.manipulation.objects import HAND_RANDOMIZATION, at_rest, hand_parameters
+from rookery.tasks.manipulation.objects import ACTED, FORCES, HAND_RANDOMIZATION, acted, at_rest, hand_parameters
 
 HEIGHT = 0.3  # m, of the wrist's zero over the table
 STEPS = (0.1,) * 16 + (0.004,) * 3 + (0.03,) * 3
@@ -41,6 +43,15 @@ LEASHES = (0.15,) * 16 + (0.03,) * 3 + (0.1,) * 3
 object stops does not run away from the finger, and how far it is ahead sets how hard it presses."""
 TOUCHED = 0.05  # N, from which a touch counts
 LOST = 0.3  # m and the object's length, from the hand to the superquadric's centre, at which the episode has failed
+
+
+WRIST, CENTRE = (
+    "wrist's slides x, y, z and hinges roll, pitch, yaw",
+    "centre of the grasped part's superquadric in the object",
+)
+TARGETS = command("joints' targets, fingers and wrist", 22, "rad, m, rad")
+THING, GRASP = rotation("object's rotation", "object"), rotation("grasp frame's rotation", "grasp frame")
+"""Quantities that the hand observes."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,9 @@ class HandGraspConfig:
 
 
 class HandGrasp(Task):
-    """Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
+    """An Allegro hand closes around an object at a sampled grasp, lifts it and holds it.
+
+    Success: at the end the object is 10 cm higher than it stood, and has been for half a second.
 
     Actions: changes of the targets of 16 finger joints and of the wrist's six. G-PAYN's hand couples its fingers' joints to
     nine motors; this one has a motor at each joint, and the shapes of a power grasp and of a pinch need them all.
@@ -74,6 +87,9 @@ class HandGrasp(Task):
         held_steps: [N] control steps for which the object has been up without a break.
     """
 
+    name = "hand-grasp"
+    engines = ("mujoco",)
+
     metric_definitions = MappingProxyType(
         {
             "success": "1 where the object was up at goal_height for the last hold_s and not lost",
@@ -84,6 +100,7 @@ class HandGrasp(Task):
     )
 
     Config = HandGraspConfig
+    interface: ClassVar[tuple[str, ...]] = ("object",)
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
     camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))
@@ -139,28 +156,24 @@ class HandGrasp(Task):
         self._terms = {name: torch.zeros(n) for name in self.cfg.reward}
 
     def groups(self) -> dict[str, Group]:
+        fingers = joint_angles(16, "joint angles of the fingers")
+        wrist = own(WRIST, 6, "m, rad", doc="slides count from (0, 0, 0.3) m, world axes")
+        thing, grasp = place("object's position"), place("grasp frame's position")
+        centre = Turned(own(CENTRE, 3, "m", "object", doc="a constant of each object"), THING)
+        rest = Constant((self.item.rest_height,), "m", "world", "its height at rest on the table", place=True)
         terms = (
-            Term("joint_position", 16, "rad", noise=0.01, formula="joint angles of the fingers"),
-            Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1, formula="joint velocities of the fingers"),
-            Term("wrist", 6, "m, rad", "world, place over (0, 0, 0.3) m and angles", noise=0.001,
-                 formula="wrist's slides x, y, z and hinges roll, pitch, yaw; slides count from (0, 0, 0.3) m, world axes"),
-            Term("command", 22, "rad, m", "targets minus joints", scale=10.0,
-                 formula="target - joint angle, fingers and wrist", initial="0"),
-            Term("touch", 5, "1", "1 where a finger tip or the palm feels something",
-                 formula=f"1 where the force on a finger tip (ff, mf, rf, th) or the palm is above {TOUCHED:g} N, else 0"),
-            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05,
-                 formula="normal forces on the finger tips (ff, mf, rf, th) and the palm", initial="0"),
-            Term("object_position", 3, "m", "grasp frame", scale=5.0, noise=0.002,
-                 formula="object's position - grasp frame's position, grasp frame's axes", estimated="object's pose"),
-            Term("object_axes", 6, "1", "object's x and y in the grasp frame", noise=0.01,
-                 formula="object's x axis, then its y axis, grasp frame's axes", estimated="object's pose"),
-            Term("superquadric_centre", 3, "m", "grasp frame", scale=5.0, noise=0.002,
-                 formula="centre of the grasped part's superquadric - grasp frame's position, grasp frame's axes",
+            Term("joint_position", fingers, noise=0.01),
+            Term("joint_velocity", joint_velocities(16, "joint velocities of the fingers"), scale=0.2, noise=0.1),
+            Term("wrist", wrist, noise=0.001),
+            Term("command", TARGETS - Joined((fingers, wrist)), scale=10.0, initial="0"),
+            Term("touch", Above(FORCES, TOUCHED)),
+            Term("force", FORCES, scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05, initial="0"),
+            Term("object_position", Turned(thing - grasp, GRASP), scale=5.0, noise=0.002, estimated="object's pose"),
+            Term("object_axes", Turned(axes(THING, "xy"), GRASP), noise=0.01, estimated="object's pose"),
+            Term("superquadric_centre", Turned(thing + centre - grasp, GRASP), scale=5.0, noise=0.002,
                  estimated="object's pose"),
-            Term("lifted", 1, "m", scale=10.0, noise=0.002,
-                 formula="object's height - its height at rest on the table", estimated="object's pose"),
-            Term("last_action", 22, formula="action of the step before as it took effect, clipped to [-1, 1]",
-                 initial="0"),
+            Term("lifted", thing[2] - rest, scale=10.0, noise=0.002, estimated="object's pose"),
+            Term("last_action", acted(22)),
         )  # fmt: skip
         names = self.hand.whole.names
         unit = ("rad",) * 16 + ("m",) * 3 + ("rad",) * 3
@@ -246,6 +259,17 @@ class HandGrasp(Task):
         self.held_steps.copy_(torch.where(up, self.held_steps + 1, 0))
         self.first_done_s.copy_(torch.where(up & ~self.ever_done, self.steps * self.cfg.control_dt, self.first_done_s))
         self.ever_done |= up
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        hand, n = self.hand, len(self.force)
+        values = {
+            "joint angles of the fingers": hand.joints.pos[:, :16], "joint velocities of the fingers": hand.joints.vel[:, :16],
+            WRIST: hand.joints.pos[:, 16:], TARGETS.name: hand.target, FORCES.name: self.force,
+            "object's position": self.thing.pos[:, 0], THING.name: self.thing.quat[:, 0],
+            "grasp frame's position": hand.grasp.pos[:, 0], GRASP.name: hand.grasp.quat[:, 0],
+            CENTRE: self.grasps.centre.expand(n, 3), ACTED: self.last_action,
+        }  # fmt: skip
+        return {"hand": {name: value[:, None] for name, value in values.items()}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         hand = self.hand

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import torch
@@ -24,12 +24,14 @@ from rookery.assets.scenery import Rgba, ground
 from rookery.robots.manipulators.allegro import HAND_NAME, TOUCH_SCALE, AllegroHand
 from rookery.sim.actuation import Actuation
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import axes, command, joint_angles, joint_velocities, place, rotation, rotation_vector
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotation_error
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.tasks.manipulation.objects import HAND_RANDOMIZATION, at_rest, hand_parameters
+from rookery.sim.terms import Constant
+from rookery.tasks.manipulation.objects import ACTED, FORCES, HAND_RANDOMIZATION, acted, at_rest, hand_parameters
 
 HEIGHT = 0.3  # m, of the mounting face
 LEAN = math.radians(20.0)  # of the fingers below the horizontal
@@ -52,6 +54,10 @@ FACES: tuple[Rgba, ...] = (
 """Of +x, -x, +y, -y, +z and -z."""
 
 
+CUBE, GOAL = rotation("cube's rotation", "cube"), rotation("goal's rotation", "goal")
+"""Quantities that the hand observes."""
+
+
 @dataclass(frozen=True)
 class HandReorientConfig:
     """Values of hand-reorient; those of LeapCubeReorient but for the finer physics step."""
@@ -67,7 +73,9 @@ class HandReorientConfig:
 
 
 class HandReorient(Task):
-    """Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
+    """An Allegro hand turns a cube in its palm to one orientation after the other.
+
+    Metric: `successes`, goals reached in an episode, each followed by a new one; success: one at least.
 
     Actions: changes of the targets of the 16 joints.
 
@@ -76,6 +84,9 @@ class HandReorient(Task):
         goal: [N, 4] wxyz, world, wanted of the cube.
         reached_count: [N] goals reached.
     """
+
+    name = "hand-reorient"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {
@@ -86,6 +97,7 @@ class HandReorient(Task):
     )
 
     Config = HandReorientConfig
+    interface: ClassVar[tuple[str, ...]] = ("action_scale",)
     causes = ("dropped",)
     headline = "successes"
     default_randomization = HAND_RANDOMIZATION
@@ -131,22 +143,17 @@ class HandReorient(Task):
         self._terms = {name: torch.zeros(n) for name in self.cfg.reward}
 
     def groups(self) -> dict[str, Group]:
+        middle = Constant(tuple(MIDDLE.tolist()), "m", "world", "middle of the hand", place=True)
         terms = (
-            Term("joint_position", 16, "rad", noise=0.05, formula="joint angles"),
-            Term("joint_velocity", 16, "rad/s", scale=0.2, noise=0.1, formula="joint velocities"),
-            Term("command", 16, "rad", "targets minus joints", scale=4.0, formula="target - joint angle", initial="0"),
-            Term("force", 5, "N", "on the finger tips and the palm", scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05,
-                 formula="normal forces on the finger tips (ff, mf, rf, th) and the palm", initial="0"),
-            Term("cube_position", 3, "m", "world, from the middle of the hand", scale=10.0, noise=0.02,
-                 formula="cube's position - middle of the hand, world axes", estimated="cube's pose"),
-            Term("cube_rotation", 3, "rad", "world, rotation vector from the cube to the goal", noise=0.1,
-                 formula="rotation vector that takes the cube's orientation to the goal's, world axes",
-                 estimated="cube's pose"),
-            Term("cube_axes", 6, "1", "x and y of the cube, world", noise=0.1,
-                 formula="cube's x axis, then its y axis, world axes", estimated="cube's pose"),
-            Term("last_action", 16, formula="action of the step before as it took effect, clipped to [-1, 1]",
-                 initial="0"),
-        )  # fmt: skip
+            Term("joint_position", joint_angles(16), noise=0.05),
+            Term("joint_velocity", joint_velocities(16), scale=0.2, noise=0.1),
+            Term("command", command("joints' targets", 16, "rad") - joint_angles(16), scale=4.0, initial="0"),
+            Term("force", FORCES, scale=1.0 / TOUCH_SCALE, clip=3.0, noise=0.05, initial="0"),
+            Term("cube_position", place("cube's position") - middle, scale=10.0, noise=0.02, estimated="cube's pose"),
+            Term("cube_rotation", rotation_vector(CUBE, GOAL), noise=0.1, estimated="cube's pose"),
+            Term("cube_axes", axes(CUBE, "xy"), noise=0.1, estimated="cube's pose"),
+            Term("last_action", acted(16)),
+        )
         size = self.cfg.action_scale
         names = self.hand.fingers.names
         spec = ActionSpec("joint_delta", names, (-size,) * 16, (size,) * 16, ("rad",) * 16, (0.0,) * 16)
@@ -216,6 +223,14 @@ class HandReorient(Task):
         self.first_done_s.copy_(torch.where(done & (self.reached_count == 1), self.steps * dt, self.first_done_s))
         if done.any():
             self._new_goals(done.nonzero()[:, 0])
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        values = {
+            "joint angles": self.hand.joints.pos, "joint velocities": self.hand.joints.vel, "joints' targets": self.hand.target,
+            FORCES.name: self.force, "cube's position": self.cube.pos[:, 0], CUBE.name: self.cube.quat[:, 0],
+            GOAL.name: self.goal, ACTED: self.last_action,
+        }  # fmt: skip
+        return {"hand": {name: value[:, None] for name, value in values.items()}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         hand = self.hand

@@ -16,7 +16,9 @@ from torch import Tensor
 from rookery.assets.blocks import BLUE, block
 from rookery.assets.scenery import table
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, axes, base, own, place, rotation
 from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmMount, ArmTask, ArmTaskConfig, ToolTarget
@@ -32,6 +34,11 @@ HELD, OPEN = 0.036, 0.06  # m, openings below which the bar is held, and over wh
 FAR = 0.1  # m, of the giver from the bar: the receiver has it to itself
 
 
+HOLD, BAR_ROTATION = "place where this arm holds the bar", rotation("bar's rotation", "bar")
+OTHER, OTHER_OPENING = "other arm's tool position", "distance between the other arm's fingers"
+"""Quantities that an arm observes."""
+
+
 @dataclass(frozen=True)
 class HandoverConfig(ArmTaskConfig):
     """Handover's values."""
@@ -42,13 +49,18 @@ class HandoverConfig(ArmTaskConfig):
 
 
 class Handover(ArmTask):
-    """Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
+    """One Panda picks up a bar and hands it to another, which puts it at its goal.
+
+    Success: at the end the bar has lain still within 3 cm of its goal, let go by both, for a quarter of a second, and the
     receiver brought it there.
 
     Attributes:
         target: [N, 3] m, world, of the bar's middle, on the receiver's side.
         passed: [N], the receiver has had the bar in the air, alone.
     """
+
+    name = "dual-panda-handover"
+    engines = ("mujoco",)
 
     Config = HandoverConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
@@ -97,25 +109,22 @@ class Handover(ArmTask):
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
         both = (
-            Term("bar", 3, "m", "base, from the tool to where it holds the bar", scale=4.0, noise=0.002,
-                 formula="place where this arm holds the bar - tool's position, base axes", estimated="bar's pose"),
-            Term("bar_heading", 2, "1", "base, x and y of the direction along the bar", noise=0.01,
-                 formula="x and y of the unit vector along the bar, base axes", estimated="bar's pose"),
-            Term("partner", 3, "m", "base, from the tool to the other arm's", scale=2.0, noise=0.002,
-                 formula="other arm's tool position - tool's position, base axes"),
-            Term("partner_opening", 1, "m", "between the other's fingers", scale=12.5, noise=0.0005,
-                 formula="distance between the other arm's fingers"),
-        )  # fmt: skip
-        goal = Term(
-            "goal",
-            3,
-            "m",
-            "base, of the bar, from the tool",
-            scale=2.0,
-            noise=0.002,
-            formula="bar's goal - tool's position, base axes",
+            Term("bar", base(place(HOLD) - TOOL_POSITION), scale=4.0, noise=0.002, estimated="bar's pose"),
+            Term("bar_heading", base(axes(BAR_ROTATION, "x"))[:2], noise=0.01, estimated="bar's pose"),
+            Term("partner", base(place(OTHER) - TOOL_POSITION), scale=2.0, noise=0.002),
+            Term("partner_opening", own(OTHER_OPENING, 1, "m"), scale=12.5, noise=0.0005),
         )
+        goal = Term("goal", base(place("bar's goal") - TOOL_POSITION), scale=2.0, noise=0.002)
         return (*both, goal) if group == "receiver" else both
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        other = self.arms["receiver" if group == "giver" else "giver"]
+        bar = self.bar.body
+        along = rotate(bar.quat[:, 0], torch.tensor([1.0, 0.0, 0.0]))
+        return {
+            HOLD: bar.pos[:, 0] + self.ends[group] * along, BAR_ROTATION.name: bar.quat[:, 0], OTHER: other.tool,
+            OTHER_OPENING: other.opening[:, None], "bar's goal": self.target,
+        }  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         robot = self.arms[group]

@@ -28,11 +28,16 @@ AHEAD = 0.15  # rad, that the expert's goal is before the lever
 
 
 class LeverPull(FurnitureTask):
-    """Done: the lever is upright within 7.5 degrees.
+    """A Panda turns a lever upright.
+
+    Done: the lever is upright within 7.5 degrees.
 
     Meta-World's hand goes under the lever's ball and lifts it with its side, and is rewarded for being there; the Panda's
     fingers, which point down, close around a bar at the lever's end instead, and the reward is for being there.
     """
+
+    name = "table-lever-pull"
+    engines = ("mujoco",)
 
     joint = "hinge"
     push = 0.024  # with 0.013 one lever in twenty waits half-way for most of an episode

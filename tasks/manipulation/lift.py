@@ -10,11 +10,12 @@ from torch import Tensor
 
 from rookery.assets.blocks import RED, block
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
-from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, faces_heading, quarter_heading
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
 REACHED = (
@@ -34,7 +35,13 @@ class LiftConfig(ArmTaskConfig):
 
 
 class Lift(ArmTask):
-    """Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second."""
+    """A Panda picks up a cube and holds it at a place in the air.
+
+    Success: at the end the cube has been within 3 cm of its goal, 12 to 35 cm over the table, for a quarter of a second.
+    """
+
+    name = "panda-lift"
+    engines = ("mujoco",)
 
     Config = LiftConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
@@ -66,15 +73,17 @@ class Lift(ArmTask):
         self.cube.refresh()
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        cube = place("cube's position")
         return (
-            Term("cube", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
-                 formula="cube's position - tool's position, base axes", estimated="cube's pose"),
-            Term("cube_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
-                 formula="cosine, sine of four times the yaw of the cube's upright faces, base axes",
-                 estimated="cube's pose"),
-            Term("goal", 3, "m", "base, from the cube", scale=4.0, noise=0.002,
-                 formula="goal - cube's position, base axes", estimated="cube's pose"),
-        )  # fmt: skip
+            Term("cube", base(cube - TOOL_POSITION), scale=4.0, noise=0.002, estimated="cube's pose"),
+            Term("cube_heading", faces("cube"), noise=0.01, estimated="cube's pose"),
+            Term("goal", base(place("goal") - cube), scale=4.0, noise=0.002, estimated="cube's pose"),
+        )
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        thing = self.cube.body
+        heading = faces_heading(thing.quat[:, 0])
+        return {"cube's position": thing.pos[:, 0], faces("cube").name: heading, "goal": self.target}
 
     def observation(self, group: str) -> dict[str, Tensor]:
         cube = self.cube

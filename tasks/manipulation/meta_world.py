@@ -23,13 +23,16 @@ from torch import Tensor
 
 from rookery.assets.scenery import table
 from rookery.assets.tabletop import plinth
+from rookery.sim import quantities
 from rookery.sim.errors import unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_GOAL, TOOL_POSITION, joint_angles, joint_velocities, own, place, rotation
 from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.terms import Clipped, Constant, Expression, Joined, Previous, Where
 from rookery.tasks.manipulation.arm_task import ArmMount, ArmTask, Box
 from rookery.tasks.manipulation.vision import PictureConfig, Pictures, add_front_camera, picture_terms
 
@@ -66,6 +69,15 @@ class MetaWorldConfig(PictureConfig):
     control_dt: float = 0.0125  # s
     dt: float = 0.0125 / 3  # s
     reward: Weights = Weights(score=1.0)
+
+
+OBJECTS = ("first", "second")
+
+
+def _pose(which: str) -> Expression:
+    """Of an object; zeros where there is none."""
+    pose = Joined((place(f"{which} object's position"), rotation(f"{which} object's rotation", f"{which} object")))
+    return Where(pose, own(f"1 where there is a {which} object", 1), "zeros where there is none")
 
 
 @kernel
@@ -124,6 +136,15 @@ class MetaWorldTask(ArmTask):
     )
 
     Config: ClassVar[type] = MetaWorldConfig
+    interface: ClassVar[tuple[str, ...]] = (
+        "observation",
+        "hide_goal",
+        "obs",
+        "image_width",
+        "image_height",
+        "image_range_m",
+        "points",
+    )
     causes = ("done",)
     default_randomization = DEFAULT_RANDOMIZATION
     camera: Any = ((0.9, -0.15, 0.75), (0.0, 0.62, 0.12))
@@ -217,35 +238,36 @@ class MetaWorldTask(ArmTask):
         return {group: Group(1, self.observation_terms(group), arm.spec) for group, arm in self.arms.items()}
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
-        pose = "position, then quaternion w, x, y, z, world axes; zeros where there is none"
+        palm = Constant((0.0, 0.0, PALM), "m", "world")
         one = (
-            Term("hand", 3, "m", "world", noise=0.001, formula=f"tool's position + (0, 0, {PALM:g}) m, world axes"),
-            Term("opening", 1, "1", "of the open gripper", formula=f"distance between the fingers / {OPENING:g} m, at most 1"),
-            Term("object_1", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002, formula=f"first object's {pose}",
-                 estimated="object's pose"),
-            Term("object_2", 7, "m, 1", "world, position and quaternion wxyz", noise=0.002, formula=f"second object's {pose}",
-                 estimated="object's pose"),
-        )  # fmt: skip
-        old = tuple(
-            replace(
-                t, name=f"{t.name}_before", frame=f"{t.frame}, a step ago".lstrip(", "),
-                formula=f"the same a step before: {t.formula}", initial="the value now",
-            )
-            for t in one
-        )  # fmt: skip
-        goal_formula = "0, the goal is hidden" if self.cfg.hide_goal else "goal's position, world axes"
-        goal = Term("goal", 3, "m", "world", formula=goal_formula)
+            Term("hand", TOOL_POSITION + palm, noise=0.001),
+            Term("opening", Clipped(quantities.OPENING / OPENING, 0.0, 1.0)),
+            *(
+                Term(f"object_{i}", _pose(which), noise=0.002, estimated="object's pose")
+                for i, which in enumerate(OBJECTS, 1)
+            ),
+        )
+        old = tuple(replace(t, name=f"{t.name}_before", value=Previous(t.expression)) for t in one)
+        hidden = Constant((0.0, 0.0, 0.0), "m", "world", "0, the goal is hidden", place=True)
+        goal = Term("goal", hidden if self.cfg.hide_goal else place("goal's position"))
         pictures = picture_terms(self.cfg)
         terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
         if self.cfg.observation == "full":
             count = len(self.model.joints)
             terms += (
-                Term("joint_position", count, "rad", noise=0.001, formula="joint angles"),
-                Term("joint_velocity", count, "rad/s", noise=0.01, formula="joint velocities"),
-                Term("command", 3, "m", "world, the tool's goal minus the tool", scale=10.0,
-                     formula="tool's goal - tool's position, world axes", initial="0"),
-            )  # fmt: skip
+                Term("joint_position", joint_angles(count), noise=0.001),
+                Term("joint_velocity", joint_velocities(count), noise=0.01),
+                Term("command", TOOL_GOAL - TOOL_POSITION, scale=10.0, initial="0"),
+            )
         return terms
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        out = {"goal's position": self.target}
+        for which, pose in zip(OBJECTS, (self.first, self.second), strict=True):
+            there = (pose != 0.0).any(1, keepdim=True)
+            out |= {f"{which} object's position": pose[:, :3], f"{which} object's rotation": pose[:, 3:]}
+            out[f"1 where there is a {which} object"] = there.float()
+        return out
 
     def parameters(self) -> dict[str, Parameter]:
         return super().parameters() | ({} if self._pictures is None else self._pictures.parameters())

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from rookery.robots.manipulators.allegro import AllegroHand
 from rookery.sim.buffers import Buffers
+from rookery.sim.quantities import own
 from rookery.sim.randomization.joints import joint_parameters, servo_parameters
 from rookery.sim.randomization.parameters import Parameter, body_mass, sliding_friction
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.rotations import matrix
+from rookery.sim.terms import Quantity
 from rookery.sim.world import World
 
 OBJECT_RANDOMIZATION = {"object_mass": Range(0.5, 2.0), "object_friction": Range(0.5, 1.25)}
@@ -113,6 +115,31 @@ def hand_parameters(world: World, hand: AllegroHand, body: str, shapes: Sequence
         **joint_parameters(world, hand.joint_names[:16], "the fingers' joints", (0.1, 10.0)),
         **servo_parameters(world, hand.joint_names[:16], "the fingers"),
     }
+
+
+FORCES = own("normal forces on the finger tips (ff, mf, rf, th) and the palm", 5, "N")
+ACTED = "action of the step before as it took effect, clipped to [-1, 1]"
+"""Quantities that hands observe."""
+
+
+def acted(count: int) -> Quantity:
+    """The last action of a hand: local."""
+    return Quantity(ACTED, count, own_memory=True, initial="0")
+
+
+def faces(thing: str) -> Quantity:
+    """How a cube is turned, whichever face is up."""
+    return own(f"cosine, sine of four times the yaw of the {thing}'s upright faces", 2, "1", "base", doc=(
+        "sum of f^4 / 2 times cosine and sine for the cube's three axes, f being how level each is: 1 for a level one, 0 for "
+        "an upright one"))  # fmt: skip
+
+
+def faces_heading(quat: Tensor) -> Tensor:
+    """[N, 2], the value of `faces` for cubes of orientations [N, 4], base axes."""
+    axes = matrix(quat).view(-1, 3, 3)[:, :2]  # the level parts [N, 2, 3] of three axes
+    yaw = torch.atan2(axes[:, 1], axes[:, 0])
+    level = 0.5 * axes.square().sum(1).square()
+    return torch.stack(((level * (4.0 * yaw).cos()).sum(1), (level * (4.0 * yaw).sin()).sum(1)), 1)
 
 
 def quarter_heading(rotation: Tensor) -> Tensor:

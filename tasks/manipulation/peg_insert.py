@@ -105,7 +105,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class PegInsertSide(MetaWorldTask):
-    """Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two."""
+    """A Panda puts a peg into a hole from the side.
+
+    Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two.
+    """
+
+    name = "table-peg-insert-side"
 
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
     object_box: ClassVar = ((0.0, 0.5, PEG_HALF[2]), (0.2, 0.7, PEG_HALF[2]))

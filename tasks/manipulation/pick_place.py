@@ -38,7 +38,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class PickPlace(PuckTask):
-    """Done: the puck is within 7 cm of the goal."""
+    """A Panda brings a puck to a place in the air.
+
+    Done: the puck is within 7 cm of the goal.
+    """
+
+    name = "table-pick-place"
 
     radius: ClassVar = RADIUS
 

@@ -34,7 +34,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class Push(PuckTask):
-    """Done: the puck is within 5 cm of the goal."""
+    """A Panda brings a puck to a place on the table.
+
+    Done: the puck is within 5 cm of the goal.
+    """
+
+    name = "table-push"
 
     radius: ClassVar = RADIUS
 

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from rookery.assets.blocks import T_AREA, T_HEIGHT, T_RECTANGLES, tee, tee_goal
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, base, place, rotation
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
+from rookery.sim.terms import Sines, Yaw
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.overlap import overlap
@@ -35,6 +37,14 @@ GOOD = 0.965  # of the goal's area, with which the script is content
 PATIENCE = 100  # control steps after which a push is given up
 
 
+TEE, TEE_ROTATION, GOAL_ROTATION = (
+    place("T's position"),
+    rotation("T's rotation", "T"),
+    rotation("goal's rotation", "goal"),
+)
+"""Quantities that the arm observes."""
+
+
 @dataclass(frozen=True)
 class PushTConfig(ArmTaskConfig):
     """Push-T's values."""
@@ -44,7 +54,13 @@ class PushTConfig(ArmTaskConfig):
 
 
 class PushT(ArmTask):
-    """Success: the T covered 95 % of its goal at any time, as published."""
+    """A Panda pushes a T with closed fingers until it covers its goal.
+
+    Success: the T covered 95 % of its goal at any time, as published.
+    """
+
+    name = "panda-push-t"
+    engines = ("mujoco",)
 
     metric_definitions = MappingProxyType(
         {
@@ -107,16 +123,23 @@ class PushT(ArmTask):
         self.coverage.copy_(self._area / T_AREA)
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        tee, goal, cos_sin = Yaw(base(TEE_ROTATION)), Yaw(base(GOAL_ROTATION)), ("cos", "sin")
         return (
-            Term("tee", 2, "m", "base, from the tool", scale=4.0, noise=0.001,
-                 formula="T's position - tool's position, x and y, base axes", estimated="T's pose"),
-            Term("tee_heading", 2, "1", "base, cosine and sine of its yaw", noise=0.005,
-                 formula="cosine, sine of the T's yaw, base axes", estimated="T's pose"),
-            Term("goal", 2, "m", "base, from the T", scale=4.0, noise=0.001,
-                 formula="goal - T's position, x and y, base axes", estimated="T's pose"),
-            Term("goal_heading", 2, "1", "cosine and sine of the goal's yaw less the T's", noise=0.005,
-                 formula="cosine, sine of goal's yaw - T's yaw", estimated="T's pose"),
-        )  # fmt: skip
+            Term("tee", base(TEE - TOOL_POSITION)[:2], scale=4.0, noise=0.001, estimated="T's pose"),
+            Term("tee_heading", Sines(tee, cos_sin), noise=0.005, estimated="T's pose"),
+            Term("goal", base(place("goal") - TEE)[:2], scale=4.0, noise=0.001, estimated="T's pose"),
+            Term("goal_heading", Sines(goal - tee, cos_sin), noise=0.005, estimated="T's pose"),
+        )
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        thing = self.tee.body
+        n = len(self.pose)
+        yaw = torch.tensor([0.5 * GOAL[2]])
+        return {
+            TEE.name: thing.pos[:, 0], TEE_ROTATION.name: thing.quat[:, 0],
+            "goal": torch.nn.functional.pad(self._goal[:, :2].float(), (0, 1)).expand(n, 3),
+            GOAL_ROTATION.name: torch.cat((yaw.cos(), torch.zeros(2), yaw.sin())).expand(n, 4),
+        }  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         place = self.pose[:, :2]

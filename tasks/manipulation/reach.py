@@ -27,7 +27,12 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 class Reach(PuckTask):
-    """Done: the tool is within 5 cm of the goal."""
+    """A Panda brings its tool to a place in the air.
+
+    Done: the tool is within 5 cm of the goal.
+    """
+
+    name = "table-reach"
 
     radius: ClassVar = RADIUS
     needs_gripper: ClassVar = False

@@ -25,11 +25,15 @@ DEEP = 0.15
 
 
 class ShelfPlace(CarryTask):
-    """Done: the cube is within 7 cm of the goal, 3 cm over where it would stand on the board.
+    """A Panda puts a cube on a shelf.
+
+    Done: the cube is within 7 cm of the goal, 3 cm over where it would stand on the board.
 
     The shelf has no roof and low walls (assets.tabletop_more.shelf), and the expert puts the cube 3 cm before the goal, as the
     palm is before the back then.
     """
+
+    name = "table-shelf-place"
 
     radius: ClassVar = RADIUS
 

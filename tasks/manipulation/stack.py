@@ -9,11 +9,12 @@ from torch import Tensor
 
 from rookery.assets.blocks import GREEN, RED, block
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
-from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, quarter_heading
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, faces_heading, quarter_heading
 
 HALF = 0.025
 LARGE_HALF = 0.035
@@ -42,7 +43,13 @@ class StackConfig(ArmTaskConfig):
 
 
 class Stack(ArmTask):
-    """Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second."""
+    """A Panda puts a small cube on a larger one and lets go.
+
+    Success: at the end the small cube has lain on the large one, let go and still, for a quarter of a second.
+    """
+
+    name = "panda-stack"
+    engines = ("mujoco",)
 
     Config = StackConfig
     default_randomization = DEFAULT_RANDOMIZATION | OBJECT_RANDOMIZATION
@@ -80,18 +87,20 @@ class Stack(ArmTask):
         self.large.refresh()
 
     def observation_terms(self, group: str) -> tuple[Term, ...]:
+        small, large = (base(place(f"{size} cube's position") - TOOL_POSITION) for size in ("small", "large"))
         return (
-            Term("small", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
-                 formula="small cube's position - tool's position, base axes", estimated="cubes' poses"),
-            Term("small_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
-                 formula="cosine, sine of four times the yaw of its upright faces, base axes",
-                 estimated="cubes' poses"),
-            Term("large", 3, "m", "base, from the tool", scale=4.0, noise=0.002,
-                 formula="large cube's position - tool's position, base axes", estimated="cubes' poses"),
-            Term("large_heading", 2, "1", "base, cosine and sine of four times its faces' yaw", noise=0.01,
-                 formula="cosine, sine of four times the yaw of its upright faces, base axes",
-                 estimated="cubes' poses"),
-        )  # fmt: skip
+            Term("small", small, scale=4.0, noise=0.002, estimated="cubes' poses"),
+            Term("small_heading", faces("small cube"), noise=0.01, estimated="cubes' poses"),
+            Term("large", large, scale=4.0, noise=0.002, estimated="cubes' poses"),
+            Term("large_heading", faces("large cube"), noise=0.01, estimated="cubes' poses"),
+        )
+
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        small, large = self.small.body, self.large.body
+        return {
+            "small cube's position": small.pos[:, 0], faces("small cube").name: faces_heading(small.quat[:, 0]),
+            "large cube's position": large.pos[:, 0], faces("large cube").name: faces_heading(large.quat[:, 0]),
+        }  # fmt: skip
 
     def observation(self, group: str) -> dict[str, Tensor]:
         return {

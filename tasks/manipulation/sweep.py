@@ -26,6 +26,8 @@ DROP = 0.03  # m, from the middle of the hole, along the table, where the cube i
 class _Sweep(PuckTask):
     """Base of both: the object is a cube, which the expert grips and takes along, a finger's width over the table."""
 
+    engines = ("mujoco",)
+
     radius: ClassVar = RADIUS
 
     object_box: ClassVar = ((-0.1, 0.6, CUBE_HALF), (0.1, 0.7, CUBE_HALF))
@@ -73,10 +75,14 @@ class _Sweep(PuckTask):
 
 
 class Sweep(_Sweep):
-    """Done: the cube is within 5 cm of the goal, half a metre to the right of the middle.
+    """A Panda brings a cube along the table to its side.
+
+    Done: the cube is within 5 cm of the goal, half a metre to the right of the middle.
 
     The goal is as far away as the cube, and as high, as in Meta-World's code, where the drawn goals are not used.
     """
+
+    name = "table-sweep"
 
     goal_box: ClassVar = ((0.49, 0.6, 0.0), (0.51, 0.7, CUBE_HALF))
     beside = 0.005
@@ -97,10 +103,14 @@ class Sweep(_Sweep):
 
 
 class SweepInto(_Sweep):
-    """Done: the cube is within 5 cm of the middle of the hole, along the table, as in Meta-World.
+    """A Panda brings a cube into a hole in the table.
+
+    Done: the cube is within 5 cm of the middle of the hole, along the table, as in Meta-World.
 
     The hole is 16 cm wide and 5 cm deep; the expert lets go there, so that the cube falls in.
     """
+
+    name = "table-sweep-into"
 
     goal_box: ClassVar = ((*HOLE[:2], CUBE_HALF), (*HOLE[:2], CUBE_HALF))
     beside = 0.01

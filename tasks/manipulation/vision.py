@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.quantities import own
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.visual import VisualRandomization
@@ -23,6 +24,7 @@ from rookery.sim.specs import Term
 from rookery.sim.world import World
 
 OBSERVATIONS = ("state", *KINDS, "points")
+CLOUD = "x, y, z of points of the depth pictures within the crop, the farthest of each other"
 LENSES = ("front", "wrist")
 FRONT = ((0.0, 1.45, 0.75), (0.0, 0.62, 0.05))  # m, eye and what it looks at
 CROP = ((-0.6, 0.2, 0.002), (0.6, 1.1, 0.6))
@@ -62,15 +64,7 @@ def picture_terms(cfg: PictureConfig) -> tuple[Term, ...]:
         "depth": (depth_term(views, frame, cfg.image_range_m),),
         "rgb": (rgb_term(views, frame),),
         "segmentation": (segmentation_term(views, frame),),
-        "points": (
-            Term(
-                "points",
-                3 * cfg.points,
-                "m",
-                "world",
-                formula="x, y, z of points of the depth pictures within the crop, the farthest of each other, world axes",
-            ),
-        ),
+        "points": (Term("points", own(CLOUD, 3 * cfg.points, "m", "world")),),
     }[cfg.obs]
 
 

@@ -88,7 +88,12 @@ class _Window(FurnitureTask):
 
 
 class WindowOpen(_Window):
-    """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 19 cm of 21."""
+    """A Panda slides a window open.
+
+    Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 19 cm of 21.
+    """
+
+    name = "table-window-open"
 
     object_box: ClassVar = ((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16))
     shift = (0.2, 0.0, 0.0)
@@ -100,7 +105,12 @@ class WindowOpen(_Window):
 
 
 class WindowClose(_Window):
-    """Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 4 cm at most."""
+    """A Panda slides a window shut.
+
+    Done: what is observed is within 5 cm of its goal in x, that is, the window is open by 4 cm at most.
+    """
+
+    name = "table-window-close"
 
     object_box: ClassVar = ((0.0, 0.75, 0.2), (0.0, 0.9, 0.2))
     begin = 0.2

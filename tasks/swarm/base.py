@@ -11,16 +11,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import POSITION, VELOCITY, body
 from rookery.sim.specs import Term
+from rookery.sim.terms import Constant, Norm
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.swarm import kernels
+from rookery.tasks.swarm.neighbors import Neighbors
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Flock(DroneTask):
     """Base of the tasks. Subclasses set ``self.target`` to the places of the starts before `place`."""
 
     least_drones = 1
+    interface: ClassVar[tuple[str, ...]] = ("neighbours", "sight_m")
     cfg: Any
 
     before: Tensor
@@ -108,19 +112,20 @@ class Flock(DroneTask):
 
     def flock_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion and of its neighbours, declared (values from `observe_flock`)."""
-        k = self.cfg.neighbours
+        among = Neighbors(self.cfg.neighbours)
+        offset = among.positions - POSITION
         return (
             *self.body_terms(),
-            Term("neighbour_offset", 3 * k, "m", "body, nearest first", noise=0.005,
-                 formula="positions of the nearest others - position, body axes; 0 for none in sight",
-                 estimated="other drones' position"),
-            Term("neighbour_velocity", 3 * k, "m/s", "body, relative", scale=0.5, noise=0.02,
-                 formula="velocities of the nearest others - velocity, body axes; 0 for none in sight",
+            Term("neighbour_offset", among.seen(body(offset)), noise=0.005, estimated="other drones' position"),
+            Term("neighbour_velocity", among.seen(body(among.velocities - VELOCITY)), scale=0.5, noise=0.02,
                  estimated="other drones' linear velocity"),
-            Term("neighbour_closeness", k, "1", "1 - distance / sight_m, 0 for none",
-                 formula="1 - distance / sight_m of the nearest others, 0 for none",
+            Term("neighbour_closeness", among.seen(Constant((1.0,)) - Norm(offset) / self.cfg.sight_m),
                  estimated="other drones' position"),
         )  # fmt: skip
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        b, k = self.drones.bodies, self.cfg.neighbours
+        return {"drone": super().measured()["drone"] | Neighbors(k).measure(b.pos, b.lin_vel, self.cfg.sight_m)}
 
     def observe_flock(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `flock_terms`, and more in the body frame as in `observe_body`."""

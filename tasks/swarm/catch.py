@@ -27,13 +27,17 @@ class CatchConfig(SwarmConfig):
 
 
 class Catch(Swarm):
-    """Success: all through the last second no drone had crashed and the evader had one within 0.5 m.
+    """A swarm corners an evader.
+
+    Success: all through the last second no drone had crashed and the evader had one within 0.5 m.
 
     The evader follows MOMAland's rule (momaland/envs/crazyrl/catch): straight away from the mean of the drones, kept inside the
     arena; where that mean is within 0.2 m it hesitates, and makes a tenth of a step into a random direction of positive x,
     y and z. Its randomness comes from the world's stream. Touching it (0.1 m) is a crash, as published: it has to be held,
     not hit.
     """
+
+    name = "swarm-catch"
 
     Config: ClassVar[type] = CatchConfig
     cfg: CatchConfig

@@ -19,13 +19,28 @@ from rookery.assets.scenery import ground
 from rookery.robots.drones.actuation import drone_actuation
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import POSITION, VELOCITY, last_action, own
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim.terms import Constant, Quantity, Where
 from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import DroneConfig, DroneTask
 from rookery.tasks.swarm import radio
+from rookery.tasks.swarm.neighbors import Neighbors
 
 _MBIT = 1e-6  # Mbit in a bit
+NEAR_USERS, OWN_USERS = (
+    "horizontal positions of the nearest users",
+    "mean horizontal position of the station's own users",
+)
+POOR_USERS, RATES = "mean horizontal position of all users", "data rates of the nearest users"
+SHARE, SHARES = "share of all users that are the station's own", "shares of all users of the nearest other stations"
+USERS = "1 for each of the nearest users that there is"
+"""Quantities that a station observes."""
+
+
+def _level(name: str, count: int = 1, doc: str = "") -> Quantity:
+    return Quantity(name, 2 * count, "m", "world", place=True, doc=doc)
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,9 @@ class CoverageConfig(DroneConfig):
 
 
 class Coverage(DroneTask):
-    """Success: nobody crashed, and over the last 10 s 95 % of the users had 1 Mbit/s or more.
+    """UAV base stations serve users on the ground.
+
+    Success: nobody crashed, and over the last 10 s 95 % of the users had 1 Mbit/s or more.
 
     An action is a velocity (world, the horizontal part much faster than the vertical) and an association bias: a station
     that bids higher takes users from its neighbours although their signal is stronger, which relieves them (cell range
@@ -77,6 +94,8 @@ class Coverage(DroneTask):
     propulsion power of the station itself against that in hover, which is a cost. Links, rates and power: see radio. The
     power is that of the 20 N aircraft of the paper, the flight that of an Iris (14.9 N) with a higher speed limit.
     """
+
+    name = "uav-coverage"
 
     deciding = MappingProxyType({"served": ("success_share", False)})
     metric_definitions = MappingProxyType(
@@ -93,6 +112,7 @@ class Coverage(DroneTask):
     )
 
     Config: ClassVar[type] = CoverageConfig
+    interface: ClassVar[tuple[str, ...]] = ("near_users", "neighbours", "sight_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
     headline: ClassVar[str] = "rate_mbit"
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -207,37 +227,57 @@ class Coverage(DroneTask):
         self._channel = radio.Channel(interference=c.interference)
         self._counted_from = self.max_steps - round(c.hold_s / c.control_dt)
 
+    @property
+    def _among(self) -> Neighbors:
+        return Neighbors(self.cfg.neighbours, "the nearest other stations")
+
     def groups(self) -> dict[str, Group]:
         m, k = self.cfg.near_users, self.cfg.neighbours
+        among, share = self._among, own(SHARE, 1)
+        here, users = POSITION[:2], "position, users' position"
         watched = (
-            Term("user_offset", 2 * m, "m", "world, nearest first", scale=0.01,
-                 formula="horizontal positions of the nearest users - position, world axes",
-                 estimated="position, users' position"),
-            Term("user_rate", m, "Mbit/s", scale=0.1, clip=10.0, formula="data rates of the nearest users"),
-            Term("own_users", 2, "m", "world, their middle", scale=0.01,
-                 formula="mean horizontal position of the station's own users - position, world axes; 0 without any",
-                 estimated="position, users' position"),
-            Term("own_share", 1, "1", formula="share of all users that are the station's own"),
-            Term("poor_users", 2, "m", "world, their middle", scale=0.01,
-                 formula="mean horizontal position of all users weighted by 1 / (1 + rate / min_rate) - position, world axes",
-                 estimated="position, users' position"),
-            Term("neighbour_offset", 3 * k, "m", "world, nearest first", scale=0.01,
-                 formula="positions of the nearest other stations - position, world axes; 0 for none in sight",
-                 estimated="other drones' position"),
-            Term("neighbour_share", k, "1", formula="their shares of all users, 0 for none in sight"),
-            Term("neighbour_seen", k, "1", formula="1 for each of them, 0 for none in sight"),
+            Term("user_offset", Where(_level(NEAR_USERS, m) - here, own(USERS, m), "0 for none"), scale=0.01, estimated=users),
+            Term("user_rate", own(RATES, m, "Mbit/s"), scale=0.1, clip=10.0),
+            Term("own_users", Where(_level(OWN_USERS) - here, share, "0 without any"), scale=0.01, estimated=users),
+            Term("own_share", share),
+            Term("poor_users", _level(POOR_USERS, doc="weighted by 1 / (1 + rate / min_rate)") - here, scale=0.01,
+                 estimated=users),
+            Term("neighbour_offset", among.seen(among.positions - POSITION), scale=0.01, estimated="other drones' position"),
+            Term("neighbour_share", among.seen(own(SHARES, k))),
+            Term("neighbour_seen", among.in_sight),
         )  # fmt: skip
-        own = (
-            Term("place", 3, "m", "world, from the middle of the area", scale=0.005, noise=0.5,
-                 formula="position - middle of the area at height_m, world axes", estimated="position"),
-            Term("linear_velocity", 3, "m/s", "world", scale=0.1, noise=0.1, formula="velocity, world axes",
-                 estimated="linear velocity"),
-            Term("last_action", 4, "1", formula="commanded action of the step before, clipped to [-1, 1]",
-                 initial="the neutral action"),
-        )  # fmt: skip
+        middle = Constant((0.0, 0.0, self.cfg.height_m), "m", "world", "middle of the area", place=True)
+        motion = (
+            Term("place", POSITION - middle, scale=0.005, noise=0.5, estimated="position"),
+            Term("linear_velocity", VELOCITY, scale=0.1, noise=0.1, estimated="linear velocity"),
+            Term("last_action", last_action(4)),
+        )
         self._widths = [t.size for t in watched]
         self._names = [t.name for t in watched]
-        return {"drone": Group(self.cfg.num_drones, (*watched, *own), self.action)}
+        return {"drone": Group(self.cfg.num_drones, (*watched, *motion), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        c, pos = self.cfg, self.drones.bodies.pos
+        n, a, _ = pos.shape
+        apart = (self.users[:, None] - pos[:, :, None, :2]).norm(dim=-1)  # [N, A, U]
+        near = apart.sort(dim=-1, stable=True).indices[..., : c.near_users]
+        missing = c.near_users - near.shape[-1]
+        fill = torch.nn.functional.pad
+        served = torch.nn.functional.one_hot(self.server.clamp_min(0), a) * (self.server >= 0)[..., None]
+        load = served.sum(1).float()[..., None]  # [N, A, 1] users
+        mean = torch.einsum("nua,nud->nad", served.float(), self.users) / load.clamp_min(1.0)
+        weight = 1.0 / (1.0 + _MBIT * self.rate / c.min_rate)
+        poor = (weight[..., None] * self.users).sum(1) / weight.sum(1, keepdim=True)
+        among = self._among
+        who, seen = among.choose(pos, c.sight_m)
+        out = {
+            NEAR_USERS: fill(among.pick(self.users, near), (0, 2 * missing)), USERS: fill(torch.ones(near.shape), (0, missing)),
+            RATES: fill(_MBIT * among.pick(self.rate[..., None], near), (0, missing)),
+            OWN_USERS: mean, SHARE: load / c.num_users, POOR_USERS: poor[:, None].expand(n, a, 2),
+            SHARES: among.pick(load, who) / c.num_users, among.positions.name: among.pick(pos, who),
+            among.in_sight.name: seen.float(),
+        }  # fmt: skip
+        return {"drone": super().measured()["drone"] | out}
 
     def reset(self, ids: Tensor) -> None:
         c, n, u = self.cfg, len(ids), self.cfg.num_users

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.quantities import POSITION, body, place, velocity
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -61,7 +62,9 @@ class DownwashConfig(FlockConfig):
 
 
 class Downwash(Flock):
-    """Success: no crash, and a mean distance from the station below 10 cm, both while it was beneath and while beside.
+    """Drones keep their places below others.
+
+    Success: no crash, and a mean distance from the station below 10 cm, both while it was beneath and while beside.
 
     Each agent has a drone of its own above it, which the PID cascade flies: hovering, or back and forth along a level line.
     The station is a place below that drone, wherever it is now: "keep" is straight beneath it in one half of the episode and
@@ -70,6 +73,8 @@ class Downwash(Flock):
     `beside_error_m` shows what it does. The published models are far stronger than the measured one: under "volleybots" a
     Crazyflie has too little thrust to stay beneath another within 2 m, so give it a greater depth.
     """
+
+    name = "drone-downwash"
 
     metric_definitions = MappingProxyType(
         {
@@ -146,27 +151,10 @@ class Downwash(Flock):
 
     def groups(self) -> dict[str, Group]:
         terms = (
-            Term(
-                "station_offset",
-                3,
-                "m",
-                "body",
-                noise=0.005,
-                bias=0.005,
-                formula="station - position, body axes",
-                estimated="position",
-            ),
-            Term(
-                "station_velocity",
-                3,
-                "m/s",
-                "body",
-                scale=0.5,
-                noise=0.02,
-                formula="station's velocity, body axes",
-                estimated="velocity of the drone above",
-            ),
-        )
+            Term("station_offset", body(place("station") - POSITION), noise=0.005, bias=0.005, estimated="position"),
+            Term("station_velocity", body(velocity("station's velocity")), scale=0.5, noise=0.02,
+                 estimated="velocity of the drone above"),
+        )  # fmt: skip
         return {"drone": Group(self.pairs, (*terms, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -241,6 +229,10 @@ class Downwash(Flock):
         self.sums.addcmul_(distance[:, : self.pairs, None], which)
         self.counts += which
         self.detect_crashes(distance > self.cfg.bounds_m)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        seen = super().measured()["drone"] | {"station": self.target, "station's velocity": self.velocity}
+        return {"drone": {name: value[:, : self.pairs] for name, value in seen.items()}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_flock({"station_offset": self.target}, station_velocity=self.velocity)

@@ -25,11 +25,15 @@ class EscortConfig(SwarmConfig):
 
 
 class Escort(Swarm):
-    """Success: as in swarm-surround, while the target travels.
+    """A swarm surrounds a target that travels.
+
+    Success: as in swarm-surround, while the target travels.
 
     The target flies straight from one random place to the next, chosen anew whenever it arrives. With
     ``starts="published"`` it makes MOMAland's one journey, (1, 1, 2.5) to (-2, -2, 3) at 1.68 m/s, and stays there.
     """
+
+    name = "swarm-escort"
 
     Config: ClassVar[type] = EscortConfig
     cfg: EscortConfig

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import formation_kernels, kernels
@@ -45,8 +46,18 @@ class FormationConfig(FlockConfig):
     )
 
 
+CORNER = "corner that falls to the drone"
+SHARING = (
+    "by shares among itself and the drones within sight_m of it: again and again, of the drones and corners that are left, the "
+    "nearest pair"
+)
+"""The quantity that `corner_offset` shows, and how it is found."""
+
+
 class Formation(Flock):
-    """Success: no crash; over the last 2 s a mean Hausdorff distance between drones and polygon, both seen from their
+    """Drones form a polygon around a point, places not assigned.
+
+    Success: no crash; over the last 2 s a mean Hausdorff distance between drones and polygon, both seen from their
     middles, below 10 cm, and a mean distance of the middles below 10 cm.
 
     The polygon is level, has as many corners as there are drones, lies somewhere in the arena and is turned at random; its
@@ -57,6 +68,8 @@ class Formation(Flock):
     2309.12825), damped like there by ``min(gap / safe_m, 1)^2``; the others judge each drone by the corner that falls to it
     when everybody is in sight.
     """
+
+    name = "drone-formation"
 
     deciding = MappingProxyType({"hausdorff_m": ("hausdorff_m", True), "centre_error_m": ("centre_m", True)})
     metric_definitions = MappingProxyType(
@@ -125,16 +138,8 @@ class Formation(Flock):
         self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
-        corner = Term(
-            "corner_offset",
-            3,
-            "m",
-            "body, to the corner that falls to it",
-            noise=0.005,
-            bias=0.005,
-            formula="corner that falls to the drone by shares among those it sees - position, body axes",
-            estimated="position",
-        )
+        offset = body(place(CORNER, doc=SHARING) - POSITION)
+        corner = Term("corner_offset", offset, noise=0.005, bias=0.005, estimated="position")
         others = self.flock_terms()
         if self.cfg.obs != "state":  # with a camera, its pictures show the others, and balls where the corners are
             others = (*(t for t in others if not t.name.startswith("neighbour")), *image_terms(self.cfg))
@@ -173,6 +178,15 @@ class Formation(Flock):
         self.counted += counts
         away = (self.drones.bodies.pos - self.centre[:, None]).norm(dim=-1)
         self.detect_crashes((away - self._reach).clamp_min(0.0) > self.cfg.bounds_m)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        """The corners are shared out as `SHARING` says, drone by drone."""
+        pos, corners = self.drones.bodies.pos, self.slots + self.centre[:, None]
+        apart = (pos[:, :, None] - pos[:, None]).norm(dim=-1)  # [N, A, A]
+        far = (pos[:, :, None] - corners[:, None]).norm(dim=-1)  # [N, A, corners]
+        claims = torch.stack([_claim(far, apart[:, a] <= self.cfg.sight_m, a) for a in range(pos.shape[1])], dim=1)
+        own = corners.gather(1, claims[..., None].expand(-1, -1, 3))
+        return {"drone": super().measured()["drone"] | {CORNER: own}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         state = self.drones.bodies.state.numpy()
@@ -227,3 +241,22 @@ class Formation(Flock):
     def markers(self, i: int) -> list[dict[str, Any]]:
         corner = {"size": 0.4 * self.drone.body_radius, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}
         return [{"pos": (self.slots[i, s] + self.centre[i]).tolist(), **corner} for s in range(self.cfg.num_drones)]
+
+
+def _claim(distance: Tensor, who: Tensor, own: int) -> Tensor:
+    """[N] int64: the corner that falls to drone `own` by `SHARING`.
+
+    Args:
+        distance: [N, A, S] m, of drones and corners.
+        who: [N, A] bool, those that share.
+    """
+    left = distance.masked_fill(~who[..., None], torch.inf)
+    claim = torch.zeros(len(distance), dtype=torch.int64)
+    for _ in range(distance.shape[1]):
+        best = left.flatten(1).argmin(1)
+        drone, corner = best // distance.shape[2], best % distance.shape[2]
+        mine = (drone == own) & left.flatten(1).amin(1).isfinite()
+        claim = torch.where(mine, corner, claim)
+        left = left.scatter(1, drone[:, None, None].expand(-1, -1, distance.shape[2]), torch.inf)
+        left = left.scatter(2, corner[:, None, None].expand(-1, distance.shape[1], -1), torch.inf)
+    return claim

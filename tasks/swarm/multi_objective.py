@@ -21,10 +21,22 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.quantities import (
+    ANGULAR_VELOCITY,
+    POSITION,
+    VELOCITY,
+    WORLD_Z,
+    body,
+    last_action,
+    place,
+    velocity,
+)
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.terms import Expression
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
+from rookery.tasks.swarm.neighbors import Neighbors
 
 PUBLISHED_STARTS = ((0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 1.0), (2.0, 2.0, 1.0))  # m
 PUBLISHED_TARGET = (1.0, 1.0, 2.5)  # m
@@ -70,6 +82,7 @@ class Swarm(DroneTask):
     and `spread`, its mean distance to the others (m). A drone that crashes gets -10 in both, and nothing else.
     """
 
+    interface: ClassVar[tuple[str, ...]] = ("neighbours", "sight_m")
     deciding = MappingProxyType({"held_s": ("hold_s", False)})
     metric_definitions = MappingProxyType(
         {
@@ -197,45 +210,41 @@ class Swarm(DroneTask):
         self._views = dict(zip((t.name for t in own), parts, strict=True)) | {"last_action": self.last_action}
 
     def groups(self) -> dict[str, Group]:
-        k = self.cfg.neighbours
-        axes = "world" if self.cfg.action in _WORLD_AXES else "body"
+        among = Neighbors(self.cfg.neighbours)
+
+        def seen(vector: Expression) -> Expression:
+            return vector if self.cfg.action in _WORLD_AXES else body(vector)
+
         terms = (
-            Term("target_offset", 3, "m", axes, noise=0.005, formula=f"target - position, {axes} axes",
-                 estimated="position, target's position"),
-            Term("target_velocity", 3, "m/s", f"{axes}, relative", scale=0.5, noise=0.02,
-                 formula=f"target's velocity - velocity, {axes} axes",
+            Term("target_offset", seen(place("target") - POSITION), noise=0.005, estimated="position, target's position"),
+            Term("target_velocity", seen(velocity("target's velocity") - VELOCITY), scale=0.5, noise=0.02,
                  estimated="linear velocity, target's velocity"),
-            Term("middle_offset", 3, "m", f"{axes}, to the arena's middle", scale=0.5, noise=0.005,
-                 formula=f"middle of the arena - position, {axes} axes", estimated="position"),
-            Term("up", 3, "1", "body, the world's z axis", noise=0.005, formula="world's z axis, body axes",
-                 estimated="attitude"),
-            Term("linear_velocity", 3, "m/s", axes, scale=0.5, noise=0.01, formula=f"velocity, {axes} axes",
-                 estimated="linear velocity"),
-            Term("angular_velocity", 3, "rad/s", "body", scale=0.1, noise=0.02, formula="angular velocity, body axes"),
-            Term("neighbour_offset", 3 * k, "m", f"{axes}, nearest first", noise=0.005,
-                 formula=f"positions of the nearest others - position, {axes} axes; 0 for none in sight",
+            Term("middle_offset", seen(place("middle of the arena") - POSITION), scale=0.5, noise=0.005, estimated="position"),
+            Term("up", body(WORLD_Z), noise=0.005, estimated="attitude"),
+            Term("linear_velocity", seen(VELOCITY), scale=0.5, noise=0.01, estimated="linear velocity"),
+            Term("angular_velocity", ANGULAR_VELOCITY, scale=0.1, noise=0.02),
+            Term("neighbour_offset", among.seen(seen(among.positions - POSITION)), noise=0.005,
                  estimated="other drones' position"),
-            Term("neighbour_velocity", 3 * k, "m/s", f"{axes}, relative", scale=0.5, noise=0.02,
-                 formula=f"velocities of the nearest others - velocity, {axes} axes; 0 for none in sight",
+            Term("neighbour_velocity", among.seen(seen(among.velocities - VELOCITY)), scale=0.5, noise=0.02,
                  estimated="other drones' linear velocity"),
-            Term("neighbour_seen", k, "1", formula="1 for each of the nearest others that is in sight, 0 for none"),
+            Term("neighbour_seen", among.in_sight),
+            Term("last_action", last_action(4)),
         )  # fmt: skip
-        return {
-            "drone": Group(
-                self.cfg.num_drones,
-                (
-                    *terms,
-                    Term(
-                        "last_action",
-                        4,
-                        "1",
-                        formula="commanded action of the step before, clipped to [-1, 1]",
-                        initial="the neutral action",
-                    ),
-                ),
-                self.action,
-            )
-        }
+        return {"drone": Group(self.cfg.num_drones, terms, self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        b, c = self.drones.bodies, self.cfg
+        out = super().measured()["drone"] | Neighbors(c.neighbours).measure(b.pos, b.lin_vel, c.sight_m, self._present)
+        shape = (-1, c.num_drones, -1)
+        out["target"] = self.goal[:, None].expand(shape)
+        out["target's velocity"] = self.goal_velocity[:, None].expand(shape)
+        out["middle of the arena"] = torch.tensor((0.0, 0.0, 0.5 * c.ceiling_m)).expand(self.target.shape)
+        return {"drone": out}
+
+    @property
+    def _present(self) -> Tensor:
+        """[N, A] bool: who takes part."""
+        return torch.arange(self.cfg.num_drones) < torch.from_numpy(self._taking_part)[:, None]
 
     def reset(self, ids: Tensor) -> None:
         """Starts on random places of a grid, away from the target; or the published ones."""

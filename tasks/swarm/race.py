@@ -15,6 +15,7 @@ from torch import Tensor
 from rookery.assets.gates import BAR, COURSES, DEPTH, gate
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import POSITION, body, own, place
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.vision import image_terms
@@ -45,14 +46,22 @@ class RaceConfig(FlockConfig):
     )
 
 
+MIDDLES, DIRECTIONS = "middles of the next gates", "directions in which to pass the next gates"
+"""Quantities that a drone observes."""
+
+
 class Race(Flock):
-    """Success: no crash, and every drone has flown `laps` laps: passed all gates in order, and its first one again.
+    """Drones race through the gates of a course.
+
+    Success: no crash, and every drone has flown `laps` laps: passed all gates in order, and its first one again.
 
     A gate is passed when the middle of the drone crosses its plane forwards within the opening, judged on the straight line
     between two control steps. Whoever touches a frame (with the sphere around its body), the ground or another drone has
     crashed, and so has who is more than `bounds_m` away from its next gate. Lap times count from a gate to the same gate, to
     a fraction of a control step. A drone sees its next two gates, middle and direction.
     """
+
+    name = "drone-race"
 
     metric_definitions = MappingProxyType(
         {
@@ -134,9 +143,9 @@ class Race(Flock):
             )
         out = np.empty(3)
         half = 0.5 * c.opening_m
-        for place in self._starts.reshape(-1, 3).numpy():
+        for start in self._starts.reshape(-1, 3).numpy():
             for pose in self._course:
-                race_kernels.into(place, pose, out)
+                race_kernels.into(start, pose, out)
                 if race_kernels.frame_distance(out[0], out[1], out[2], half, BAR, 0.5 * DEPTH) <= room:
                     raise RookeryError(
                         f"drones would start in a gate of the course {c.course!r}: use fewer drones, or lower start_box_m or "
@@ -171,28 +180,11 @@ class Race(Flock):
         self.buffer("hit", n, a, dtype=torch.bool)
 
     def groups(self) -> dict[str, Group]:
-        k = 3 * GATES_SEEN
+        offset = body(place(MIDDLES, GATES_SEEN) - POSITION)
+        directions = body(own(DIRECTIONS, 3 * GATES_SEEN, "1", "world"))
         terms: tuple[Term, ...] = (
-            Term(
-                "gate_offset",
-                k,
-                "m",
-                "body, to the middles of the next gates",
-                scale=0.3,
-                noise=0.01,
-                bias=0.01,
-                formula="middles of the next gates - position, body axes",
-                estimated="position",
-            ),
-            Term(
-                "gate_direction",
-                k,
-                "1",
-                "body, direction in which to pass them",
-                noise=0.01,
-                formula="directions in which to pass the next gates, body axes",
-                estimated="attitude",
-            ),
+            Term("gate_offset", offset, scale=0.3, noise=0.01, bias=0.01, estimated="position"),
+            Term("gate_direction", directions, noise=0.01, estimated="attitude"),
         )
         if self.cfg.obs != "state":  # with a camera, its pictures show the gates, and a ball which of them is next
             terms = image_terms(self.cfg)
@@ -239,6 +231,11 @@ class Race(Flock):
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         super().detect_crashes(out_of_bounds, collision)
         self.crash_where(self.hit, "gate")
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
+        own = {MIDDLES: self.gates[ahead].flatten(-2), DIRECTIONS: self.gate_directions[ahead].flatten(-2)}
+        return {"drone": super().measured()["drone"] | own}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         if self.vision.on:

@@ -23,11 +23,15 @@ class SurroundConfig(SwarmConfig):
 
 
 class Surround(Swarm):
-    """Success: all through the last second no drone had crashed, all were within 0.4 and 1.2 m of the target, and they
+    """A swarm closes in on a target from all sides.
+
+    Success: all through the last second no drone had crashed, all were within 0.4 and 1.2 m of the target, and they
     stood around it rather than on one side (see `Swarm.met`).
 
     MOMAland's surround_v0 with drones that have mass (momaland/envs/crazyrl/surround); it defines rewards but no success.
     """
+
+    name = "swarm-surround"
 
     Config: ClassVar[type] = SurroundConfig
     cfg: SurroundConfig

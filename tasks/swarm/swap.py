@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -43,13 +44,17 @@ class SwapConfig(FlockConfig):
 
 
 class Swap(Flock):
-    """Success: no crash, nor two drones nearer than two body radii, and all drones within 15 cm of their goals for at least
+    """Drones exchange their places without touching each other.
+
+    Success: no crash, nor two drones nearer than two body radii, and all drones within 15 cm of their goals for at least
     the last second.
 
     "antipodal": everyone's goal is the opposite point of the circle, so that all ways cross in the middle. "permutation": the
     places are handed round in one random cycle, so that nobody stays where it is. The circle is turned at random. A drone
     knows its own goal, and of the others only where those in sight are and how they move.
     """
+
+    name = "drone-swap"
 
     metric_definitions = MappingProxyType(
         {
@@ -96,17 +101,8 @@ class Swap(Flock):
         self.buffer("there", n, a, dtype=torch.int64)  # control steps for which the drone has been at its goal
 
     def groups(self) -> dict[str, Group]:
-        goal = Term(
-            "goal_offset",
-            3,
-            "m",
-            "body",
-            scale=0.5,
-            noise=0.005,
-            bias=0.005,
-            formula="goal - position, body axes",
-            estimated="position",
-        )
+        offset = body(place("goal") - POSITION)
+        goal = Term("goal_offset", offset, scale=0.5, noise=0.005, bias=0.005, estimated="position")
         return {"drone": Group(self.cfg.num_drones, (goal, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -135,6 +131,9 @@ class Swap(Flock):
         self.distance.copy_(self.distances())
         self.there.add_(1).mul_(self.distance < self.cfg.arrive_m)
         self.detect_crashes(self.distance > self.cfg.bounds_m)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": super().measured()["drone"] | {"goal": self.target}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": self.observe_flock({"goal_offset": self.target})}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rookery.sim.quantities import POSITION, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -29,10 +30,14 @@ class BackAndForthConfig(VolleyConfig):
 
 
 class VolleyBackAndForth(VolleyTask):
-    """Success: 10 targets reached, each held for 5 control steps. Headline: targets reached in 16 s.
+    """One drone flies to and fro between two places, as often as it can.
+
+    Success: 10 targets reached, each held for 5 control steps. Headline: targets reached in 16 s.
 
     With c steps in a row within 0.6 m and distance d the published reward is ``2.5 c + 0.02 (50 - c) 0.5 / (1 + d^2)``.
     """
+
+    name = "volley-back-and-forth"
 
     deciding = MappingProxyType({"targets": ("success_targets", False)})
     metric_definitions = MappingProxyType(
@@ -67,16 +72,11 @@ class VolleyBackAndForth(VolleyTask):
         self._ends = torch.tensor(self.ends)
 
     def groups(self) -> dict[str, Group]:
-        target = Term(
-            "to_target",
-            3,
-            "m",
-            "world, target minus drone",
-            scale=0.25,
-            formula="target - position, world axes",
-            estimated="position",
-        )
+        target = Term("to_target", place("target") - POSITION, scale=0.25, estimated="position")
         return {"drone": Group(1, (*self.state_terms(), target), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        return {"drone": super().measured()["drone"] | {"target": self.target[:, None]}}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)

@@ -23,14 +23,15 @@ from torch import Tensor
 from rookery.assets.court import check_court, court
 from rookery.assets.scenery import ball as ball_spec
 from rookery.robots.drones.actuation import drone_actuation
-from rookery.robots.drones.drone import Drones, action_spec
+from rookery.robots.drones.drone import GRAVITY, Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.rotor.effects import effects
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import effects
+from rookery.sim.multirotor.parameters import DroneParameters
+from rookery.sim.quantities import POSITION, own, place, velocity
 from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.rendering.camera import Follow
 from rookery.sim.scene import Scene
@@ -42,11 +43,16 @@ from rookery.tasks.volleyball.landing import landing
 from rookery.tasks.volleyball.rally import BALL_FAULTS, BALL_LANDED, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
-from rookery.tasks.volleyball.state import STATE, TERMS, drone_state
+from rookery.tasks.volleyball.state import SIDE, STATE, TERMS, THROTTLES, drone_state, own_side
 
 CTBR_RATE = math.radians(
     0.8 * 180.0
 )  # rad/s on all axes, of a ctbr action of 1 (VolleyBots, utils/torchrl/transforms.py)
+
+BALL = place("ball's position")
+DOWN, DOWN_IN = "where the ball comes down to the racket's height", "time until the ball is there"
+FALLING = "without drag; here and now where the ball is below it"
+"""Quantities that drones observe."""
 
 
 class Ball(NamedTuple):
@@ -107,6 +113,8 @@ class VolleyTask(Task):
         log: of the rallies; the referee writes it.
     """
 
+    engines = ("rotor", "mujoco")
+    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;
@@ -289,6 +297,23 @@ class VolleyTask(Task):
         """The 23 numbers of a drone's own state, declared (values from `observe_state`)."""
         return TERMS
 
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        b, n = self.drones.bodies, self.world.num_envs
+        shape = (n, self.num_drones, 3)
+        half = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+        out = {
+            "position": b.pos, "velocity": b.lin_vel, "rotation": b.quat, "angular velocity": b.ang_vel,
+            SIDE.name: half[self._turned.long()].expand(n, -1, -1), THROTTLES.name: self.drones.rotor_speed,
+        }  # fmt: skip
+        if self.ball is not None:
+            fall = self.ball.pos[..., 2:] - b.pos[..., 2:] - self.ball_kind.radius - 0.5 * self.drone.body_height
+            up = self.ball.lin_vel[..., 2:]
+            time = (up + (up * up + 2.0 * GRAVITY * fall.clamp_min(0.0)).sqrt()) / GRAVITY * (fall > 0.0)
+            down = self.ball.pos + self.ball.lin_vel * time
+            out |= {"anchor": self.places.expand(shape), "ball's position": self.ball.pos.expand(shape)}
+            out |= {"ball's velocity": self.ball.lin_vel.expand(shape), DOWN: down, DOWN_IN: time}
+        return {"drone": out}
+
     def observe_state(self) -> dict[str, Tensor]:
         """The values of `state_terms`, views of one [N, A, 23] tensor."""
         x = self.drones.bodies.state
@@ -300,31 +325,15 @@ class VolleyTask(Task):
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
         terms: tuple[Term, ...] = (
-            Term("from_anchor", 3, "m", "world, drone minus anchor", formula="position - anchor, world axes",
-                 estimated="position"),
-            Term("from_ball", 3, "m", "world, drone minus ball", scale=0.5,
-                 formula="position - ball's position, world axes", estimated="position, ball's position"),
-            Term("ball_velocity", 3, "m/s", "world", scale=0.2, formula="ball's velocity, world axes",
-                 estimated="ball's velocity"),
-        )  # fmt: skip
+            Term("from_anchor", own_side(POSITION - place("anchor")), estimated="position"),
+            Term("from_ball", own_side(POSITION - BALL), scale=0.5, estimated="position, ball's position"),
+            Term("ball_velocity", own_side(velocity("ball's velocity")), scale=0.2, estimated="ball's velocity"),
+        )
         if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
+            down = own_side(place(DOWN, doc=FALLING) - POSITION)[:2]
             terms += (
-                Term(
-                    "to_landing",
-                    2,
-                    "m",
-                    "world, where the ball comes down to the racket's height minus drone",
-                    clip=3.0,
-                    formula="where the ball without drag comes down to the racket's height - position, horizontal, world axes",
-                    estimated="position, ball's state",
-                ),
-                Term(
-                    "landing_in",
-                    1,
-                    "s",
-                    formula="time until then, 0 where the ball is below it",
-                    estimated="ball's state",
-                ),
+                Term("to_landing", down, clip=3.0, estimated="position, ball's state"),
+                Term("landing_in", own(DOWN_IN, 1, "s", doc=FALLING), estimated="ball's state"),
             )
         return terms
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.robots.drones.drone import GRAVITY
+from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -42,6 +43,10 @@ class BumpAndPassConfig(VolleyConfig):
     )
 
 
+TURN, NUMBER = "1 for the drone that is to hit next, 0 for the other", "1 for this drone, 0 for the other"
+"""Quantities that a drone observes."""
+
+
 class Pair(VolleyTask):
     """What the tasks of two drones share: observations, and terms of the reward."""
 
@@ -51,18 +56,24 @@ class Pair(VolleyTask):
         terms = (
             *self.state_terms(),
             *self.ball_terms(),
-            Term("to_other", 3, "m", "world, other drone minus drone", scale=0.25,
-                 formula="other drone's position - position, world axes", estimated="other drones' position"),
-            Term("turn", 2, "1",
-                 formula="1 for the drone that is to hit next, 0 for the other; both 0 when both are through"),
-            Term("number", 2, "1", formula="1 for this drone, 0 for the other"),
-        )  # fmt: skip
+            Term(
+                "to_other", place("other drone's position") - POSITION, scale=0.25, estimated="other drones' position"
+            ),
+            Term("turn", own(TURN, 2, doc="both 0 when both are through")),
+            Term("number", command(NUMBER, 2)),
+        )
         return {"drone": Group(2, terms, self.action)}
 
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
         self._number = torch.eye(2).expand(n, 2, 2)
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        seen = super().measured()["drone"]
+        turn = torch.nn.functional.one_hot(self.referee.turn.clamp_min(0).long(), 2) * (self.referee.turn >= 0)[:, None]
+        own = {"other drone's position": seen["position"].flip(1), TURN: turn.float()[:, None].expand(-1, 2, -1)}
+        return {"drone": seen | own | {NUMBER: self._number}}
 
     def is_turn(self) -> Tensor:
         """[N, 2] float32, 1 for the drone that is to hit next."""
@@ -127,11 +138,15 @@ class Pair(VolleyTask):
 
 
 class VolleyBumpAndPass(Pair):
-    """Success: 10 passes that crossed the line between the drones above 4 m. Headline: the number of such passes in 16 s.
+    """Two drones pass the ball to each other, again and again.
+
+    Success: 10 passes that crossed the line between the drones above 4 m. Headline: the number of such passes in 16 s.
 
     The published simulator counts a crossing when it sees the ball within its radius of the line; here it is the crossing
     itself, at its true height.
     """
+
+    name = "volley-bump-and-pass"
 
     deciding = MappingProxyType({"passes": ("success_passes", False)})
     metric_definitions = MappingProxyType(

@@ -5,7 +5,9 @@ All drones are one group "drone", those of the near side (x > 0) first, those of
 symmetric (symmetry.py), so one policy trained by any trainer plays both sides, which is self-play. To let two policies play
 against each other, act with the first half of the agents by the one and with the second half by the other (`near`, `far`).
 
-A drone that crashes ends the rally at a cost of its own, and nobody wins the point, as published.
+A drone that commits a fault loses the point for its side, one that flies too low or too close to its partner included.
+VolleyBots gives that point to nobody: then half of the rallies of a policy that plays itself have no winner, and flying into
+the floor is a way not to lose.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Team
+from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.task import Wrapper
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -35,8 +39,15 @@ from rookery.tasks.volleyball.competition import (
     relations,
 )
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
-from rookery.tasks.volleyball.state import drone_state
+from rookery.tasks.volleyball.state import MIDDLE, drone_state, own_side
 from rookery.tasks.volleyball.symmetry import Place, far_places
+
+TURN, MAY_HIT = "1, 0 when the own side is to play, else 0, 1", "1, 0 while the drone may hit, else 0, 1"
+NUMBER, DRONES = (
+    "1 at this drone's place among its side, 0 elsewhere",
+    "positions of the own side's drones, then of the other's",
+)
+"""Quantities that a drone observes; a side of one drone is that drone."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,6 @@ class MatchConfig(VolleyConfig):
     net_band_m: float = 0.76  # m
     drone_low_m: float = 0.3  # m, height below which a drone has crashed
     apart_m: float = 0.0  # m, least distance of two drones of one side
-    success_crossings: int = 2  # of the net: a rally that went there and back
 
 
 @dataclass(frozen=True)
@@ -89,16 +99,16 @@ class Match6v6Config(Match3v3Config):
 
 
 class Match(VolleyTask):
-    """Base of matches. Success: the ball crossed the net there and back.
+    """Base of matches. Success: the near side wins the point.
 
-    Metrics besides: `near_wins` and `far_wins` (0 or 1; neither where the time ran out or a drone crashed), `hits` (legal, of
-    both sides), `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause.
+    Metrics besides: `near_wins` and `far_wins` (0 or 1; neither where the time ran out), `hits` (legal, of both sides),
+    `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause. A policy that plays both sides wins
+    half of its points: `volley-1v1-frozen` measures it against another one.
     """
 
-    deciding = MappingProxyType({"crossings": ("success_crossings", False)})
     metric_definitions = MappingProxyType(
         {
-            "success": "1 where the ball crossed the net at least success_crossings times",
+            "success": "1 where the near side won the rally",
             "near_wins": "1 where the near side won the rally",
             "far_wins": "1 where the far side won it",
             "hits": "hits of the ball by all drones",
@@ -108,7 +118,7 @@ class Match(VolleyTask):
     )
 
     turned: ClassVar[bool] = True
-    headline: ClassVar[str] = "crossings"
+    headline: ClassVar[str] = "near_wins"
     event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "point_near", "point_far")
     server: ClassVar[int] = 0
     """Which drone of a side serves."""
@@ -149,42 +159,39 @@ class Match(VolleyTask):
 
     def groups(self) -> dict[str, Group]:
         a = self.num_drones // 2
-        drone = "world, turned for the far side"
         anchor, ball, velocity, *landing = self.ball_terms()
-        turn = Term("turn", 2, "1", formula="1, 0 when the own side (one a side: drone) is to play, else 0, 1")
+        turn = Term("turn", own(TURN, 2))
         if self.in_teams:
             others: tuple[Term, ...] = (
                 anchor,
                 ball,
                 velocity,
                 turn,
-                Term("number", a, "1", formula="1 at this drone's place among its side, 0 elsewhere"),
-                Term("already_hit", 2, "1", formula="1, 0 while the drone may hit, else 0, 1"),
+                Term("number", command(NUMBER, a)),
+                Term("already_hit", own(MAY_HIT, 2)),
                 Term(
-                    "positions",
-                    6 * a,
-                    "m",
-                    drone,
-                    scale=0.25,
-                    formula=(
-                        "positions of the own side's drones, then of the other side's, in order of number, world "
-                        "axes turned for the far side"
-                    ),
-                    estimated="other drones' position",
+                    "positions", own_side(place(DRONES, 2 * a) - MIDDLE), scale=0.25, estimated="other drones' position"
                 ),
             )
         else:
-            opponent = Term(
-                "from_opponent",
-                3,
-                "m",
-                f"{drone}, drone minus opponent",
-                scale=0.25,
-                formula="position - opponent's position, world axes turned for the far side",
-                estimated="other drones' position",
-            )
+            offset = own_side(POSITION - place("opponent's position"))
+            opponent = Term("from_opponent", offset, scale=0.25, estimated="other drones' position")
             others = (anchor, opponent, ball, velocity, turn)
         return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
+
+    def measured(self) -> dict[str, dict[str, Tensor]]:
+        seen, sheet, a = super().measured()["drone"], self.referee.sheet, self.num_drones // 2
+        sides = torch.arange(2).repeat_interleave(a)
+        to_play = torch.from_numpy(sheet.turn)[:, None] == sides
+        may_hit = torch.from_numpy(sheet.used) == 0
+        own_first = [(a * side + torch.arange(2 * a)) % (2 * a) for side in sides.tolist()]
+        out = {
+            TURN: torch.stack((to_play, ~to_play), -1), MAY_HIT: torch.stack((may_hit, ~may_hit), -1),
+            NUMBER: torch.eye(a).repeat(2, 1).expand(len(to_play), -1, -1),
+            DRONES: torch.stack([seen["position"][:, order].flatten(1) for order in own_first], 1),
+            "opponent's position": seen["position"].roll(a, 1),
+        }  # fmt: skip
+        return {"drone": seen | {name: value.float() for name, value in out.items()}}
 
     def setup(self) -> None:
         super().setup()
@@ -241,9 +248,10 @@ class Match(VolleyTask):
 
     def metrics(self) -> dict[str, Tensor]:
         r = self.referee
+        won = (r.loser == 1).float()
         return {
-            "success": (r.crossings >= self.cfg.success_crossings).float(),
-            "near_wins": (r.loser == 1).float(),
+            "success": won,
+            "near_wins": won,
             "far_wins": (r.loser == 0).float(),
             "hits": r.total.float(),
             "crossings": r.crossings.float(),
@@ -252,7 +260,12 @@ class Match(VolleyTask):
 
 
 class Volley1v1(Match):
-    """Two drones hit the ball in turns; see Match."""
+    """One drone against one.
+
+    Two drones hit the ball in turns; see Match.
+    """
+
+    name = "volley-1v1"
 
     Config: ClassVar[type] = Match1v1Config
     anchors: ClassVar[tuple[Place, ...]] = ((1.5, 0.0, 2.0), (-1.5, 0.0, 2.0))
@@ -262,6 +275,15 @@ class Volley1v1(Match):
 
     def controller(self) -> plays.Act:
         return plays.TakeTurns(self, apex=4.2)
+
+
+class Volley1v1Frozen(Volley1v1):
+    """One drone against a frozen opponent."""
+
+    name = "volley-1v1-frozen"
+    wrapper = Wrapper(
+        "rookery.policies.multiagent.frozen_opponent:frozen_opponent", frozen="controller", options={"team": "near"}
+    )
 
 
 _TEAM_TERMS = {
@@ -274,7 +296,12 @@ _SIX: tuple[Place, ...] = (
 
 
 class Volley3v3(Match):
-    """Two sides of three; each drone may hit once until the ball crosses the net; see Match."""
+    """Three drones against three.
+
+    Two sides of three; each drone may hit once until the ball crosses the net; see Match.
+    """
+
+    name = "volley-3v3"
 
     Config: ClassVar[type] = Match3v3Config
     server: ClassVar[int] = 2
@@ -282,11 +309,16 @@ class Volley3v3(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0)
+        return plays.MatchPlay(self, apex=6.0)
 
 
 class Volley6v6(Match):
-    """Two sides of six, by the same rule: so up to six hits a side, as published; see Match."""
+    """Six drones against six.
+
+    Two sides of six, by the same rule: so up to six hits a side, as published; see Match.
+    """
+
+    name = "volley-6v6"
 
     Config: ClassVar[type] = Match6v6Config
     server: ClassVar[int] = 4
@@ -294,4 +326,4 @@ class Volley6v6(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.Match(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)
+        return plays.MatchPlay(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.rotor.sweeps import CYLINDER, sweep
+from rookery.sim.sweeps import CYLINDER, sweep
 from rookery.tasks.volleyball.ballistics import bounce, face, fall, lob
 
 RADIUS, HALF_HEIGHT = 0.5, 0.15  # m

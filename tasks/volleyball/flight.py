@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rookery.robots.drones.drone import Drones
-from rookery.sim.engines.rotor.parameters import GRAVITY
+from rookery.sim.multirotor.parameters import GRAVITY
 
 STEP = 0.0025  # s, between the rows of a table
 LONGEST = 3.0  # s, of a table
@@ -92,7 +92,7 @@ class Tolerance(NamedTuple):
     lift: float = 3.9  # m/s^2, of climbing
 
 
-class Limits(NamedTuple):
+class FlightLimits(NamedTuple):
     """What is asked of a drone at most."""
 
     turning: float = 47.0  # rad/s^2
@@ -112,7 +112,7 @@ class Steering:
         tolerance: at the end of a flight.
     """
 
-    def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: Limits) -> None:
+    def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: FlightLimits) -> None:
         self.drones = drones
         self.limits = limits
         d, t = drones.drone, tolerance

@@ -27,9 +27,14 @@ class HitConfig(VolleyConfig):
 
 
 class VolleyHit(VolleyTask):
-    """Success: one hit, and the ball comes down through 2 m beyond the net. Headline: the horizontal distance in m between
+    """One drone hits the ball once, as far as it can.
+
+    Success: one hit, and the ball comes down through 2 m beyond the net. Headline: the horizontal distance in m between
     the drone's place and there. Ball and drone may leave the court; the net is none (it is only drawn), but the drone must
-    not pass it."""
+    not pass it.
+    """
+
+    name = "volley-hit"
 
     metric_definitions = MappingProxyType(
         {

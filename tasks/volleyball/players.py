@@ -16,10 +16,10 @@ from torch import Tensor
 from rookery.robots.drones.drone import Drones
 from rookery.robots.drones.kernels import MOTORS
 from rookery.sim.buffers import Buffers
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
-from rookery.tasks.volleyball.flight import Limits, Steering, Tolerance, hardest, rows
+from rookery.tasks.volleyball.flight import FlightLimits, Steering, Tolerance, hardest, rows
 from rookery.tasks.volleyball.strokes import stroke
 
 
@@ -115,7 +115,7 @@ class Players(Buffers):
 
     def __init__(
         self, drones: Drones, ball: Bodies | None, touch: Touch, control_dt: float, timing: Timing | None = None,
-        tolerance: Tolerance | None = None, limits: Limits | None = None,
+        tolerance: Tolerance | None = None, limits: FlightLimits | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if drones.level != MOTORS:
@@ -128,7 +128,7 @@ class Players(Buffers):
         self.control_dt = control_dt
         self.timing = timing or Timing()
         n, a = drones.rotor_speed.shape[:2]
-        self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or Limits())
+        self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or FlightLimits())
         self.goals = Goals(n, a)
         self.balls = torch.zeros(n, 6)
         self.child("goals", self.goals)

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor.parameters import GRAVITY
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
-from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
 from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
 
@@ -36,7 +36,7 @@ class Team:
     def __init__(
         self, task: VolleyTask, contact: float = 2.3, spread: float = 0.5, apex: float = 4.0,
         serve_contact: float | None = None, serve_apex: float | None = None, wait: float | None = None,
-        timing: Timing | None = None, tolerance: Tolerance | None = None, limits: Limits | None = None,
+        timing: Timing | None = None, tolerance: Tolerance | None = None, limits: FlightLimits | None = None,
     ) -> None:  # fmt: skip
         self.task = task
         self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
@@ -174,7 +174,7 @@ class SetAndSpike(TakeTurns):
         self.goals.home[:, 1, 0] = self._spot + self._after * (self.task.referee.turn > 1)
 
 
-class Match(Team):
+class MatchPlay(Team):
     """3 vs 3 and 6 vs 6: the ball belongs to the drone whose place is nearest to where it comes down, among those that may
     still play it. It goes over the net to one of the places on the other side that are near enough, in turns.
 

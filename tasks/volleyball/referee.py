@@ -151,9 +151,7 @@ def _handle(n, event, at, time, drones, rules, sides, s, log):
     else:
         fault = int(extra) // 64
         other = int(extra) % 64 - 1
-        crash = fault == rally.DRONE_TOO_LOW or fault == rally.DRONES_TOO_CLOSE or fault == rally.DRONE_TOO_HIGH
-        loser = -1 if crash and not rules.crash_loses else sides[d]
-        _finish(n, fault, d, other, loser, drones[n, d], time, rules, s, log)
+        _finish(n, fault, d, other, sides[d], drones[n, d], time, rules, s, log)
 
 
 @_fast

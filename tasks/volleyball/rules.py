@@ -44,7 +44,6 @@ class Rules(NamedTuple):
     drone_net: int = PLANE  # PLANE: x = 0, at any height; SLAB: closer than `drone_reach` to the net and below its edge
     drone_reach: float = 0.2
     apart: float = 0.0  # least distance of two drones of one side
-    crash_loses: bool = False  # drones too low or too close lose the point; otherwise nobody wins it
 
 
 class Sheet(NamedTuple):

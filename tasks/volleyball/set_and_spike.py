@@ -52,10 +52,14 @@ class SetAndSpikeConfig(VolleyConfig):
 
 
 class VolleySetAndSpikeEasy(Pair):
-    """Success: the setter's and the attacker's one hit each, and the ball lands within 1 m of (-4.5, 0).
+    """One drone sets the ball, the other spikes it over the net.
+
+    Success: the setter's and the attacker's one hit each, and the ball lands within 1 m of (-4.5, 0).
 
     As published, a drone fault costs both, and the ball's landing costs 10 wherever it lands.
     """
+
+    name = "volley-set-and-spike-easy"
 
     metric_definitions = MappingProxyType(
         {

@@ -12,7 +12,7 @@ from torch import Tensor
 from rookery.sim.specs import Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.defender import HALF_HEIGHT, Court, Defender
-from rookery.tasks.volleyball.flight import Limits, Tolerance
+from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
 from rookery.tasks.volleyball.set_and_spike import THROUGH, SetAndSpikeConfig, VolleySetAndSpikeEasy
 
 
@@ -40,12 +40,16 @@ class SetAndSpikeHardConfig(SetAndSpikeConfig):
 
 
 class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
-    """Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
+    """One drone sets the ball, the other spikes it past a board that defends.
+
+    Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
     out or into the net.
 
     The drones do not see the defence, as published. Two cases of the published rule are made volleyball's: an attacker's ball
     that lands on its own side wins nothing, and a ball that the defence touches but drops on its side is won.
     """
+
+    name = "volley-set-and-spike-hard"
 
     metric_definitions = MappingProxyType(
         {
@@ -125,7 +129,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
             self, contact=2.87, apex=5.52, spread=0.133, spot=(0.755, 1.71), above=3.5, flight=0.623, aim=(-1.5, 4.18),
             retreat=1.28, after=1.37, timing=plays.Timing(engage=1.24, slack=0.102, settle=0.49, calm=14.0),
             tolerance=Tolerance(place=0.029, speed=0.45, tilt=0.012, effort=3.37),
-            limits=Limits(tilt=0.756, torque_share=0.53),
+            limits=FlightLimits(tilt=0.756, torque_share=0.53),
         )  # fmt: skip
 
     def markers(self, i: int) -> list[dict[str, Any]]:

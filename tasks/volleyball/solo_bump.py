@@ -29,7 +29,12 @@ class SoloBumpConfig(VolleyConfig):
 
 
 class VolleySoloBump(VolleyTask):
-    """Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s."""
+    """One drone bumps the ball up, again and again.
+
+    Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s.
+    """
+
+    name = "volley-solo-bump"
 
     deciding = MappingProxyType({"high_hits": ("success_hits", False)})
     metric_definitions = MappingProxyType(

@@ -5,33 +5,30 @@ from __future__ import annotations
 
 from numba import njit
 
+from rookery.sim.quantities import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY, axes, rotation, world
 from rookery.sim.specs import Term
+from rookery.sim.terms import Constant, Expression, Quantity, Turned, Upright
 
 STATE = 23
+SIDE = rotation("side of the court", "court", doc="turned by half a circle about z for who plays on the far side")
+
+
+def own_side(vector: Expression) -> Expression:
+    """In court axes, in which both sides see the same."""
+    return Turned(vector, SIDE)
+
 
 # Scales bring every value to about 1 on a court; they are no part of the published task.
+MIDDLE = Constant((0.0, 0.0, 0.0), "m", "world", "middle of the court", place=True)
+THROTTLES = Quantity("normalised rotor speeds", 4, doc="in [0, 1]")
 TERMS = (
-    Term("position", 3, "m", "world", scale=0.25, formula="position, world axes", estimated="position"),
-    Term(
-        "quaternion",
-        4,
-        "1",
-        "body to world, w >= 0",
-        formula="rotation from body to world, w, x, y, z, the sign with w >= 0",
-        estimated="attitude",
-    ),
-    Term("linear_velocity", 3, "m/s", "world", scale=0.2, formula="velocity, world axes", estimated="linear velocity"),
-    Term("angular_velocity", 3, "rad/s", "world", scale=0.2, formula="angular velocity, world axes"),
-    Term("heading", 3, "1", "world, the body's x axis", formula="body's x axis, world axes", estimated="attitude"),
-    Term("up", 3, "1", "world, the body's z axis", formula="body's z axis, world axes", estimated="attitude"),
-    Term(
-        "throttle",
-        4,
-        "1",
-        formula="2 u - 1 of the normalised rotor speeds u",
-        estimated="rotor speeds",
-        initial="that of hover",
-    ),
+    Term("position", own_side(POSITION - MIDDLE), scale=0.25, estimated="position"),
+    Term("quaternion", Upright(own_side(ROTATION)), estimated="attitude"),
+    Term("linear_velocity", own_side(VELOCITY), scale=0.2, estimated="linear velocity"),
+    Term("angular_velocity", own_side(world(ANGULAR_VELOCITY)), scale=0.2),
+    Term("heading", own_side(axes(ROTATION, "x")), estimated="attitude"),
+    Term("up", own_side(axes(ROTATION, "z")), estimated="attitude"),
+    Term("throttle", THROTTLES * 2.0 - Constant((1.0,)), estimated="rotor speeds", initial="that of hover"),
 )
 
 

@@ -31,6 +31,24 @@ def test_winding_tells_inside_from_outside() -> None:
     assert np.abs(winding(points, ball[:, ::-1]) + (radius < 1.0))[clear].max() < 1e-6
 
 
+def cavity(size: float) -> trimesh.Trimesh:
+    """A cube whose faces look inwards."""
+    out = box(size)
+    out.invert()
+    return out
+
+
+def test_a_hollow_box_weighs_what_its_wall_does(tmp_path: Path) -> None:
+    both(box(0.2), cavity(0.1)).export(tmp_path / "hollow.stl")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hollow, report = load_object(tmp_path / "hollow.stl", density=1000.0)
+    assert hollow.mass == pytest.approx(1000.0 * (0.2**3 - 0.1**3))
+    moment = 1000.0 * (0.2**5 - 0.1**5) / 6.0  # of a cube: m a^2 / 6
+    np.testing.assert_allclose(hollow.inertia, [moment] * 3 + [0.0] * 3, rtol=1e-6, atol=1e-9)
+    assert "twice" not in str(report)
+
+
 def test_solids_are_found() -> None:
     mesh = both(
         box(1.0), box(1.0, (3.0, 0.0, 0.0)), trimesh.creation.icosphere(subdivisions=4).apply_translation((9, 0, 0))
@@ -48,6 +66,9 @@ def test_solids_are_found() -> None:
         ((box(1.0), box(1.0, (0.9, 0.0, 0.0))), 1),
         ((box(1.0), box(0.5)), 1),  # one inside the other
         ((box(1.0), box(0.5), box(0.2)), 3),
+        ((box(1.0), cavity(0.5)), 0),
+        ((box(1.0), cavity(0.5), box(0.2)), 0),  # a rattle
+        ((box(1.0), cavity(0.5), box(0.7)), 1),  # what fills the cavity reaches into its wall
         # crossed bars: no corner of one lies in the other
         ((box(1.0).apply_scale((4, 1, 1)), box(0.8).apply_scale((1, 4, 1))), 1),
         # an L's box contains a cube that it does not touch

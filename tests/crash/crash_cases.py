@@ -14,7 +14,7 @@ import torch
 from policies_fake import FakeEnv
 
 import rookery
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig

@@ -17,7 +17,9 @@ from crash_cases import SHORT
 from disk import Journal, crashes, read, restore
 
 import rookery
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import resume, start
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.video import decode, encode
@@ -25,12 +27,10 @@ from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
-from rookery.settings import RunSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.bundle import export_bundle
-from rookery.training import resume, start
 
 
 @pytest.fixture(autouse=True)

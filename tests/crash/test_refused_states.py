@@ -13,7 +13,7 @@ from policies_toy import ToyEnv, train
 from torch import Tensor
 
 import rookery
-from rookery.demonstrations import record, recorded_env
+from rookery.experiments.demonstrations import record, recorded_env
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config

@@ -39,7 +39,7 @@ def fast() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[n if n == "ppo" else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def case(request) -> Case:
     return CASES[request.param]
 
@@ -136,6 +136,7 @@ def test_after_a_crash_anywhere_it_ends_with_the_same_bits(tmp_path, case, undis
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_missing_fsync_is_detected(tmp_path):
     """Each fsync of the last save, and of the removal before it, is left out in turn: some crash must then lose something."""
     case = CASES["ppo"]  # all save alike

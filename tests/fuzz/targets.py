@@ -18,6 +18,7 @@ import torch
 import trimesh
 
 from rookery.assets.objects import load_object
+from rookery.experiments.settings import RunSettings, read_settings, save_settings
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import INFO, OWN, export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
@@ -26,7 +27,6 @@ from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.logging import RunLog
-from rookery.settings import RunSettings, read_settings, save_settings
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.ranges import load as load_ranges

@@ -1,4 +1,5 @@
-"""Two thousand changed files of every format that is read: a sentence or an answer, never a traceback, a hang or 1 GB."""
+"""Two thousand changed files of the formats that are read, and a hundred thousand by `make test-all`: a sentence or an answer,
+never a traceback, a hang or 1 GB."""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ import pytest
 from tests.fuzz.run import attempt, fuzz
 from tests.fuzz.targets import TARGETS, Target, mutate_network
 
-COUNT = -(-2000 // len(TARGETS))
-
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-def test_changed_files_are_sentences_or_answers(target: Target) -> None:
-    assert not fuzz(target, COUNT, seed=0)
+@pytest.mark.parametrize("total", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_changed_files_are_sentences_or_answers(target: Target, total: int) -> None:
+    assert not fuzz(target, -(-total // len(TARGETS)), seed=total)
 
 
 def _endless(folder: Path) -> None:

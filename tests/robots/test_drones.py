@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 import torch
 
 import rookery
-from rookery.robots.drones.air import AIR
-from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import LEVELS, WORKSPACE, Drones, action_spec
-from rookery.robots.drones.hummingbird import HUMMINGBIRD
-from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import MEMORY_SIZE
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor import layout
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor import layout
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.world import World
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
@@ -317,22 +312,3 @@ def test_groups_of_drones_share_a_world(kinds):
         for i in (0, 1):
             assert torch.allclose(together[i].bodies.state, alone[i].bodies.state, atol=1e-5)
             assert (together[i].bodies.state - start[:, i : i + 1]).norm(dim=-1).min() > 0.05
-
-
-def test_constants_are_those_of_their_sources():
-    """rl-tools' crazyflie.h and VolleyBots' iris.yaml."""
-    assert CRAZYFLIE_21.mass == 0.0306
-    assert 4 * CRAZYFLIE_21.max_thrust == pytest.approx(4 * (0.003525 + 0.014373 + 0.092230))
-    assert CRAZYFLIE_21.tau_up == pytest.approx(0.05545)
-    assert IRIS.mass == 1.52
-    assert IRIS.max_thrust == pytest.approx(6.003, abs=1e-3)
-    assert IRIS.thrust_to_weight == pytest.approx(1.61, abs=0.01)
-    assert [round(math.hypot(x, y), 6) for x, y, _ in IRIS.rotor_positions] == [0.255539, 0.238537] * 2
-    assert (HUMMINGBIRD.mass, CF2X.mass, AIR.mass) == (0.716, 0.027, 0.9505)
-    assert HUMMINGBIRD.max_thrust == pytest.approx(8.54858e-6 * 838**2)
-    assert CF2X.thrust_to_weight == pytest.approx(2.25, abs=0.01)
-    assert AIR.max_thrust == pytest.approx(5.39899e-6 * 1356.6**2)
-    for d in DRONES.values():  # equal thrusts neither roll nor pitch it, equal speeds do not yaw it
-        assert sum(p[0] for p in d.rotor_positions) == pytest.approx(0, abs=1e-9)
-        assert sum(p[1] for p in d.rotor_positions) == pytest.approx(0, abs=1e-9)
-        assert sum(d.directions) == 0

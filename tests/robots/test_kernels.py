@@ -19,8 +19,8 @@ from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.drones.iris import IRIS
 from rookery.robots.drones.kernels import ATTITUDE, MEMORY_SIZE, MOTORS, POSITION, RATES, VELOCITY
-from rookery.sim.engines.rotor.layout import type_row
-from rookery.sim.engines.rotor.parameters import DroneParameters
+from rookery.sim.multirotor.layout import type_row
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.tasks.drones.hover import Hover, HoverConfig
 
 DT = 0.002

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rookery
-from rookery.sim.engines.rotor import layout
+from rookery.sim.multirotor import layout
 
 every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco"])
 

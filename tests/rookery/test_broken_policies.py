@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from rookery.cli.main import main
+from rookery.experiments.runs import open_run, zoo
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import load_policy, save_policy
-from rookery.runs import open_run, zoo
 from rookery.sim2real.export.bundle import export_bundle
 
 

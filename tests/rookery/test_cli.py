@@ -15,9 +15,10 @@ from safetensors.numpy import load_file
 
 from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
-from rookery.runs import find_run
-from rookery.settings import RunSettings
+from rookery.experiments.runs import find_run
+from rookery.experiments.settings import RunSettings
 from rookery.sim.errors import RookeryError
+from rookery.sim.rendering.video import read_video
 from rookery.tasks.registry import TASKS
 
 SMALL = ["--num-envs", "8", "--rollout-steps", "16", "--minibatches", "1", "--epochs", "1"]
@@ -159,10 +160,10 @@ def test_process_exit_codes():
         ("train drone-hover --task-config num_drone=2", "did you mean 'num_drones'?"),
         (
             "train drone-hover --task-config reward=3",
-            "reward must be like reward.action_rate=1.0, got 3",
+            "reward needs numbers by name, reward.action_rate=1.0, got 3",
         ),
-        ("train drone-hover --task-config reward.distance=much", "reward must be like reward.distance=1.0, got 'much'"),
-        ("train drone-hover --task-config reward.distance=NaN", "reward must be like reward.distance=1.0, got nan"),
+        ("train drone-hover --task-config reward.distance=much", "reward.distance needs a number, got 'much'"),
+        ("train drone-hover --task-config reward.distance=NaN", "reward.distance needs a number, got nan"),
         ("train drone-hover --seed 99999999999999999999", "seed must be from"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
@@ -402,6 +403,13 @@ def test_play_json(run_folder, capsys, in_tmp):
     assert Path("sheet.png").read_bytes().startswith(b"\x89PNG")
     assert "did you mean 'chase'?" in refused(capsys, "play", run_folder, "--out", "a.mp4", "--camera", "chas")
     assert ".mp4 or .gif" in refused(capsys, "play", run_folder, "--out", "a.avi")
+
+
+def test_a_draft_is_small(capsys, run_folder, in_tmp):
+    answer(capsys, "play", run_folder, "--out", "draft.mp4", "--seconds", 0.1, "--draft")
+    frames, _ = read_video("draft.mp4")
+    assert frames[0].shape == (360, 640, 3)
+    assert "leave out --size" in refused(capsys, "play", run_folder, "--draft", "--size", 64, 48)
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import main
-from rookery.gating import other_engines
+from rookery.experiments.gating import other_engines
 from rookery.sim2real.gate.report import Case, Report
 
 QUICK = ["--episodes", "2", "--interval", "0.9", "--rounds", "0", "--combinations", "2"]
@@ -37,7 +37,7 @@ def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
     """Exit code 2, and the first line and the JSON name the case."""
     cases = [Case("nominal", "pass", 1.0, 0.9, 1.0, 0.9), Case("exported C", "skipped", note="there is no C compiler.")]
     report = Report("drone-hover", "r", "rotor", "p", "s", 64, 0.1, 0, 0.9, cases, [], None, 0.8, 0.5, [], [])
-    monkeypatch.setattr("rookery.gating.gate", lambda *_: report)
+    monkeypatch.setattr("rookery.experiments.gating.gate", lambda *_: report)
     assert main(["gate", "drone-hover", "--out", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "drone-hover against p: incomplete, score 1.000, not run: exported C"

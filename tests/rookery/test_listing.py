@@ -7,13 +7,23 @@ import subprocess
 import sys
 
 import rookery
-from rookery.listing import SIZES, built_sizes, describe, list_tasks
-from rookery.tasks import registry
-from rookery.tasks.registry import TaskEntry
+from rookery.listing import built_index, declared_tasks, describe, list_tasks
+from rookery.sim.task import Task
+from rookery.tasks.drones.hover import Hover
+from rookery.tasks.registry import INDEX, TASKS, TaskEntry
 
 
-def test_stored_sizes_are_those_of_the_tasks():
-    assert json.loads(SIZES.read_text()) == built_sizes(), "renew the file with `python -m rookery.listing`"
+def test_the_index_is_what_the_classes_declare():
+    assert json.loads(INDEX.read_text()) == built_index(), "renew the file with `python -m rookery.listing`"
+
+
+def test_every_class_is_found_and_says_what_it_is():
+    declared = declared_tasks()
+    assert set(declared) == {name for name, entry in TASKS.items() if entry.groups is not None}
+    assert issubclass(declared["drone-hover"], Task)
+    for name, cls in declared.items():
+        summary = (cls.__doc__ or "").split("\n")[0]
+        assert summary[0].isupper() and summary.endswith(".") and len(summary) > 15, name
 
 
 def test_list_loads_no_task():
@@ -30,8 +40,7 @@ def test_list_loads_no_task():
 
 
 def test_a_registered_task_is_built(monkeypatch):
-    entry = TaskEntry("hover-again", "rookery.tasks.drones.hover:Hover", "hover", engines=("rotor",))
-    monkeypatch.setitem(registry.TASKS, entry.id, entry)
+    monkeypatch.setitem(TASKS, "hover-again", TaskEntry.of(Hover, "hover-again"))
     env = rookery.make("drone-hover", 1)
     group = describe("hover-again").groups["drone"]
     assert (group.count, group.observation_size) == (1, env.reset()[0]["drone"].shape[-1])

@@ -11,11 +11,11 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.run_env import make_env, open_env
+from rookery.experiments.runs import open_run
 from rookery.making import full_config
 from rookery.policies.policy import Policy
 from rookery.policies.training.store import save_policy
-from rookery.run_env import make_env, open_env
-from rookery.runs import open_run
 from rookery.sim2real.build import build_contract
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
+from rookery.experiments.runs import open_run
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import resume, start
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.settings import RunnerConfig
-from rookery.runs import open_run
-from rookery.settings import RunSettings
-from rookery.training import resume, start
 
 TRAIN = ("drone-hover", "--num-envs", "48", "--steps", str(48 * 16 * 12), "--seed", "3", "--randomize", "default")
 PPO = ("--rollout-steps", "16", "--epochs", "2", "--minibatches", "2", "--checkpoint-every", "1")

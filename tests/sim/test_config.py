@@ -6,11 +6,13 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
-from rookery.sim.config import from_dict, to_dict
+from rookery.sim.config import from_dict
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Weights
+from rookery.sim.values import to_values
 from rookery.tasks.registry import TASKS
 
 
@@ -21,19 +23,20 @@ class Config:
     on: bool = False
     name: str = "plain"
     times: tuple[float, ...] = (0.1, 0.2)
+    place: tuple[float, float, float] = (0.0, 0.0, 1.0)
     reward: Weights = Weights(near=1.0, far=-2.0)
 
 
 def test_round_trip_through_json():
-    cfg = Config(3, 1.5, True, "other", (1.0,), Weights(near=0.25, far=0.0))
-    assert from_dict(Config, json.loads(json.dumps(to_dict(cfg)))) == cfg
+    cfg = Config(3, 1.5, True, "other", (1.0,), (1.0, 2.0, 3.0), Weights(near=0.25, far=0.0))
+    assert from_dict(Config, json.loads(json.dumps(to_values(cfg)))) == cfg
     assert from_dict(Config, {}) == Config()
 
 
 @pytest.mark.parametrize("task", [t for t, entry in TASKS.items() if not entry.members])
 def test_configs_of_all_tasks_survive_json(task):
     cfg = TASKS[task].load().Config()
-    assert from_dict(type(cfg), json.loads(json.dumps(to_dict(cfg)))) == cfg
+    assert from_dict(type(cfg), json.loads(json.dumps(to_values(cfg)))) == cfg
     assert hash(cfg.reward) == hash(Weights(**cfg.reward))
 
 
@@ -46,12 +49,12 @@ def test_weights_may_be_given_in_part():
 @pytest.mark.parametrize(
     ("name", "given", "wanted"),
     [
-        ("count", "4", 4), ("count", 4.0, 4), ("size", "1e-3", 1e-3), ("size", 2, 2.0),
-        ("on", "true", True), ("on", "False", False), ("on", True, True),
-        ("name", 5, "5"), ("times", ["1", 2], (1.0, 2.0)), ("times", [], ()),
+        ("count", 4, 4), ("count", 4.0, 4), ("count", np.int64(4), 4), ("size", 2, 2.0), ("size", np.float32(0.25), 0.25),
+        ("on", True, True), ("name", "5", "5"), ("times", [1, 2.5], (1.0, 2.5)), ("times", [], ()),
+        ("times", np.array([1.0, 2.0]), (1.0, 2.0)), ("place", [1, 2, 3], (1.0, 2.0, 3.0)),
     ],
 )  # fmt: skip
-def test_values_from_the_command_line(name, given, wanted):
+def test_values_of_json_and_numpy(name, given, wanted):
     value = getattr(from_dict(Config, {name: given}), name)
     assert value == wanted
     assert type(value) is type(wanted)
@@ -62,19 +65,28 @@ def test_values_from_the_command_line(name, given, wanted):
     [
         ({"cuont": 1}, "unknown config value 'cuont': did you mean 'count'"),
         ({"reward": {"neer": 1.0}}, "unknown reward term 'neer': did you mean 'near'"),
-        ({"reward": {"near": "much"}}, "reward must be like"),
-        ({"reward": {"near": float("nan")}}, "reward must be like reward.near=1.0, got nan"),
-        ({"reward": 3.0}, "reward must be like"),
-        ({"count": 1.5}, "count must be like 2, got 1.5"),
-        ({"count": "two"}, "count must be like 2, got 'two'"),
-        ({"count": float("inf")}, "count must be like 2"),
-        ({"count": float("nan")}, "count must be like 2"),
-        ({"size": None}, "size must be like 0.5, got None"),
-        ({"size": "nan"}, "size must be like 0.5"),
-        ({"size": float("inf")}, "size must be like 0.5"),
-        ({"on": 2}, "on must be like False, got 2"),
-        ({"times": 3}, "times must be like"),
-        ({"times": "ab"}, "times must be like"),
+        ({"reward": {"near": "much"}}, "reward.near needs a number, got 'much'"),
+        ({"reward": {"near": float("nan")}}, "reward.near needs a number, got nan"),
+        ({"reward": {"near": True}}, "reward.near needs a number, got True"),
+        ({"reward": 3.0}, "reward needs numbers by name, reward.far=1.0, got 3.0"),
+        ({"count": 1.5}, "config value count needs a whole number, got 1.5"),
+        ({"count": "2"}, "count needs a whole number, got '2'"),
+        ({"count": True}, "count needs a whole number, got True"),
+        ({"count": float("inf")}, "count needs a whole number, got inf"),
+        ({"count": float("nan")}, "count needs a whole number, got nan"),
+        ({"size": None}, "size needs a number, got None"),
+        ({"size": "1e-3"}, "size needs a number, got '1e-3'"),
+        ({"size": float("inf")}, "size needs a number, got inf"),
+        ({"on": 1}, "on needs true or false, got 1"),
+        ({"on": "True"}, "on needs true or false, got 'True'"),
+        ({"name": 5}, "name needs text, got 5"),
+        ({"times": 3}, r"times needs a list such as \[0.5, 0.5\], got 3"),
+        ({"times": "12"}, "times needs a list"),
+        ({"times": [1.0, "2"]}, "times needs a list"),
+        ({"times": [1.0, float("nan")]}, "times needs a list"),
+        ({"place": "123"}, r"place needs a list of 3 such as \[0.5, 0.5, 0.5\], got '123'"),
+        ({"place": [1.0, 2.0]}, "place needs a list of 3"),
+        ({"place": {"x": 1.0, "y": 2.0, "z": 3.0}}, "place needs a list of 3"),
     ],
 )
 def test_refusals(values, message):

@@ -13,8 +13,8 @@ import trimesh
 from rookery.cli.main import main
 from rookery.robots.drones.table import DRONES
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.tasks.drones.hover import Hover, HoverConfig
 from rookery.tasks.registry import TASKS

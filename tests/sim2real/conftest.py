@@ -12,10 +12,12 @@ import torch
 
 from rookery.policies.policy import Policy
 from rookery.sim.actuation import Actuation, Gripper, Joint
-from rookery.sim.config import to_dict
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
-from rookery.sim.specs import ActionSpec, Clock, Group, Term, Weights
+from rookery.sim.quantities import POSITION, own, place
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
+from rookery.sim.terms import Above, Clock
+from rookery.sim.values import to_values
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
@@ -30,6 +32,9 @@ class Config:
     reward: Weights = field(default_factory=lambda: Weights(distance=-0.5))
 
 
+RUNS = Above(own("speed", 1, "m/s"), 0.5)
+
+
 def make_group(count: int = 1) -> Group:
     action = ActionSpec(
         kind="ctbr",
@@ -40,8 +45,8 @@ def make_group(count: int = 1) -> Group:
         neutral=(-0.1, 0.0, 0.0),
     )
     terms = (
-        Term("position_error", 3, unit="m", frame="world", noise=0.005, formula="target - position, world axes"),
-        Term("rotation", 9, frame="body to world", clock=Clock(2.0, (0.0, 1.0), "always"), initial="the identity"),
+        Term("position_error", place("target") - POSITION, noise=0.005),
+        Term("rotation", Clock("phases", 9, frequency=2.0, runs=RUNS), initial="the identity"),
         Term(
             "linear_velocity",
             3,
@@ -93,7 +98,7 @@ class DeclaredEnv(Env):
 
 
 def make_env(deployment: Deployment | None = None, **groups: Group) -> DeclaredEnv:
-    deployment = deployment or Deployment(config=to_dict(Config()), physics_dt=0.002)
+    deployment = deployment or Deployment(config=to_values(Config()), physics_dt=0.002)
     return DeclaredEnv(groups or {"drone": make_group()}, deployment)
 
 

@@ -1,7 +1,7 @@
 """A runtime that somebody could write who has a bundle and not Rookery: numpy and ctypes on the exported C, and contract.json.
 
-It imports nothing of Rookery (tested). Formulas of observation terms are read as text, so that what they say about signs,
-frames and clocks is what happens; rate loops, servos and integrated goals run by the numbers of the contract's `actuation`.
+It imports nothing of Rookery (tested). Observation terms are evaluated by their expressions; rate loops, servos and integrated
+goals run by the numbers of the contract's `actuation`.
 
     runtime = Runtime(bundle)                 # a folder with contract.json, policy.c and policy.h
     drive = MotorDrive(runtime.group)         # or LegDrive, ToolDrive
@@ -75,106 +75,171 @@ class Network:
         return out.astype(float)
 
 
+def turn(quat: Vector, vectors: Vector, back: bool) -> Vector:
+    """Vectors [3 k] in other axes."""
+    matrix = rotation(quat)
+    return ((matrix.T if back else matrix) @ vectors.reshape(-1, 3).T).T.reshape(-1)
+
+
+def spread(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """The shorter one repeated."""
+    size = max(len(a), len(b))
+    return np.tile(a, size // len(a)), np.tile(b, size // len(b))
+
+
+def yaw(quat: Vector) -> float:
+    """rad, about the vertical."""
+    return math.atan2(rotation(quat)[1, 0], rotation(quat)[0, 0])
+
+
+def vector_of(matrix: Vector) -> Vector:
+    """The axis of a rotation times its angle."""
+    w, *axis = quaternion(matrix)
+    sine = float(np.linalg.norm(axis))
+    return np.array(axis) * (2.0 * math.atan2(sine, w) / sine if sine > 1e-9 else 2.0)
+
+
+def quaternion(matrix: Vector) -> Vector:
+    """w, x, y, z with w >= 0, the eigenvector of Bar-Itzhack's matrix (2000)."""
+    m = matrix
+    k = np.array(
+        [
+            [m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], m[0, 0] - m[1, 1] - m[2, 2], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
+            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], m[1, 1] - m[0, 0] - m[2, 2], m[1, 2] + m[2, 1]],
+            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], m[2, 2] - m[0, 0] - m[1, 1]],
+        ]
+    )
+    q = np.linalg.eigh(k)[1][:, -1]
+    return q if q[0] >= 0.0 else -q
+
+
+def is_rotation(e: Values) -> bool:
+    """Whether the value is a quaternion."""
+    return bool(e.get("axes")) or (e["kind"] in ("heading", "turned") and is_rotation(e["of"]))
+
+
+def frame_of(e: Values) -> str:
+    """Axes in which an expression is given."""
+    if e["kind"] == "turned":
+        return e["by"]["axes"] if frame_of(e["of"]) == e["by"].get("frame", "") else e["by"].get("frame", "")
+    inner = e.get("of", e.get("a", {}))
+    return e.get("frame", "") or ("" if isinstance(inner, list) or not inner else frame_of(inner))
+
+
+def evaluate(e: Values, now: Values, before: Values) -> Vector:  # noqa: C901 - one line a kind
+    """The value of an expression of measured quantities, given by name."""
+
+    def part(name: str) -> Vector:
+        return evaluate(e[name], now, before)
+
+    match e["kind"]:
+        case "quantity" | "clock":
+            out = np.asarray(now[e["name"]], float).reshape(-1)
+            assert out.shape == (e["count"],), f"{e['name']} has {out.shape}"
+            return out
+        case "constant":
+            return np.array(e["values"], float)
+        case "sum" | "difference" as kind:
+            a, b = spread(part("a"), part("b"))
+            return a + b if kind == "sum" else a - b
+        case "scaled":
+            return e["factor"] * part("of")
+        case "divided":
+            return part("of") / e["by"]
+        case "clipped":
+            return np.clip(part("of"), e["low"], e["high"])
+        case "components":
+            return part("of")[list(e["which"])]
+        case "joined":
+            return np.concatenate([evaluate(one, now, before) for one in e["of"]])
+        case "above":
+            return (part("of") > e["limit"]).astype(float)
+        case "largest":
+            return np.array([np.max(np.abs(part("of")) / e["over"])])
+        case "where":
+            mask = part("mask") != 0.0
+            value = part("of")
+            return np.where(np.repeat(mask, len(value) // len(mask)), value, 0.0)
+        case "previous":
+            return evaluate(e["of"], before, before)
+        case "sines":
+            (angle,) = part("of")
+            return np.array(
+                [{"sin": math.sin, "cos": math.cos}[name](angle) for name in e.get("order", ("sin", "cos"))]
+            )
+        case "norm":
+            return np.linalg.norm(part("of").reshape(-1, 3), axis=1)
+        case "upright":
+            return part("of") * (-1.0 if part("of")[0] < 0.0 else 1.0)
+        case "yaw":
+            return np.array([yaw(part("of"))])
+        case "heading":
+            half = 0.5 * yaw(part("of"))
+            return np.array([math.cos(half), 0.0, 0.0, math.sin(half)])
+        case "axes":
+            return np.concatenate([rotation(part("of"))[:, "xyz".index(axis)] for axis in e["which"]])
+        case "rotation_vector":
+            return vector_of(rotation(part("end")) @ rotation(part("start")).T)
+        case "turned" if is_rotation(e["of"]):
+            matrix = rotation(part("by"))
+            back = frame_of(e["of"]) == e["by"].get("frame", "")
+            return quaternion((matrix.T if back else matrix) @ rotation(part("of")))
+        case "turned":
+            return turn(part("by"), part("of"), back=frame_of(e["of"]) == e["by"].get("frame", ""))
+    raise ValueError(f"an unknown expression, {e['kind']}")
+
+
 class Clock:
-    """A phase in [0, 1) that runs while the contract says so, such as "while the largest of |vx| / 1, |yaw rate| / 0.8 of the
-    command is above 0.05"."""
+    """A phase in [0, 1) that runs while its condition in the contract is not 0."""
 
     def __init__(self, values: Values, control_dt: float) -> None:
+        self.name = values["name"]
         self.step = values["frequency"] * control_dt
-        self.phase = values["start"][0]
-        self.limits = [float(x) for x in re.findall(r"\| / ([\d.]+)", values["runs"])]
-        self.least = float(re.search(r"above ([\d.]+)", values["runs"])[1])
+        self.phase = values.get("start", (0.0, 1.0))[0]
+        self.runs = values["runs"]
 
-    def runs(self, command: Vector) -> bool:
-        return bool(max(abs(c) / limit for c, limit in zip(command, self.limits, strict=True)) > self.least)
-
-    def read(self, command: Vector) -> Vector:
-        angle = 2.0 * math.pi * self.phase
-        return np.array([math.sin(angle), math.cos(angle)]) * self.runs(command)
-
-    def tick(self, command: Vector) -> None:
-        if self.runs(command):
+    def tick(self, state: Values) -> None:
+        if evaluate(self.runs, state, state)[0]:
             self.phase = (self.phase + self.step) % 1.0
 
 
-class Observer:
-    """The raw values of the terms, by their formulas.
+def clocks_in(e: Any) -> list[Values]:
+    """The clocks that an expression shows."""
+    if isinstance(e, list):
+        return [c for one in e for c in clocks_in(one)]
+    if not isinstance(e, dict):
+        return []
+    return [e] if e.get("kind") == "clock" else [c for one in e.values() for c in clocks_in(one)]
 
-    Quantities are measurements in `state`, vectors in world axes: "position", "velocity", "tool's position" ...; "angular
-    velocity" is measured in body axes. Sums and differences of them are rotated to the axes that the formula names.
-    """
+
+class Observer:
+    """The terms, by their expressions. `state` has measured quantities by name; what the runtime itself knows is added: the
+    last action, its clocks and the robot's home."""
 
     def __init__(self, group: Values, control_dt: float) -> None:
         self.terms = group["observation"]
-        self.home = np.array([j["home"] for j in group["actuation"]["joints"]])
-        self.neutral = np.array(group["action"]["neutral"])
-        self.last_action = self.neutral
-        self.before: dict[str, Vector] = {}
+        self.home = [j["home"] for j in group["actuation"]["joints"]]
+        self.last_action = np.array(group["action"]["neutral"])
+        self.before: Values | None = None
         self.history = self.terms[0]["history"]
         assert self.history == 1 or group["frames"].endswith("an episode's first frame stands for the ones before it")
         self.frames: list[Vector] = []
-        clocks = [t["clock"] for t in self.terms if "clock" in t]
-        self.clock = Clock(clocks[0], control_dt) if clocks else None
+        self.clocks = [Clock(c, control_dt) for c in clocks_in([t["expression"] for t in self.terms])[:1]]
 
     def observe(self, state: Values) -> Vector:
+        known = {"commanded action of the step before, clipped to [-1, 1]": self.last_action, "home": self.home}
+        now = state | known | {c.name: c.phase for c in self.clocks}
         parts = []
         for term in self.terms:
-            raw = self.term(term, state)
+            raw = evaluate(term["expression"], now, now if self.before is None else self.before)
             assert raw.shape == (term["size"],), f"{term['name']} has {raw.shape}"
             clip = math.inf if term["clip"] is None else term["clip"]
             parts.append(np.clip(raw * term["scale"], -clip, clip))
+        self.before = now
         frame = np.concatenate(parts)
         self.frames = [*(self.frames or [frame] * self.history)[1:], frame]
         return np.concatenate(self.frames)
-
-    def term(self, term: Values, state: Values) -> Vector:
-        formula = term["formula"]
-        if match := re.fullmatch(r"the same a step before: (.*)", formula):
-            now = self.value(match[1], state)
-            assert term["initial"] == "the value now"
-            out = self.before.get(term["name"], now)
-            self.before[term["name"]] = now
-            return out
-        if formula.startswith("commanded action of the step before"):
-            assert term["initial"] == "the neutral action"
-            return self.last_action
-        if formula.startswith("sin, cos of 2 pi phase"):
-            assert self.clock is not None
-            return self.clock.read(state["command"])
-        return self.value(formula, state)
-
-    def value(self, formula: str, state: Values) -> Vector:
-        formula = formula.partition(";")[0]
-        if formula.startswith("commanded velocity forward, velocity left, yaw rate to the left"):
-            return np.asarray(state["command"], float)
-        if match := re.fullmatch(r"distance between the fingers / ([\d.]+) m, at most 1", formula):
-            return np.clip([state["opening"] / float(match[1])], 0.0, 1.0)
-        if match := re.fullmatch(r"(\w+) object's position, then quaternion w, x, y, z, world axes", formula):
-            return np.array(state["objects"][("first", "second").index(match[1])], float)
-        expression, _, axes = formula.rpartition(", ") if formula.endswith(" axes") else (formula, "", "")
-        total = np.zeros(1)
-        sign = 1.0
-        for token in re.split(r" ([+-]) ", expression):
-            if token in "+-":
-                sign = 1.0 if token == "+" else -1.0
-            else:
-                total = total + sign * self.quantity(token, state)
-        if not axes:
-            return total
-        frame = rotation(state["quaternion"]).T if axes == "body axes" else np.eye(3)
-        assert axes in ("body axes", "world axes"), axes
-        return frame @ total
-
-    def quantity(self, name: str, state: Values) -> Vector:
-        if name == "home":
-            return self.home
-        if name == "world's z axis":
-            return np.array([0.0, 0.0, 1.0])
-        if name == "angular velocity":
-            return rotation(state["quaternion"]) @ state["angular velocity"]
-        if match := re.fullmatch(r"\(([\d., -]+)\) m", name):
-            return np.array([float(x) for x in match[1].split(",")])
-        return np.asarray(state[name], float)
 
 
 class Runtime:
@@ -186,9 +251,9 @@ class Runtime:
 
     def __init__(self, folder: Path, contract: Values | None = None) -> None:
         self.contract = json.loads((folder / "contract.json").read_text()) if contract is None else contract
-        if self.contract["schema_version"] != 2:
+        if self.contract["schema_version"] < 2:
             raise ValueError(
-                "this runtime reads contracts of version 2: export the policy again with `rookery export`."
+                "this runtime reads contracts from version 2 on: export the policy again with `rookery export`."
             )
         (self.group,) = self.contract["groups"].values()
         self.network = Network(folder)
@@ -199,8 +264,8 @@ class Runtime:
         """One control step."""
         action = np.clip(self.network(self.observer.observe(state)), -1.0, 1.0)
         self.observer.last_action = action
-        if self.observer.clock is not None:
-            self.observer.clock.tick(state["command"])
+        for clock in self.observer.clocks:
+            clock.tick(state)
         spec = self.group["action"]
         low, high = np.array(spec["low"]), np.array(spec["high"])
         return dict(zip(spec["names"], low + 0.5 * (action + 1.0) * (high - low), strict=True))
@@ -247,9 +312,9 @@ class LegDrive:
         self.joints = group["actuation"]["joints"]
 
     def step(self, command: dict[str, float], state: Values) -> dict[str, float]:
-        """Torques in N m by joint, every `period` s; state: "joint angle" and "joint velocity" in the joints' order."""
+        """Torques in N m by joint, every `period` s; state: "joint angles" and "joint velocities" in the joints' order."""
         out = {}
-        for joint, q, dq in zip(self.joints, state["joint angle"], state["joint velocity"], strict=True):
+        for joint, q, dq in zip(self.joints, state["joint angles"], state["joint velocities"], strict=True):
             most = joint["torque"]
             torque = joint["kp"] * (command[joint["name"]] - q) - joint["kd"] * dq
             high, low = most, -most

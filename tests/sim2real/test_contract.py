@@ -14,6 +14,7 @@ import pytest
 import rookery.policies
 from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import own
 from rookery.sim.specs import Group
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
@@ -49,7 +50,8 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
         "frame": "world",
         "scale": 0.3,
         "clip": 4.0,
-        "formula": "",
+        "formula": "linear_velocity, world axes",
+        "expression": {"kind": "quantity", "name": "linear_velocity", "count": 3, "unit": "m/s", "frame": "world"},
         "estimated": "linear velocity",
         "noise": 0.0,
         "bias": 0.1,
@@ -58,7 +60,11 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
     }
     assert group["observation"][0]["clip"] is None
     assert group["observation"][0]["formula"] == "target - position, world axes"
-    assert group["observation"][1]["clock"] == {"frequency": 2.0, "start": [0.0, 1.0], "runs": "always"}
+    assert group["observation"][1]["clock"] == {
+        "frequency": 2.0,
+        "start": [0.0, 1.0],
+        "runs": "while speed is above 0.5",
+    }
     assert group["observation"][1]["initial"] == "the identity"
     assert group["actuation"] is None
     assert group["action"]["high"] == [0.6, 6.0, 6.0]
@@ -158,6 +164,14 @@ def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
         ("latency.action.assumed", -0.01),
         ("measurement_errors.noise", [1.0, 0.5]),
         ("groups.drone.observation[0].formula", None),
+        ("groups.drone.observation[0].formula", "position - target, world axes"),
+        ("groups.drone.observation[0].expression", "target - position"),
+        ("groups.drone.observation[0].expression.kind", "ratio"),
+        ("groups.drone.observation[0].expression.a.unit", "cm"),
+        ("groups.drone.observation[0].expression.a.count", 2),
+        ("groups.drone.observation[0].local", True),
+        ("groups.drone.observation[0].unit", "cm"),
+        ("groups.drone.observation[0].frame", "body"),
         ("groups.drone.observation[1].clock.frequency", 0.0),
         ("groups.drone.observation[2].estimated", ""),
         ("groups.drone.actuation", []),
@@ -241,9 +255,9 @@ def with_action(**changes: Any) -> Group:
     ("group", "line"),
     [
         (with_term(0, name="position"), "observation[0].name"),
-        (with_term(1, size=8), "observation[1].size"),
-        (with_term(2, unit="mm/s"), "observation[2].unit"),
-        (with_term(2, frame="body"), "observation[2].frame"),
+        (with_term(1, value=8, unit="", frame=""), "observation[1].size"),
+        (with_term(2, value=own("linear_velocity", 3, "mm/s", "world"), unit="mm/s"), "observation[2].unit"),
+        (with_term(2, value=own("linear_velocity", 3, "m/s", "body"), frame="body"), "observation[2].frame"),
         (with_term(2, scale=0.30001), "observation[2].scale"),
         (with_term(0, clip=10.0), "observation[0].clip"),
         (with_action(kind="attitude"), "action.kind"),

@@ -218,7 +218,7 @@ def test_other_tools_refuse() -> None:
         low_pass(policy, group, 0.5)
     with pytest.raises(RookeryError, match="a policy with an encoder of pictures is not fused"):
         fuse_policies((policy, group), (Policy(group.observation_size, 2, (8,)), group), group)
-    estimating = dataclasses.replace(group, targets=(Term("velocity", 3, "m/s", formula="velocity"),))
+    estimating = dataclasses.replace(group, targets=(Term("velocity", 3, "m/s"),))
     values = contract_of(policy, estimating).to_json()
     values["groups"]["eye"]["network"] |= {"estimator": [4], "targets": 3}
     with pytest.raises(RookeryError, match="left out where the network has a state estimator"):

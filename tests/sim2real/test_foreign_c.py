@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from rookery.runs import open_run
+from rookery.experiments.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim.limited import run_limited
 from rookery.sim2real.export.bundle import export_bundle

@@ -19,14 +19,15 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.experiments.runs import open_run
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.runs import open_run
 from rookery.sim2real.export.bundle import export_bundle
 from tests.sim2real import independent_runtime
-from tests.sim2real.independent_runtime import LegDrive, MotorDrive, Runtime, ToolDrive, Values
+from tests.sim2real.independent_runtime import LegDrive, MotorDrive, Runtime, ToolDrive, Values, clocks_in
 
 Bundle = Callable[[str], Path]
 Edit = Callable[[Values], None]
+COMMAND = "commanded velocity forward, velocity left, yaw rate to the left"
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def hover(runtime: Runtime, seed: int, seconds: float = 5.0, mass: float = 1.0) 
         command: dict[str, float] = {}
         for k in range(runtime.substeps):
             state = {
-                "target": target, "position": data.qpos[:3], "quaternion": data.qpos[3:7], "velocity": data.qvel[:3],
+                "target": target, "position": data.qpos[:3], "rotation": data.qpos[3:7], "velocity": data.qvel[:3],
                 "angular velocity": data.qvel[3:6],
             }  # fmt: skip
             if k == 0:
@@ -147,8 +148,17 @@ def swap(values: list[Any], i: int, j: int) -> None:
     values[i], values[j] = values[j], values[i]
 
 
-def formula(name: str, text: str) -> Edit:
-    return lambda values: term(values, name).update(formula=text)
+def expression(name: str, change: Callable[[Values], Values]) -> Edit:
+    return lambda values: term(values, name).update(expression=change(term(values, name)["expression"]))
+
+
+def opposite(e: Values) -> Values:
+    return {"kind": "scaled", "of": e, "factor": -1.0}
+
+
+def unturned(e: Values) -> Values:
+    """The same without the rotation into other axes."""
+    return e["of"]
 
 
 def turn_mixer(values: Values) -> None:
@@ -166,10 +176,10 @@ def no_damping(values: Values) -> None:
 
 
 HOVER_FAULTS: dict[str, Edit] = {
-    "sign of position_error": formula("position_error", "position - target, body axes"),
-    "frame of position_error": formula("position_error", "target - position, world axes"),
-    "frame of the velocity": formula("linear_velocity", "velocity, world axes"),
-    "frame of up": formula("up", "world's z axis, world axes"),
+    "sign of position_error": expression("position_error", opposite),
+    "frame of position_error": expression("position_error", unturned),
+    "frame of the velocity": expression("linear_velocity", unturned),
+    "frame of up": expression("up", unturned),
     "order of the action": lambda v: swap(action(v)["names"], 0, 1),
     "order of the rotors": exchange_rotors,
     "sign of the roll mixer": turn_mixer,
@@ -205,8 +215,8 @@ def walk(runtime: Runtime, seed: int, speed: float = 0.5, seconds: float = 5.0) 
         command: dict[str, float] = {}
         for k in range(runtime.substeps):
             state = {
-                "joint angle": data.qpos[q], "joint velocity": data.qvel[v], "quaternion": data.qpos[3:7],
-                "angular velocity": data.qvel[3:6], "command": np.array([speed, 0.0, 0.0]),
+                "joint angles": data.qpos[q], "joint velocities": data.qvel[v], "rotation": data.qpos[3:7],
+                "angular velocity": data.qvel[3:6], COMMAND: (speed, 0.0, 0.0),
             }  # fmt: skip
             if k == 0:
                 command = runtime.act(state)
@@ -241,10 +251,10 @@ def soften(values: Values) -> None:
 
 WALK_FAULTS: dict[str, Edit] = {
     "home pose": bend_home,
-    "sign of up": formula("up", "world's z axis - world's z axis - world's z axis, body axes"),
+    "sign of up": expression("up", opposite),
     "order of the action": lambda v: (swap(action(v)["names"], 0, 3), swap(action(v)["names"], 1, 4))[0],
     "stiffness": soften,
-    "gait clock": lambda v: term(v, "gait")["clock"].update(frequency=0.5),
+    "gait clock": lambda v: clocks_in(term(v, "gait"))[0].update(frequency=0.5),
 }
 
 
@@ -284,8 +294,10 @@ def reach(runtime: Runtime, seed: int, seconds: float = 6.25) -> float:
     for _ in range(round(seconds / runtime.contract["control_dt"])):
         tool = kinematics(data.qpos[q])[0]
         state = {
-            "tool's position": tool, "goal's position": goal, "opening": data.qpos[fingers].sum(),
-            "objects": (data.qpos[place : place + 7], np.zeros(7)),
+            "tool's position": tool, "goal's position": goal, "distance between the fingers": data.qpos[fingers].sum(),
+            "first object's position": data.qpos[place : place + 3], "second object's position": np.zeros(3),
+            "first object's rotation": data.qpos[place + 3 : place + 7], "second object's rotation": np.zeros(4),
+            "1 where there is a first object": 1.0, "1 where there is a second object": 0.0,
         }  # fmt: skip
         drive.command(runtime.act(state), state)
         for _ in range(runtime.substeps):
@@ -303,7 +315,7 @@ def test_reach(bundle: Bundle, seed: int) -> None:
 
 REACH_FAULTS: dict[str, Edit] = {
     "order of the action": lambda v: swap(action(v)["names"], 0, 1),
-    "sign of the goal": formula("goal", "(0, 0, 0) m - goal's position, world axes"),
+    "sign of the goal": expression("goal", opposite),
     "leash": lambda v: actuation(v)["tool_goal"].update(leash=0.0, lead=0.0),
     "box": lambda v: actuation(v)["tool_goal"].update(box=[[-0.01, 0.5, 0.0], [0.01, 0.52, 0.02]]),
 }

@@ -156,7 +156,8 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
     assert [(t["slice"], t["history"]) for t in leg["observation"]] == [([0, 2], 4), ([2, 5], 4)]
     assert "oldest first" in leg["frames"] and leg["future"] == ["path"]
     assert leg["targets"][1] == {
-        "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None, "formula": "",
+        "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None, "formula": "path",
+        "expression": {"kind": "quantity", "name": "path", "count": 4, "unit": "m"},
     }  # fmt: skip
     assert (leg["network"]["actor_inputs"], leg["network"]["targets"], leg["network"]["estimator"]) == (5, 7, [24, 12])
     save_policy(tmp_path, {"leg": policy}, contract.to_json())

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import rookery.policies
-from rookery.runs import open_run
+from rookery.experiments.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.upgrade import main, upgraded
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
-NEW_LINES = ("formula", "initial", "estimated", "clock")
+NEW_LINES = ("formula", "expression", "local", "initial", "estimated", "clock")
 
 
 def version_1(values: Values) -> Values:

@@ -318,7 +318,7 @@ def test_unknown_config_values_are_refused(task):
         make(task, config={"epsiode_s": 3.0})
     with pytest.raises(RookeryError, match="unknown reward term"):
         make(task, config={"reward": {"no such term": 3.0}})
-    with pytest.raises(RookeryError, match="episode_s must be like"):
+    with pytest.raises(RookeryError, match="episode_s needs a number"):
         make(task, config={"episode_s": "long"})
 
 

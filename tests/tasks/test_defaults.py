@@ -1,24 +1,19 @@
-"""Defaults of every task, reward weights and ranges of randomization included: a changed one changes what stored commands and
-contracts mean.
-
-They are written down in defaults.json beside this file. After a change on purpose, `python tests/tasks/test_defaults.py` writes
-them anew; look at the difference, and say so in CHANGELOG.md.
-"""
+"""Defaults of every task: weights reward what should be and punish what should not, and configs survive being stored."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+import math
+from dataclasses import fields
 
 import pytest
 
-from rookery.sim.config import to_dict
+import rookery
+from rookery.sim.config import from_dict
 from rookery.sim.randomization.ranges import DEFAULT
+from rookery.sim.values import to_values
 from rookery.tasks.registry import OWN_TASKS, find
 
-FILE = Path(__file__).parent / "defaults.json"
-WRITTEN = json.loads(FILE.read_text())
 PENALTIES = {
     "action_rate", "ang_vel", "ang_vel_xy", "arm_dof_vel", "ball_fault", "base_height", "crash", "drone_fault", "effort",
     "energy", "failure", "far_from_anchor", "feet_clearance", "feet_landing", "feet_slip", "gait_phase", "hand_pose",
@@ -29,38 +24,51 @@ PENALTIES = {
 OTHERWISE = {"hand-reorient": {"orientation"}}
 """Terms that mean the opposite in a task: there, how well the object is turned."""
 
-
-def single_tasks() -> list[str]:
-    return sorted(name for name in OWN_TASKS if not find(name).members)
-
-
-def test_every_task_is_written_down():
-    assert sorted(WRITTEN) == single_tasks()
+every_task = pytest.mark.parametrize(
+    "task", sorted(name for name in OWN_TASKS if not find(name).members and not find(name).wrapper)
+)
 
 
-def defaults(task: str) -> dict[str, Any]:
-    """The config, and what `--randomize default` draws."""
-    cls = find(task).load()
-    own = cls.default_randomization
-    ranges = {k: repr(r) for k, r in sorted((DEFAULT if own is None else own).items())}
-    return dict(json.loads(json.dumps({"config": to_dict(cls.Config()), "randomization": ranges})))
-
-
-@pytest.mark.parametrize("part", ["config", "randomization"])
-@pytest.mark.parametrize("task", sorted(WRITTEN))
-def test_defaults_are_those_written_down(task, part):
-    assert defaults(task)[part] == WRITTEN[task][part]
-
-
-@pytest.mark.parametrize("task", sorted(WRITTEN))
+@every_task
 def test_what_should_not_be_has_a_negative_weight(task):
     """A distance is a fault where its weight lowers the reward, and a score in volley-hit, where the ball is to fly far."""
-    for term, weight in WRITTEN[task]["config"]["reward"].items():
+    weights = find(task).load().Config().reward
+    assert any(weights.values())
+    for term, weight in weights.items():
         fault = term in PENALTIES - OTHERWISE.get(task, set())
         if term == "distance":
             fault = task.startswith(("drone-", "swarm-"))
         assert weight <= 0 if fault else weight >= 0, term
 
 
-if __name__ == "__main__":
-    FILE.write_text(json.dumps({task: defaults(task) for task in single_tasks()}, indent=1) + "\n")
+@every_task
+def test_times_are_consistent(task):
+    """A control step is a whole number of physics steps, an episode of control steps."""
+    cfg = find(task).load().Config()
+    steps = cfg.control_dt / cfg.dt
+    assert steps >= 1 and math.isclose(steps, round(steps), rel_tol=1e-9)
+    length = cfg.episode_s / cfg.control_dt
+    assert math.isclose(length, round(length), rel_tol=1e-6)
+
+
+@every_task
+def test_a_stored_config_is_the_same_config(task):
+    kind = find(task).load().Config
+    cfg = kind()
+    stored = json.loads(json.dumps(to_values(cfg)))
+    assert set(stored) == {f.name for f in fields(kind)}
+    assert from_dict(kind, stored) == cfg
+
+
+@every_task
+def test_the_default_randomization_is_within_what_parameters_may_be(task):
+    cls = find(task).load()
+    ranges = DEFAULT if cls.default_randomization is None else cls.default_randomization
+    env = rookery.make(task, 1)
+    known = env._parameters()
+    drawn = {name: r for name, r in ranges.items() if name.partition(":")[0] in known}
+    assert drawn
+    for name, r in drawn.items():
+        parameter = known[name.partition(":")[0]]
+        assert parameter.low <= r.low <= r.high <= parameter.high, name
+    env.close()

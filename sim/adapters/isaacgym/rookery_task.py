@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.isaacgym.checks import chosen_indices
 from rookery.sim.adapters.isaacgym.env import VecTaskBase, VecTaskStep, clamped
-from rookery.sim.adapters.rows import Rows, RowStep, episode_means, row_actions
+from rookery.sim.adapters.rows import AgentRows, RowStep, episode_means, row_actions
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -39,7 +39,7 @@ class RookeryVecTask(VecTaskBase):
     """
 
     def __init__(self, env: Env, config: dict[str, Any], **options: Any) -> None:
-        self._rows = rows = Rows(env, "VecTask")
+        self._rows = rows = AgentRows(env, "VecTask")
         self.env = env
         section = dict(config.get("env", {}))
         own = {

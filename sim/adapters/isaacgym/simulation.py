@@ -101,7 +101,7 @@ class Simulation:
         self.joints = self.world.joints(self.dof_names) if self.dof_names else None
         self.bodies = self.world.bodies(self.body_names)
         self.actors = [self.world.bodies([name]) for name in self.actor_names]
-        self.drives = Drives(self)
+        self.drives = JointDrives(self)
         self.failed = torch.zeros(num_envs, dtype=torch.bool)
         self._wrench_held = False
         n = num_envs
@@ -130,7 +130,7 @@ class Simulation:
         self.world.close()
 
 
-class Drives:
+class JointDrives:
     """The actuator of each degree of freedom: what to write for a force or for a target."""
 
     def __init__(self, sim: Simulation) -> None:

@@ -11,6 +11,7 @@ from rookery.sim.actions import check_actions
 from rookery.sim.adapters.isaacgym.vec_task import VecTask
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import own
 from rookery.sim.specs import ActionSpec, Group, Term
 
 GROUP = "agent"
@@ -40,7 +41,7 @@ class VecTaskSource(Env):
         size = task.num_actions
         names = tuple(f"action_{i}" for i in range(size))
         action = ActionSpec("vec_task", names, (-1.0,) * size, (1.0,) * size, ("1",) * size, (0.0,) * size)
-        term = Term("observation", task.num_observations, formula="the task's obs_buf", clip=task.clip_obs)
+        term = Term("observation", own("the task's obs_buf", task.num_observations), clip=task.clip_obs)
         self.groups = {GROUP: Group(1, (term,), action)}
         self.state_size = task.num_states or task.num_observations
         self._seed = seed

@@ -20,14 +20,14 @@ from torch import Tensor
 
 from rookery.sim.buffers import check_tensors, under
 from rookery.sim.cores import usable_cores
-from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.ball_impacts import ball_impacts
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
-from rookery.sim.engines.free_bodies import FreeBodies, colliders_of, drift
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
+from rookery.sim.multirotor.free_bodies import FreeBodies, colliders_of, drift
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World, as_ids
 

@@ -3,7 +3,7 @@
 Force of an actuator: ``gain u + bias``, with u the control or the activation, gain and bias affine in the length and
 velocity of its joint or fixed tendon; clamped to `forcerange`. A joint's actuator adds ``gear force`` to that joint; a
 tendon's adds ``coef gear force`` to each of its joints; a site's adds the wrench ``gear force`` in the site's frame to that
-body. (MuJoCo documentation, Computation: Actuation model.)
+body. (MuJoCo documentation, Computation: BulletActuation model.)
 
 A `dcmotor` without states asks for the torque t = kp (u - l) + kd (0 - dl), drives the voltage (R / K) t + K dl, which ends
 at +-Vmax, and gives K (voltage - K dl) / R. (MuJoCo documentation, XML reference: actuator/dcmotor, controller.)
@@ -90,7 +90,7 @@ class Springs:
         return out
 
 
-class Actuation:
+class BulletActuation:
     """The scene's actuators.
 
     Args:

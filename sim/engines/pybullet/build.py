@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 
 from rookery.sim.engines.pybullet import contact as contact
-from rookery.sim.engines.pybullet.model import Collider, Link, Plan, Tree, matrix, rotate
+from rookery.sim.engines.pybullet.model import BulletLink, Collider, Plan, Tree, matrix, rotate
 from rookery.sim.errors import RookeryError
 
 _GEOM = mujoco.mjtGeom
@@ -197,7 +197,7 @@ def _hull(model: mujoco.MjModel, mesh: int) -> np.ndarray:
     return np.asarray(points, dtype=float)
 
 
-def _inertia(plan: Plan, link: Link, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def _inertia(plan: Plan, link: BulletLink, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Mass kg, principal moments kg m^2, and the inertial frame (pos m, quat wxyz) in the link's frame."""
     if not link.massive:
         return 0.0, np.zeros(3), np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
@@ -205,7 +205,7 @@ def _inertia(plan: Plan, link: Link, c: Constants) -> tuple[float, np.ndarray, n
     return float(c.mass[b]), c.inertia[b].astype(float), c.com[b] - link.anchor, plan.model.body_iquat[b].copy()
 
 
-def _rotor(model: mujoco.MjModel, link: Link, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def _rotor(model: mujoco.MjModel, link: BulletLink, c: Constants) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """The same of the disc that stands for the armature of a link's joint."""
     quat = np.zeros(4)
     mujoco.mju_quatZ2Vec(quat, model.jnt_axis[link.joint])
@@ -310,7 +310,7 @@ def _set_contacts(p: Any, client: int, plan: Plan, c: Constants, built: Built, d
     for i, j in plan.touching:
         a, b = plan.colliders[i], plan.colliders[j]
         weight = 1.0 if a.tree >= 0 and b.tree >= 0 else _GROUND_WEIGHT
-        pairs.append(contact.Pair(i, j, *contact.mixed(plan.model, a.geoms[0], b.geoms[0], friction), weight))
+        pairs.append(contact.ContactPair(i, j, *contact.mixed(plan.model, a.geoms[0], b.geoms[0], friction), weight))
     slide, built.factor_error = contact.factors(count, pairs, "friction")
     bounce, _ = contact.factors(count, pairs, "restitution")
     bouncy = {k for q in pairs if q.restitution > contact.BOUNCY for k in (q.first, q.second)}

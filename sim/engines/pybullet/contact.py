@@ -32,7 +32,7 @@ _TINY = 1e-6
 
 
 @dataclass(frozen=True)
-class Pair:
+class ContactPair:
     """Two colliders that can touch: indices, friction coefficient, coefficient of restitution, weight of their error."""
 
     first: int
@@ -88,7 +88,7 @@ def mixed(model: mujoco.MjModel, g1: int, g2: int, friction: np.ndarray) -> tupl
     return float(mu), restitution(solref)
 
 
-def factors(count: int, pairs: Sequence[Pair], quantity: str) -> tuple[np.ndarray, float]:
+def factors(count: int, pairs: Sequence[ContactPair], quantity: str) -> tuple[np.ndarray, float]:
     """One factor a collider, whose products come nearest to what the pairs ask.
 
     Args:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _DERIVED = ("sensordata", "xpos", "xquat", "cvel", "subtree_com", "site_xpos", "site_xmat")
 
 
-class Kinematics:
+class BulletKinematics:
     """MuJoCo's kinematics at the present state of a world's copies, computed when something reads it."""
 
     def __init__(self, world: PyBulletWorld) -> None:

@@ -30,7 +30,7 @@ SHAPES = {int(g) for g in _SOLID} | _SINGLE
 
 
 @dataclass
-class Link:
+class BulletLink:
     """One link of a multibody.
 
     Args:
@@ -59,7 +59,7 @@ class Tree:
 
     root: int
     free: bool
-    links: list[Link] = field(default_factory=list)
+    links: list[BulletLink] = field(default_factory=list)
     base_collider: int = -1
 
 
@@ -221,7 +221,7 @@ def _add_body(plan: Plan, body: int) -> None:
     for joint in list(joints) or [-1]:
         step = (model.jnt_pos[joint] if joint >= 0 else np.zeros(3)) - anchor
         anchor = anchor + step
-        links.append(Link(joint, body, False, at, pos + rotate(quat, step), quat, anchor))
+        links.append(BulletLink(joint, body, False, at, pos + rotate(quat, step), quat, anchor))
         at = len(links) - 1
         pos = np.zeros(3)
         quat = np.array([1.0, 0.0, 0.0, 0.0])
@@ -267,7 +267,7 @@ def _seat_collider(plan: Plan, body: int, index: int) -> None:
     else:
         anchor = tree.links[at].anchor if at >= 0 else np.zeros(3)
         still = np.array([1.0, 0.0, 0.0, 0.0])
-        tree.links.append(Link(-1, body, False, at, np.zeros(3), still, anchor, index))
+        tree.links.append(BulletLink(-1, body, False, at, np.zeros(3), still, anchor, index))
         at = len(tree.links) - 1
     plan.colliders[index].tree = number
     plan.colliders[index].link = at

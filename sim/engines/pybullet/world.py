@@ -25,21 +25,21 @@ import torch
 from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
-from rookery.sim.engines.aerodynamics import external_aerodynamics
 from rookery.sim.engines.contact_sensors import SummedContacts, columns_of
-from rookery.sim.engines.free_bodies import FreeBodies
 from rookery.sim.engines.pybullet import build as bullet
 from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet import poses
-from rookery.sim.engines.pybullet.actuation import Actuation, substeps
+from rookery.sim.engines.pybullet.actuation import BulletActuation, substeps
 from rookery.sim.engines.pybullet.contact_sensors import ContactReader
 from rookery.sim.engines.pybullet.forces import apply_local, apply_world, external_wrenches
-from rookery.sim.engines.pybullet.kinematics import Kinematics
+from rookery.sim.engines.pybullet.kinematics import BulletKinematics
 from rookery.sim.engines.pybullet.params import PyBulletParams
 from rookery.sim.engines.pybullet.sensors import PyBulletSensor
 from rookery.sim.engines.pybullet.views import PyBulletActuators, PyBulletBodies, PyBulletJoints
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
+from rookery.sim.multirotor.free_bodies import FreeBodies
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World
 
@@ -53,7 +53,7 @@ class PyBulletWorld(World):
 
     Args:
         scene: what is simulated.
-        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms).
+        num_envs: N, at most 256 (each world is a client of its own, about 30 MB and 30 ms). `threads` is not used.
 
     Raises:
         RookeryError: too many worlds, pybullet is missing, or the scene has parts that Bullet cannot do.
@@ -61,7 +61,7 @@ class PyBulletWorld(World):
 
     engine = "pybullet"
 
-    def __init__(self, scene: Scene, num_envs: int) -> None:
+    def __init__(self, scene: Scene, num_envs: int, threads: int = 0) -> None:
         if not 1 <= num_envs <= _MAX_WORLDS:
             raise RookeryError(
                 f"the engine 'pybullet' holds 1 to {_MAX_WORLDS} worlds, got num_envs={num_envs}: it is for "
@@ -72,7 +72,7 @@ class PyBulletWorld(World):
         self.dt = float(model.opt.timestep)
         self.device = torch.device("cpu")
         self.plan = pybullet_model.read(model)
-        self.actuation = Actuation(self.plan, num_envs)
+        self.actuation = BulletActuation(self.plan, num_envs)
         self.substeps = substeps(model)
         self._params = PyBulletParams(self)
         self.qpos = np.repeat(model.qpos0[None], num_envs, axis=0)
@@ -101,7 +101,7 @@ class PyBulletWorld(World):
         self.previous: tuple[np.ndarray, np.ndarray] | None = None  # qpos, qvel before the last Bullet step
         self._unread = False  # Bullet has stepped since qpos and qvel were read
         self._dirty = np.zeros(num_envs, dtype=bool)  # qpos and qvel were written since Bullet had them
-        self.kinematics = Kinematics(self)
+        self.kinematics = BulletKinematics(self)
         self._tables()
         self._p = pybullet_client.load()
         self._clients = pybullet_client.acquire(num_envs)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.colliders import GEOM, KIND, crosses, gap, level, local, meets, note, outward
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
-from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
-from rookery.sim.engines.rotor.sweeps import PLANE, SPHERE, sweep
 from rookery.sim.engines.rotor.vectors import add, attitude, compiled, dot, inwards, minus, outwards, three
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
+from rookery.sim.sweeps import PLANE, SPHERE, sweep
 
 ROUNDS = 6
 """Passes over the points on which a drone stands."""

@@ -4,12 +4,8 @@
 # Numba infers the types of the compiled functions from what they are given; annotations would say less.
 from __future__ import annotations
 
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.colliders import GEOM, crosses, level, meets, note
-from rookery.sim.engines.rotor.flight import turn
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
-from rookery.sim.engines.rotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
-from rookery.sim.engines.rotor.sweeps import SPHERE, sweep
 from rookery.sim.engines.rotor.vectors import (
     add,
     along,
@@ -27,6 +23,10 @@ from rookery.sim.engines.rotor.vectors import (
     three,
     times,
 )
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.flight import turn
+from rookery.sim.multirotor.layout import LANES, POS, RATE, SPECIFIC_FORCE, VEL
+from rookery.sim.sweeps import SPHERE, sweep
 
 IMPACTS = 8
 """Most impacts for each ball of a world in one step. Where a ball is caught between more, time stands still in that world

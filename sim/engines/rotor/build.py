@@ -9,9 +9,9 @@ import mujoco
 import numpy as np
 
 from rookery.assets.scenery import restitution
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 
 _GEOM = mujoco.mjtGeom

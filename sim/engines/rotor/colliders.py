@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 
 from rookery.sim.engines.rotor.build import LEVEL, Parts, Shape
-from rookery.sim.engines.rotor.sweeps import PLANE, distance, sweep
 from rookery.sim.engines.rotor.vectors import compiled
+from rookery.sim.sweeps import PLANE, distance, sweep
 
 # A collider's row: geom, body (-1: static), kind, size (3), place (3), axes (9), corners of its bounds (6)
 GEOM = 0

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.airframes import drone_on_fixed, drones_meet
 from rookery.sim.engines.rotor.balls import balls_meet
 from rookery.sim.engines.rotor.colliders import HIGH, LOW, level
-from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.movers import drone_on_mover
 from rookery.sim.engines.rotor.vectors import compiled, inlined
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.layout import LANES
 
 
 @inlined

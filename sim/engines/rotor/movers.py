@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import math
 
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.airframes import ROUNDS, SLOP, push
 from rookery.sim.engines.rotor.colliders import GEOM, gap, meets, note
-from rookery.sim.engines.rotor.flight import turn
 from rookery.sim.engines.rotor.impulses import impulse, kick, turned
-from rookery.sim.engines.rotor.layout import LANES, POS, RATE, VEL
 from rookery.sim.engines.rotor.vectors import (
     add,
     along,
@@ -31,6 +28,9 @@ from rookery.sim.engines.rotor.vectors import (
     put,
     three,
 )
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.flight import turn
+from rookery.sim.multirotor.layout import LANES, POS, RATE, VEL
 
 CORE = 0.8
 """Radius of the sphere that is swept, over half the height of a drone's body: it is inside of the cylinder."""

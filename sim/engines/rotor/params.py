@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.rows import expect, scatter
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.layout import LANES
 from rookery.sim.world import Ids, Params
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import math
 from numba import njit
 from torch import Tensor
 
-from rookery.sim.engines.rotor.cascade import MOTORS, speed_for_thrust
-from rookery.sim.engines.rotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, STATE, THRUST_CURVE, VEL
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.cascade import MOTORS, speed_for_thrust
+from rookery.sim.multirotor.layout import CHARGE, LANES, MOTOR, POS, QUAT, RATE, SPEED, STATE, THRUST_CURVE, VEL
 
 
 def expect(values: Tensor, wanted: tuple[int, ...], what: str) -> None:

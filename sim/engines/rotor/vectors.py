@@ -9,9 +9,9 @@ from typing import Any
 
 from numba import njit
 
-from rookery.sim.engines.rotor.cascade import FAST
-from rookery.sim.engines.rotor.flight import to_body, to_world
-from rookery.sim.engines.rotor.layout import LANES, QUAT
+from rookery.sim.multirotor.cascade import FAST
+from rookery.sim.multirotor.flight import to_body, to_world
+from rookery.sim.multirotor.layout import LANES, QUAT
 
 # called by compiled code only, which is cached as a whole: without wrappers and caches of their own they compile faster
 _INSIDE: dict[str, Any] = {

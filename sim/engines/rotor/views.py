@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.sim.engines.rotor import factors, rows
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import DIRECT
+from rookery.sim.engines.rotor import rows
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import factors
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.cascade import DIRECT
+from rookery.sim.multirotor.onboard import FULL, Multirotors
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
 
 if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
-
-_FULL = np.ones(1, np.float32)
 
 
 class RotorBodies(Bodies):
@@ -57,7 +57,7 @@ class RotorBodies(Bodies):
 
 class RotorActuators(Actuators):
     """See Actuators: thrusts (N) and reaction torques (N m) themselves. Commanding them bypasses the engine's rotors;
-    `Multirotors` commands those."""
+    `RotorMultirotors` commands those."""
 
     def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -173,8 +173,8 @@ class RotorContactSensor(ContactSensor):
         return self._world.when[:, self._columns]
 
 
-class Multirotors:
-    """Some of the multirotors of a `rotor` world: their rotors and onboard controllers, which the engine has inside."""
+class RotorMultirotors(Multirotors):
+    """See Multirotors."""
 
     def __init__(self, world: RotorWorld, names: Sequence[str]) -> None:
         self._world = world
@@ -184,32 +184,20 @@ class Multirotors:
         self._version = -1
 
     def command(self, level: int, setpoint: Tensor, *scale: np.ndarray) -> None:
-        """Setpoints [N, A, 4] (held) or [N, K, A, 4] (one row a physics step) at a level of the cascade; at MOTORS they are
-        thrusts in N.
-
-        Args:
-            level: of the cascade.
-            setpoint: in SI units, or normalised where a scale is given.
-            scale: (mid, half), each [4] float32: setpoints are mid + half * setpoint.
-        """
         rows_ = setpoint if setpoint.dim() == 4 else setpoint[:, None]
         self._world.command(level, self.members, rows_, *scale)
 
     def integrate_yaw(self, on: bool) -> None:
-        """Whether yaw rate setpoints move a yaw angle that is tracked, as in the Crazyflie firmware."""
         self._world.types[self.members, at.YAW_INTEGRATED] = float(on)
 
     @property
     def rotor_speed(self) -> Tensor:
-        """[N, A, 4] normalised rotor speeds. Valid until the next step or write."""
         self._version = self._world.changes.read(
             self._version, self._world.bodies_lanes, self.members, at.SPEED, self._out
         )
         return self._speed
 
-    def start(self, ids: Ids, speed: Tensor, charge: np.ndarray = _FULL) -> None:
-        """New flights: rotors at normalised speeds [n, A, 4], or [1, A, 4] for all, an empty controller, and batteries that
-        hold `charge` of the worlds [N], 0 to 1, or [1] for all."""
+    def start(self, ids: Ids, speed: Tensor, charge: np.ndarray = FULL) -> None:
         w = self._world
         where = w.rows(ids)
         rows.expect(speed, (1 if len(speed) == 1 else len(where), len(self.members), 4), "rotor speeds")
@@ -225,5 +213,4 @@ class Multirotors:
         self.write_batch(where, Batch.of(values))
 
     def write_batch(self, ids: np.ndarray, values: Batch) -> None:
-        """See randomization's BatchWriter; the parameters are `factors.FACTORS`."""
         self._world.vary(self.members, ids, values)

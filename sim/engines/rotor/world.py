@@ -18,18 +18,26 @@ from torch import Tensor
 
 from rookery.sim.buffers import check_tensors
 from rookery.sim.cores import usable_cores
-from rookery.sim.engines.rotor import build, factors, rows
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.cascade import DIRECT, MEMORY
+from rookery.sim.engines.rotor import build, rows
 from rookery.sim.engines.rotor.changes import Changes
 from rookery.sim.engines.rotor.colliders import colliders, movers
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import LANES
 from rookery.sim.engines.rotor.params import RotorParams
-from rookery.sim.engines.rotor.step import WAKES, advance
-from rookery.sim.engines.rotor.views import Multirotors, RotorActuators, RotorBodies, RotorContactSensor, RotorSensor
-from rookery.sim.engines.rotor.winds import Wind
+from rookery.sim.engines.rotor.step import advance
+from rookery.sim.engines.rotor.views import (
+    RotorActuators,
+    RotorBodies,
+    RotorContactSensor,
+    RotorMultirotors,
+    RotorSensor,
+)
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.multirotor import factors
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.cascade import DIRECT, MEMORY
+from rookery.sim.multirotor.layout import LANES
+from rookery.sim.multirotor.wakes import WAKES
+from rookery.sim.multirotor.winds import Wind
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, Joints, World
@@ -179,9 +187,8 @@ class RotorWorld(World):
     def contact_sensor(self, geom: str, others: Sequence[str]) -> RotorContactSensor:
         return RotorContactSensor(self, geom, others)
 
-    def multirotors(self, names: Sequence[str]) -> Multirotors:
-        """View of rotors and onboard controllers of the drones with these prefixes."""
-        return Multirotors(self, names)
+    def multirotors(self, names: Sequence[str]) -> RotorMultirotors:
+        return RotorMultirotors(self, names)
 
     @property
     def params(self) -> RotorParams:
@@ -387,8 +394,3 @@ class RotorWorld(World):
 
     def close(self) -> None:
         self._pool.shutdown(wait=False)
-
-
-def multirotors_of(world: World, names: Sequence[str]) -> Multirotors | None:
-    """Rotors and onboard controllers of the drones with these prefixes, or None on an engine that has none inside."""
-    return world.multirotors(names) if isinstance(world, RotorWorld) else None

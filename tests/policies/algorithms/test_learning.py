@@ -59,6 +59,7 @@ def theirs(seed: int) -> float:
     return evaluate(make_gymnasium("Pendulum-v1", WORLDS, seed), act, 64)["return_mean"]
 
 
+@pytest.mark.slow
 def test_pendulum_is_learnt_as_well_as_by_stable_baselines3():
     # Doing nothing earns about -1200. Over many seeds ours earned -225 +- 55 (16 seeds) and theirs -307 +- 89 (8 seeds):
     # the difference of a mean of two and one is 82 +- 97, so the limit below is 4 standard deviations away.

@@ -147,6 +147,7 @@ def test_pictures_are_shifted_and_edges_repeated() -> None:
     assert drive.obs is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "config"), KINDS)
 def test_it_learns_where_the_column_stands(algorithm: Any, config: Any) -> None:
     settings = COMMON | {"batch": 128, "buffer_size": 20_000, "gamma": 0.1, "tau": 0.05, "updates_per_step": 2.0}

@@ -11,7 +11,7 @@ from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.nn.mlp import MLP
-from rookery.sim.env import elapsed
+from rookery.sim.elapsed import elapsed
 from rookery.sim.errors import RookeryError
 
 AGENTS, STEPS = 2, 2 * LENGTH
@@ -57,7 +57,7 @@ def test_ppo_value_targets(share, terminates, drop):
     exact(learner.critic)
     last = collect(ppo)
     samples = learner.samples(last["agent"], None, ppo._context.get("active.agent"))
-    got = learner._grid(samples.value_target, STEPS)
+    got = learner.grid(samples.value_target, STEPS)
     want = targets(STEPS, terminates, AGENTS, drop=drop)
     on = counted(drop).expand_as(want)
     torch.testing.assert_close(got[on], want[on], rtol=1e-5, atol=1e-5)
@@ -123,7 +123,7 @@ def test_ppo_value_targets_of_options(lam, terminates, apart):
     learner = ppo.learners["agent"]
     exact(learner.critic)
     last = collect(ppo)
-    got = learner._grid(learner.samples(last["agent"], None, None).value_target, STEPS)
+    got = learner.grid(learner.samples(last["agent"], None, None).value_target, STEPS)
     want = smdp_targets(terminates, apart, ppo.env.num_envs)
     if terminates and lam == 0.0:  # the critic knows no end
         got, want = got[LENGTH - 1 :: LENGTH], want[LENGTH - 1 :: LENGTH]

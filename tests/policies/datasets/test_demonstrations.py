@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 import rookery
-from rookery.demonstrations import record, recorded_env
+from rookery.experiments.demonstrations import record, recorded_env
 from rookery.policies.datasets import recorder
 from rookery.policies.datasets import writer as writer_module
 from rookery.policies.datasets.dataset import Dataset

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
 from rookery.policies.datasets import lerobot, parquet
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import export_lerobot

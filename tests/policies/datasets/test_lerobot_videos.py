@@ -22,7 +22,7 @@ from rookery.policies.datasets import lerobot_videos
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
-from rookery.policies.datasets.video import Video
+from rookery.policies.datasets.video import EpisodeVideo
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import describe_json
 
@@ -181,7 +181,7 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
     kept: list[Any] = []
     most = 0
 
-    class Watched(Video):
+    class Watched(EpisodeVideo):
         def __init__(self, path: Path) -> None:
             super().__init__(path)
             opened.append(path)

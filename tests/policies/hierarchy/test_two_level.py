@@ -12,10 +12,10 @@ from policies_fake import FakeEnv
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.runs import open_run
 from rookery.policies.hierarchy.two_level import TwoLevelEnv
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import evaluate
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 
 

@@ -10,7 +10,7 @@ import torch
 from policies_toy import ToyEnv, train
 
 import rookery
-from rookery.demonstrations import record
+from rookery.experiments.demonstrations import record
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.datasets.dataset import Dataset

@@ -24,8 +24,8 @@ from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.runner import Interrupted, Interruption, Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.typed_config import from_values
 from rookery.sim.errors import RookeryError
+from rookery.sim.values import from_values
 
 CONFIG = PPOConfig(rollout_steps=8, epochs=2, minibatches=2, hidden=(8,))
 WORLDS = 6

@@ -18,7 +18,7 @@ import rookery
 from rookery.assets.go2 import go2_spec
 from rookery.cli.main import main
 from rookery.robots import load
-from rookery.robots.own.quadruped import GO2_MASS, load_quadruped
+from rookery.robots.own.quadruped import load_quadruped
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.errors import RookeryError
 
@@ -41,6 +41,7 @@ def test_the_file_and_its_settings_are_what_the_model_says(dog):
     assert set(m.kp) == {25.0} and set(m.kd) == {0.7}
     assert m.lower[:3] == (-0.8, -2.4, 0.5) and m.foot_radius == pytest.approx(0.02)
     assert m.mirror == GO2.mirror
+    assert m.mass == pytest.approx(8.4) and m.leg_length == pytest.approx(0.18 + 0.19)
     assert {g.split(" = ")[0] for g in robot.guessed} == {"swing", "armature"}
     model = m.spec().compile()
     assert model.body_mass.sum() == pytest.approx(4.2 + 4 * (0.35 + 0.5 + 0.15 + 0.05))
@@ -57,8 +58,11 @@ def test_without_settings_a_stance_is_guessed(tmp_path):
     assert 0.25 < m.stand_height < 0.31
 
 
-def test_go2_mass():
-    assert go2_spec(visual=False).compile().body_mass.sum() == pytest.approx(GO2_MASS, abs=1e-3)
+def test_the_go2s_mass_and_legs_are_those_of_its_bodies():
+    model = go2_spec(visual=False).compile()
+    assert model.body_mass.sum() == pytest.approx(GO2.mass, abs=1e-3)
+    thigh, foot = np.linalg.norm(model.body("FL_calf").pos), np.linalg.norm(model.site("FL_foot").pos)
+    assert thigh + foot == pytest.approx(GO2.leg_length, abs=1e-6)
 
 
 def test_settings_by_joint(dog):
@@ -217,7 +221,7 @@ def test_defects_are_sentences(case, tmp_path):
         ({"home": 3.0}, "home is beyond the limits of"),
         ({"kp": 0.5}, "does not stand at home"),
         ({"rpy": [3.14159, 0.0, 0.0]}, "z must be up|does not stand|do not walk"),
-        ({"rpy": "up"}, "must be three numbers"),
+        ({"rpy": "up"}, "rpy of my_robot.urdf needs a list of 3"),
         ({"exclude": [["trunk", "lf_foo"]]}, "unknown body in exclude"),
     ],
 )

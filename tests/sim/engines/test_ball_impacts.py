@@ -14,7 +14,7 @@ from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ball, box, ground
 from rookery.robots.drones.iris import IRIS
 from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.engines.rotor.extension import Aeronautics
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 
 PHASES = 32

@@ -22,8 +22,8 @@ from rookery.assets.scenery import ball, ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import Drones
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor.effects import PRESETS, Effects
-from rookery.sim.engines.rotor.extension import Aeronautics
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import PRESETS, Effects
 from rookery.sim.scene import Scene
 from rookery.tasks.drones.hover import Hover, HoverConfig
 

@@ -11,8 +11,8 @@ from rookery.assets.scenery import ball, ground, platform
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.model import add_drone
 from rookery.sim.engines import make_world
-from rookery.sim.engines.rotor.extension import Aeronautics
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.scene import Scene
 from rookery.sim.world import World
 

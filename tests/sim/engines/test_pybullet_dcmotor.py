@@ -14,7 +14,7 @@ from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT, add_go2
 from rookery.robots.quadrupeds.quadruped import Quadruped
 from rookery.sim.engines import make_world
 from rookery.sim.engines.pybullet import model as pybullet_model
-from rookery.sim.engines.pybullet.actuation import Actuation
+from rookery.sim.engines.pybullet.actuation import BulletActuation
 from rookery.sim.engines.pybullet.world import PyBulletWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -45,7 +45,7 @@ def test_forces_are_those_of_mj_forward(drive: str) -> None:
     data = mujoco.MjData(model)
     rng = np.random.default_rng(0)
     n = 100
-    actuation = Actuation(pybullet_model.read(model), n)
+    actuation = BulletActuation(pybullet_model.read(model), n)
     qpos = rng.uniform(-1, 1, (n, 2))
     qvel = rng.uniform(-3, 3, (n, 2))
     u = rng.uniform(-2, 2, (n, 1))

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rookery.sim.engines.pybullet import client as pybullet_client
-from rookery.sim.engines.pybullet.contact import Pair, factors, restitution
+from rookery.sim.engines.pybullet.contact import ContactPair, factors, restitution
 from rookery.sim.engines.pybullet.world import PyBulletWorld
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
@@ -340,7 +340,7 @@ def test_restitution_is_that_of_mujocos_contact() -> None:
 
 
 def test_factors_multiply_to_the_pairs() -> None:
-    pairs = [Pair(0, 1, 0.6, 0.5), Pair(0, 2, 0.9, 0.5), Pair(1, 2, 0.3, 0.5)]
+    pairs = [ContactPair(0, 1, 0.6, 0.5), ContactPair(0, 2, 0.9, 0.5), ContactPair(1, 2, 0.3, 0.5)]
     friction, error = factors(4, pairs, "friction")
     assert error < 1e-9
     assert [friction[p.first] * friction[p.second] for p in pairs] == pytest.approx([0.6, 0.9, 0.3])
@@ -375,8 +375,10 @@ def test_forgotten_world_gives_its_clients_back() -> None:
 
 
 def test_where_factors_cannot_fit_the_ground_comes_first() -> None:
-    ground = [Pair(0, 1, 1.0, 0.5, 30.0), Pair(0, 2, 0.2, 0.5, 30.0), Pair(0, 3, 1.0, 0.5, 30.0)]
-    friction, error = factors(4, [*ground, *(Pair(i, j, 1.0, 0.5) for i, j in ((1, 2), (1, 3), (2, 3)))], "friction")
+    ground = [ContactPair(0, 1, 1.0, 0.5, 30.0), ContactPair(0, 2, 0.2, 0.5, 30.0), ContactPair(0, 3, 1.0, 0.5, 30.0)]
+    friction, error = factors(
+        4, [*ground, *(ContactPair(i, j, 1.0, 0.5) for i, j in ((1, 2), (1, 3), (2, 3)))], "friction"
+    )
     assert [friction[0] * friction[i] for i in (1, 2, 3)] == pytest.approx([1.0, 0.2, 1.0], rel=0.01)
     assert error > 0.5
 

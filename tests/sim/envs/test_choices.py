@@ -225,12 +225,12 @@ def test_stable_baselines3_learns_choices():
 
 
 def test_libraries_that_know_numbers_alone_say_so():
-    from rookery.sim.adapters.rows import Rows
+    from rookery.sim.adapters.rows import AgentRows
 
     with pytest.raises(
         RookeryError, match=r"VecTask takes continuous actions, and group 'driver' chooses its 'gear' among off"
     ):
-        Rows(make(2), "VecTask")
+        AgentRows(make(2), "VecTask")
 
 
 class Echo(gymnasium.Env):

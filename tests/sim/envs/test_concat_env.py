@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from json import loads
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -15,24 +16,24 @@ import torch
 
 import rookery
 from rookery.cli.main import main
+from rookery.experiments.run_env import make_env
 from rookery.listing import describe
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.evaluate import evaluate
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.presets import PRESETS
-from rookery.run_env import make_env
-from rookery.settings import RunSettings
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.concat_env import ConcatEnv, only_task, part_seed
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
+from rookery.sim.task_set import TaskSet
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible
 from rookery.sim2real.contract import Contract
@@ -55,6 +56,8 @@ class CartConfig:
 class Push(Task):
     """A cart is pushed to a goal; its position is measured with noise."""
 
+    name = "test-push"
+    engines = ("mujoco",)
     Config: ClassVar[type] = CartConfig
     causes = ("right", "left")
     more = ""
@@ -104,6 +107,7 @@ class StayConfig(CartConfig):
 class Stay(Push):
     """Another scene, another reward term, another metric, a state of its own for critics, and only one way to fail."""
 
+    name = "test-stay"
     Config = StayConfig
     causes = ("left",)
     more = '<body name="ball" pos="0 5 0"><freejoint/><geom size=".2"/></body>'
@@ -251,8 +255,8 @@ def test_what_a_caller_keeps_is_not_overwritten():
 def test_the_one_hot_names_the_world_s_task():
     env = mixed(3, 2)
     obs, _ = env.reset(0)
-    formula = "1 at the task's place, 0 elsewhere: push, stay"
-    assert env.groups["arm"].observation[-1] == Term("task", 2, formula=formula)
+    task = env.groups["arm"].observation[-1]
+    assert task == Term("task", command("1 at the task's place, 0 elsewhere", 2, doc="push, stay")) and task.local
     assert env.groups["arm"].observation_size == 4
     assert obs["arm"][:, 0, env.groups["arm"].slices()["task"]].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
     assert env.task_index.tolist() == [0, 0, 0, 1, 1]
@@ -515,28 +519,35 @@ def test_wrong_names_and_actions_are_refused():
 # by name
 
 
+class MT2(TaskSet):
+    """Two tasks."""
+
+    name = "MT2"
+    members = ("test-push", "test-stay")
+    config = MappingProxyType({"limit": 0.95})
+    preset = MappingProxyType(
+        {
+            "num_envs": 5,
+            "runner": {"total_steps": 160},
+            "ppo": {"rollout_steps": 16, "minibatches": 2, "hidden": [8], "epochs": 1},
+        }
+    )
+
+
+class ML2(TaskSet):
+    """No goal, no task."""
+
+    name = "ML2"
+    members = MT2.members
+    config = MappingProxyType({"hide_goal": True})
+    one_hot = False
+
+
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set of two tasks, known by name."""
-    for name in ("Push", "Stay"):
-        entry = TaskEntry(f"test-{name.lower()}", f"{__name__}:{name}", "a test", engines=("mujoco",))
-        monkeypatch.setitem(TASKS, entry.id, entry)
-    entry = TaskEntry(
-        "MT2",
-        "",
-        "two tasks",
-        ("mujoco",),
-        members=("test-push", "test-stay"),
-        config={"limit": 0.95},
-    )
-    monkeypatch.setitem(TASKS, "MT2", entry)
-    small = PPOConfig(rollout_steps=16, minibatches=2, hidden=(8,), epochs=1)
-    monkeypatch.setitem(
-        PRESETS, "MT2", RunSettings(num_envs=5, runner=RunnerConfig(total_steps=160), algorithm_config=small)
-    )
-    hidden = TaskEntry("ML2", "", "no goal, no task", ("mujoco",), members=entry.members, config={"hide_goal": True},
-                       one_hot=False)  # fmt: skip
-    monkeypatch.setitem(TASKS, "ML2", hidden)
+    for cls in (Push, Stay, MT2, ML2):
+        monkeypatch.setitem(TASKS, cls.name, TaskEntry.of(cls))
 
 
 @pytest.mark.usefixtures("registered")

@@ -11,9 +11,11 @@ import torch
 from rookery.sim.envs.delays import MAX_DELAY, ActionDelay
 from rookery.sim.envs.observation import ObservationPipeline
 from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import command, last_action
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.terms import Clock, Where
 
 DT = 0.02
 SPEC = ActionSpec("x", ("x",), (-1.0,), (1.0,), ("1",), (0.0,))
@@ -235,3 +237,26 @@ def test_each_parameter_of_actions_goes_where_it_belongs():
         wanted[at][1] = after
         d.configure(np.array([1]), Batch.of({f"action_{name}": np.full(1, value, np.float32)}))
         assert now() == wanted
+
+
+def test_what_never_leaves_the_computer_is_neither_late_nor_lost():
+    """The last action, a clock and a command are fresh whatever the link does to what is measured beside them."""
+    n, steps = 500, 40
+    own = Term("b", last_action(1)), Term("c", Where(Clock("phase", 1), command("target", 1), "0 for none"))
+    assert [t.local for t in own] == [True, True]
+    for settings in (
+        {"delay": 0.06},
+        {"jitter": 0.06},
+        {"dropout": 0.4},
+        {"delay": 0.02, "jitter": 0.04, "dropout": 0.3},
+    ):
+        p = pipeline(n, Term("a", 1), *own, Term("d", 1, delay=0.02), **settings)
+        seen = run(p, n, steps, lambda k: {name: torch.full((n, 1, 1), float(k)) for name in "abcd"})[:, :, 0]
+        now = torch.arange(steps + 1)[:, None].expand(-1, n)
+        assert torch.equal(seen[..., 1], now.float()) and torch.equal(seen[..., 2], now.float())
+        assert (seen[10:, :, 0] < now[10:]).any() and (seen[10:, :, 3] < now[10:]).all()
+
+
+def test_a_local_term_has_no_delay():
+    with pytest.raises(ValueError, match="never leaves the policy's computer"):
+        Term("b", last_action(1), delay=0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from torch import Tensor
 import rookery
 from rookery.making import make_shard
 from rookery.sim.env import Env
-from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
 
@@ -182,20 +180,6 @@ def test_an_error_in_a_shard_is_raised_and_the_environment_goes_on(pair: tuple[E
     with pytest.raises(RookeryError, match="observation set"):
         three.observation_set("nothing")
     three.step(torch.zeros(7, 1, 4))
-
-
-def test_a_process_that_dies_is_a_sentence_and_close_ends_the_others() -> None:
-    env = rookery.make("table-reach", 4, shards=2)
-    assert isinstance(env, ShardedEnv)
-    env.reset()
-    processes = list(env._processes)
-    os.kill(processes[1].pid, signal.SIGKILL)
-    with pytest.raises(RookeryError, match="shard 1 ended unexpectedly"):
-        env.step(torch.zeros(4, 1, 4))
-    env.close()
-    assert all(p.poll() is not None for p in processes)
-    with pytest.raises(RookeryError, match="closed"):
-        env.metrics()
 
 
 def test_neither_a_closed_one_nor_that_of_another_process_is_used() -> None:

@@ -18,7 +18,6 @@ from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.presets import PRESETS
 from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
@@ -29,7 +28,6 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.tasks.registry import TASKS, TaskEntry
 
 CART = """<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body>
     </worldbody><actuator><motor name="push" joint="x"/></actuator></mujoco>"""
@@ -301,9 +299,7 @@ SMALL = (
 def test_training_takes_the_weights_and_keeps_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    entry = TaskEntry("swarm-surround", "rookery.tasks.swarm.surround:Surround", "without weights of its own")
-    monkeypatch.setitem(TASKS, "swarm-surround", entry)
-    monkeypatch.delitem(PRESETS, "swarm-surround")
+    monkeypatch.setattr("rookery.experiments.recipes.recipe_files", dict)  # a task without weights of its own
     out = str(tmp_path / "run")
     assert main(["train", "swarm-surround", "--out", out, *SMALL]) == 2
     assert "vector of closeness, spread" in capsys.readouterr().err

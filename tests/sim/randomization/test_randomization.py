@@ -9,8 +9,8 @@ import torch
 
 import rookery
 from rookery.robots.drones.kernels import TAU_DOWN, TAU_UP, THRUST_SCALE, TORQUE_SCALE
-from rookery.sim.engines.rotor import layout
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor import layout
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import BatchWrite, Parameter
 from rookery.sim.randomization.ranges import DEFAULT, Randomization, Range, load

@@ -12,8 +12,8 @@ import torch
 from scipy.stats import binomtest
 
 import rookery
+from rookery.experiments.runs import open_run
 from rookery.policies.training.evaluate import act_with
-from rookery.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.gate.combinations import Combinations, Wider
 from rookery.sim2real.gate.exported import Compared, act_native, compile_policies

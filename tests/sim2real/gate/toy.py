@@ -151,7 +151,7 @@ def one_step_late(obs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class ToyOpener:
-    """Makes toy environments, as `rookery.gating.opener` does of real ones.
+    """Makes toy environments, as `rookery.experiments.gating.opener` does of real ones.
 
     Args:
         act: the policy.

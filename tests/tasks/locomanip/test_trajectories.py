@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rookery.sim.errors import RookeryError
 from rookery.tasks.locomanip.trajectories import Trajectory, load, resample, save
-from rookery.tasks.locomanip.trajectory_checks import Limits, check, shoulder_path
+from rookery.tasks.locomanip.trajectory_checks import TrajectoryLimits, check, shoulder_path
 from rookery.tasks.locomanip.trajectory_math import (
     angle_between,
     base_path,
@@ -192,7 +192,7 @@ def test_good_trajectory_passes_untouched_and_signs_are_made_continuous():
 
 def test_shoulder_follows_the_base():
     x = wave()
-    limits = Limits(shoulder=(0.1, 0.0, 0.2))
+    limits = TrajectoryLimits(shoulder=(0.1, 0.0, 0.2))
     base = base_path(x.t, x.base_command)
     path = shoulder_path(x, limits)
     np.testing.assert_allclose(path[:, 2], 0.5)

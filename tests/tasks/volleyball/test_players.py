@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import rookery
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.ballistics import bounce, fall
-from rookery.tasks.volleyball.flight import STEP, Limits, Steering, Tolerance, chain, hardest, matrix, rows
+from rookery.tasks.volleyball.flight import STEP, FlightLimits, Steering, Tolerance, chain, hardest, matrix, rows
 from rookery.tasks.volleyball.strokes import stroke
 
 DT = 0.02
@@ -81,7 +81,7 @@ def hovering(tilt: float = 0.0) -> Steering:
     state[..., 3] = math.cos(tilt / 2)
     state[..., 5] = math.sin(tilt / 2)
     env.task.drones.reset(torch.tensor([0]), state)
-    steering = Steering(env.task.drones, DT, Tolerance(), Limits())
+    steering = Steering(env.task.drones, DT, Tolerance(), FlightLimits())
     steering.look()
     return steering
 
@@ -205,7 +205,7 @@ def test_drones_of_a_team_make_room_where_the_ball_comes_down():
     env = rookery.make("volley-6v6", 4)
     env.reset()
     team = env.task.controller()
-    assert isinstance(team, plays.Match)
+    assert isinstance(team, plays.MatchPlay)
     team.plan()
     away = team.goals.home[..., :2] - team.landing()[:, None, :2]
     assert away.norm(dim=-1).sort(1).values[:, 1].min() >= 1.5 - 1e-4  # but for the server, below the ball

@@ -409,14 +409,13 @@ def test_a_team_is_out_only_on_the_ground():
 def test_drones_too_close():
     assert trios().step(d0=(3, 1.5 - 0.81, 2)).call == ""
     g = trios().step(d0=(3, 1.5 - 0.79, 2))
-    assert (g.call, {g.culprit, g.partner}, g.loser) == ("drones_too_close", {0, 1}, -1)
-    assert g.log[-1].endswith("no point")
+    assert (g.call, {g.culprit, g.partner}, g.loser) == ("drones_too_close", {0, 1}, 0)
+    assert g.log[-1].endswith("point for the far side")
     assert trios().step(d2=(0.3, 0, 2), d5=(-0.3, 0, 2)).call == ""  # opponents may be close
 
 
-def test_crashes_give_no_point_unless_the_rules_say_so():
-    assert trios().step(d3=(-3, 1.5, 0.29)).loser == -1
-    g = trios(crash_loses=True).step(d3=(-3, 1.5, 0.29))
+def test_crashes_lose_the_point():
+    g = trios().step(d3=(-3, 1.5, 0.29))
     assert (g.call, g.loser) == ("drone_too_low", 1)
 
 

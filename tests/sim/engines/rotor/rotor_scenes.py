@@ -14,13 +14,13 @@ from torch import Tensor
 from rookery.assets.drones import quadrotor_spec
 from rookery.assets.scenery import ball, ground
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor import rows
-from rookery.sim.engines.rotor.effects import Effects, effects
-from rookery.sim.engines.rotor.extension import Aeronautics
-from rookery.sim.engines.rotor.layout import LANES
-from rookery.sim.engines.rotor.parameters import DroneParameters
 from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aeronautics import Aeronautics
+from rookery.sim.multirotor.effects import Effects, effects
+from rookery.sim.multirotor.layout import LANES
+from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.scene import Scene
 
 NONE = effects("none")

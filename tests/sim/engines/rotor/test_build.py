@@ -9,9 +9,9 @@ from rotor_scenes import RACKET, bare_ground, scene, with_boxes
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21 as C
 from rookery.sim.engines.rotor import build
-from rookery.sim.engines.rotor.layout import TYPE, type_row
 from rookery.sim.engines.rotor.world import RotorWorld
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.layout import TYPE, type_row
 from rookery.sim.scene import Scene
 
 

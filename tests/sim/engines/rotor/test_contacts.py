@@ -26,8 +26,8 @@ from rotor_scenes import (
 )
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor import layout as at
 
 C = CRAZYFLIE_21
 R = 0.04  # m, of the balls

@@ -15,11 +15,11 @@ from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.drone import LEVELS, Drones
 from rookery.robots.drones.iris import IRIS
 from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.engines.rotor import layout as at
-from rookery.sim.engines.rotor.aero import ground_effect
-from rookery.sim.engines.rotor.effects import PRESETS
-from rookery.sim.engines.rotor.wind import STATE, scales
 from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aero import ground_effect
+from rookery.sim.multirotor.effects import PRESETS
+from rookery.sim.multirotor.wind import STATE, scales
 
 C = CRAZYFLIE_21
 PHYSICAL_IRIS = replace(

@@ -11,8 +11,8 @@ import torch
 from rotor_scenes import NONE, REALISTIC, bare_ground, exact, exacts, matrix, momenta, put, world
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21 as C
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor import layout as at
 from rookery.sim.randomization.batch import Batch
 
 FULL = (2.4e-5, 3.1e-5, 4.3e-5, 4e-6, -3e-6, 5e-6)

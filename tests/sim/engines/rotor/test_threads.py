@@ -10,9 +10,9 @@ import torch
 from rotor_scenes import RACKET, REALISTIC, bare_ground, exacts, put, scene
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor import world as world_module
 from rookery.sim.engines.rotor.world import RotorWorld
+from rookery.sim.multirotor import layout as at
 
 DRONE = replace(RACKET, battery=CRAZYFLIE_21.battery)
 WINDY = replace(REALISTIC, wind_speed=5.0)

@@ -13,9 +13,9 @@ from scipy import stats
 from scipy.integrate import trapezoid
 from scipy.linalg import expm, solve_continuous_lyapunov
 
-from rookery.sim.engines.rotor import wind
-from rookery.sim.engines.rotor.layout import AIR, LANES, MEAN_WIND, WORLD
-from rookery.sim.engines.rotor.winds import Wind
+from rookery.sim.multirotor import wind
+from rookery.sim.multirotor.layout import AIR, LANES, MEAN_WIND, WORLD
+from rookery.sim.multirotor.winds import Wind
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
 

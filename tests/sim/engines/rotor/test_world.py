@@ -12,9 +12,9 @@ from rotor_scenes import ACTUATORS, REALISTIC, bare_ground, exact, exacts, put, 
 
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21 as C
 from rookery.sim.engines.mujoco.world import MujocoWorld
-from rookery.sim.engines.rotor import layout as at
 from rookery.sim.engines.rotor.world import RotorWorld
 from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor import layout as at
 
 BASE = ["drone_0/base"]
 

@@ -1,0 +1,126 @@
+"""The transfer gate of runs: environments, policies of checkpoints, and which engines a task has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.experiments.judging import judging, require_registered
+from rookery.experiments.run_env import make_env
+from rookery.experiments.runs import open_run
+from rookery.sim.env import Act
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError, unknown
+from rookery.tasks.registry import find
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+    from rookery.sim2real.contract import Contract
+    from rookery.sim2real.gate.gate import Open, Settings
+    from rookery.sim2real.gate.report import Report
+
+
+def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Engines of a task besides its own, or the wanted ones; "none" alone stands for no engine.
+
+    Raises:
+        RookeryError: the task does not run on a wanted one.
+    """
+    entry = find(task)
+    if wanted == ("none",):
+        return ()
+    for engine in wanted:
+        if engine not in entry.engines:
+            raise unknown(f"engine of {task}", engine, entry.engines)
+    return wanted or tuple(entry.engines[1:])
+
+
+def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
+    """Makes the environments of a contract with the policies acting in them.
+
+    Raises:
+        RookeryError: for a set of tasks; when called, for a task that wraps another: the gate varies one world's physics.
+    """
+    if find(contract.task_id).members:
+        raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
+
+    def open_env(num_envs: int, *, config: dict[str, Any] | None = None, **options: Any) -> tuple[VecEnv, Act]:
+        from rookery.policies.training.evaluate import act_with
+
+        env = make_env(contract, num_envs, config, **{k: v for k, v in options.items() if v is not None})
+        if not isinstance(env, VecEnv):
+            env.close()
+            raise RookeryError(
+                f"{env.task_id} is not one task with one policy: the gate takes policies of such a task."
+            )
+        return env, act_with(dict(policies), env)
+
+    return open_env
+
+
+def gate(
+    run: Path, profile: str | None, settings: Settings, note: Callable[[str], None] = print, as_registered: bool = False
+) -> Report:
+    """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`.
+
+    Raises:
+        RookeryError: as `gate_policies`.
+    """
+    policies, contract = open_run(run)
+    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered)
+
+
+def gate_policies(
+    policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: Settings, name: str,
+    note: Callable[[str], None], as_registered: bool = False,
+) -> Report:  # fmt: skip
+    """The report on policies in memory. The registered task judges, with what of the contract's task config belongs to the
+    policy.
+
+    Raises:
+        RookeryError: the contract has other values that say what is judged, and `as_registered` does not put the registered
+            ones in their place; or as `Gate`.
+    """
+    from rookery.sim2real.gate.gate import Gate
+    from rookery.sim2real.gate.profile import profile_of
+
+    open_env = opener(policies, contract)
+    judged = judging(contract)
+    if not as_registered:
+        require_registered(judged)
+    chosen = profile_of(contract.task_id) if profile is None else profile
+    report = Gate(open_env, chosen, settings, policies, contract, note).run(name)
+    return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=judged.lines())
+
+
+def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Contract]]:
+    """The policies of every checkpoint of a run, oldest first: control steps, policies by group, and contract.
+
+    Raises:
+        RookeryError: the run has no checkpoints, or one that is damaged or of another program.
+    """
+    from rookery.experiments.settings import RunSettings
+    from rookery.experiments.training import make_algorithm
+    from rookery.policies.training import checkpoint
+    from rookery.sim2real.contract import Contract
+    from rookery.sim2real.upgrade import upgraded
+
+    folders = checkpoint.complete(run)
+    if not folders:
+        raise RookeryError(f"{run} holds no checkpoints: give the folder of a run made by `rookery train`.")
+    for folder in folders:
+        state = checkpoint.read_state(folder)
+        if not state["settings"]:
+            raise RookeryError(f"{run} was not made by `rookery train`: score it from the program that made it.")
+        settings = dataclasses.replace(RunSettings.from_values(state["settings"]), randomize_curriculum=False)
+        algorithm = make_algorithm(settings, "none")
+        try:
+            algorithm.load_state_dict(checkpoint.read_tensors(folder, state)["algorithm"])
+            policies = algorithm.policies()
+        finally:
+            algorithm.close()
+            algorithm.env.close()
+        # checkpoints keep the contract of before the training, without networks
+        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), networks=False)

@@ -1,0 +1,92 @@
+"""`rookery.import_policy`: a run folder from an actor that another library trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rookery.experiments.runs import link_latest, new_run
+from rookery.making import make
+from rookery.policies.other_libraries import as_policy, read_actor, read_normalizer, with_normalizer
+from rookery.policies.policy import Policy
+from rookery.policies.training.store import save_policy
+from rookery.sim.env import Env
+from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.draw_log import refuse_log
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.provenance import gather_provenance
+
+
+def import_policy(
+    file: Path | str,
+    task: str,
+    *,
+    config: dict[str, Any] | None = None,
+    engine: str | None = None,
+    randomize: str | None = None,
+    activation: str | None = None,
+    squash: str | None = None,
+    normalizer: Path | str | None = None,
+    out: Path | str | None = None,
+) -> Path:
+    """Make a run folder from a checkpoint of rsl_rl, Stable-Baselines3 or skrl; eval, play, gate and export take it.
+
+    Args:
+        file: rsl_rl's model_N.pt, Stable-Baselines3's .zip or skrl's agent_N.pt.
+        task: that it was trained for, with one agent group.
+        config: values of the task's config in place of its defaults, as in the training; it is in the contract.
+        engine: of the training, for the contract.
+        randomize: domain randomization of the training, "none", "default", "all" or a TOML file, for the contract; left out,
+            the contract says of delays and measurement errors that they are not known.
+        activation: "tanh", "elu" or "relu", where the file does not tell: rsl_rl and skrl do not.
+        squash: "clip" or "tanh", in place of what the library's algorithms do.
+        normalizer: .npz file of observation statistics that are not in the checkpoint, such as those of Stable-Baselines3's
+            VecNormalize: ``numpy.savez(file, mean=v.obs_rms.mean, var=v.obs_rms.var, epsilon=v.epsilon, limit=v.clip_obs)``.
+        out: the folder; runs/TASK/<time> if left out.
+
+    Returns:
+        The folder.
+
+    Raises:
+        RookeryError: no such file or task, an actor that is no perceptron, or sizes that are not the task's.
+    """
+    actor = read_actor(Path(file))
+    if normalizer is not None:
+        actor = with_normalizer(actor, read_normalizer(Path(normalizer)))
+    policy = as_policy(actor, activation, squash)
+    refuse_log(randomize or "none")
+    env = make(task, 1, config=config, engine=engine, randomize=randomize or "none")
+    try:
+        name = _group_of(policy, env)
+        provenance = gather_provenance(actor.steps, None, env.engine, randomize)
+        provenance["imported"] = f"{Path(file).name} of {actor.library}"
+        contract = build_contract(env, {name: policy}, provenance=provenance, trained_here=randomize is not None)
+    finally:
+        env.close()
+    folder = new_run(task, None if out is None else Path(out))
+    save_policy(folder, {name: policy}, contract.to_json())
+    if out is None:
+        link_latest(folder)
+    return folder
+
+
+def _group_of(policy: Policy, env: Env) -> str:
+    """The agent group that a policy fits.
+
+    Raises:
+        RookeryError: the task has several groups, or the policy has other sizes.
+    """
+    if len(env.groups) != 1:
+        raise RookeryError(
+            f"{env.task_id} has the agent groups {', '.join(env.groups)}: only a policy of a task with one group can be "
+            "imported."
+        )
+    (name, group), *_ = env.groups.items()
+    sizes = (policy.observation_size, policy.action_size)
+    wanted = (group.observation_size, group.action.size)
+    if sizes != wanted:
+        raise RookeryError(
+            f"the actor takes {sizes[0]} observations and gives {sizes[1]} actions, and {env.task_id} has {wanted[0]} and "
+            f"{wanted[1]}: give the task and the --task-config of its training."
+        )
+    return name

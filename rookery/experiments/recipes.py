@@ -1,0 +1,317 @@
+"""Recipes: how a policy is trained, from nothing, in one stage or several. The settings of a task's own recipe are its preset.
+
+A recipe is a TOML file, `policies/recipes/NAME.toml`, for the task or the policy of the zoo of that name:
+
+    extends = "families/drone.toml"  # a recipe whose settings are taken where these say nothing else
+    notes = "what is known of the stored policy"
+
+    [settings]                       # of all stages, as in settings.toml of a run
+    runner = {total_steps = 3_200_000}
+    ppo = {learning_rate = 3e-3}
+
+    [algorithms.sac]                 # the preset where another algorithm is asked for, in place of [settings]
+    num_envs = 1
+
+    [[stages]]                       # how the stored policy is made; without any, by the settings alone
+    name = "imitated"                # folder of the stage
+    algorithm = "dagger"             # settings in place of those above
+    runner = {total_steps = 1_000_000}
+
+    [[stages]]
+    name = "trained"
+    init = "imitated"                # a stage before it, or a policy of the zoo; likewise `teacher`
+    randomize = "ranges.toml"        # a file is found from the recipe's folder
+    ppo = {learning_rate = 1e-4}
+
+    [[stages]]
+    kind = "low_pass"                # rookery.policies.low_pass
+    name = "smooth"
+    of = "trained"
+    share = 0.6
+    actions = ["joint1"]             # none for all
+
+    [[stages]]
+    kind = "fuse"                    # rookery.policies.fuse, for the task of the recipe
+    name = "both"
+    first = "legs"
+    second = "trained"
+
+`task` at the top names the task where the file is not called like it; its settings are then over the task's preset. A stage may
+train in another task, by the preset of that one. A task outside of this package has its settings in `Task.preset`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rookery.experiments.runs import zoo
+from rookery.experiments.settings import RunSettings
+from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import read_toml
+from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find
+
+PROGRESS = "recipe.json"
+"""In the folder of a reproduction: the recipe, its scale and seed, and the stages that are done."""
+KEYS = {"low_pass": ({"of", "share"}, {"actions"}), "fuse": ({"first", "second"}, set())}
+"""Keys of the kinds of stage other than "train": those that must be there, and others."""
+SOURCES = {"train": ("init", "teacher"), "low_pass": ("of",), "fuse": ("first", "second")}
+"""Keys that name a policy, by the kind of stage."""
+TOP = ("task", "notes", "extends", "settings", "algorithms", "stages")
+"""Keys of a recipe."""
+
+
+@dataclass(frozen=True)
+class RecipeStage:
+    """One step of a recipe.
+
+    Args:
+        name: of its folder.
+        kind: "train", "low_pass" or "fuse".
+        values: by key, see the top of this file; of "train" complete settings but for what names a policy.
+    """
+
+    name: str
+    kind: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a policy is trained.
+
+    Args:
+        name: of the policy in the zoo, or of the file.
+        task: registered name.
+        stages: in order; the last one gives the policy.
+        notes: what is known of the stored policy's own training.
+    """
+
+    name: str
+    task: str
+    stages: tuple[RecipeStage, ...]
+    notes: str = ""
+
+    @property
+    def total_steps(self) -> int:
+        """Control steps of all stages."""
+        return sum(s.values["runner"]["total_steps"] for s in self.stages if s.kind == "train")
+
+    def to_values(self) -> dict[str, Any]:
+        """JSON values, by which two recipes are compared."""
+        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return values
+
+
+# Files
+
+
+@functools.cache
+def recipe_files() -> dict[str, Path]:
+    """The package's recipes, by name."""
+    import rookery.policies
+
+    return {f.stem: f for f in sorted((Path(rookery.policies.__file__).parent / "recipes").glob("*.toml"))}
+
+
+def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The values in a recipe's file, those that it extends included.
+
+    Args:
+        file: of the recipe.
+        within: files that extend it, by which a circle is found.
+
+    Raises:
+        RookeryError: it cannot be read, or a key or value is not that of a recipe.
+    """
+    try:
+        values = read_toml(file)
+    except OSError as error:
+        raise RookeryError(f"cannot read the recipe {file} ({error.strerror}).") from error
+    except ValueError as error:
+        raise RookeryError(f"the recipe {file} is not TOML: {error}.") from error
+    for key in values:
+        if key not in TOP:
+            raise unknown(f"key of {file.name}", key, TOP)
+    for key in ("settings", "algorithms"):
+        if not isinstance(values.setdefault(key, {}), dict):
+            raise RookeryError(f"{key} in {file.name} needs values by name, got {values[key]!r}.")
+    for table in (values["settings"], *values["algorithms"].values()):
+        _find_ranges(table, file)
+    if (extended := values.pop("extends", None)) is None:
+        return values
+    below = file.parent / str(extended)
+    if file.resolve() in within:
+        raise RookeryError(f"{file.name} extends itself: take `extends` out of it or of {within[-1].name}.")
+    base = read_file(below, (*within, file.resolve()))
+    return values | {key: over(base[key], values[key]) for key in ("settings", "algorithms")}
+
+
+def over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in place of others: those of the runner and of algorithms one by one, all other ones as a whole."""
+    tables = {k: {**base[k], **values[k]} for k in ("runner", *ALGORITHMS) if k in base and k in values}
+    return {**base, **values, **tables}
+
+
+def _find_ranges(values: Any, file: Path) -> None:
+    """Name a file of ranges beside the recipe by its full path."""
+    ranges = values.get("randomize") if isinstance(values, dict) else None
+    if isinstance(ranges, str) and (file.parent / ranges).is_file():
+        values["randomize"] = str((file.parent / ranges).resolve())
+
+
+# Presets
+
+
+def preset(task: str, algorithm: str | None = None) -> RunSettings:
+    """The settings with which a task is trained: of its recipe, or of the class that declares it.
+
+    Args:
+        task: registered name.
+        algorithm: name of an algorithm, or of a variant of one; None takes the one of the preset.
+
+    Raises:
+        RookeryError: an unknown task or algorithm, or settings that are none.
+    """
+    if algorithm is not None and (base := base_algorithm(algorithm)) != algorithm:
+        return varied(preset(task, base), algorithm)
+    entry = find(task)
+    values, others = _declared(entry)
+    where = {"task": task, "engine": entry.engines[0]}
+    settings = RunSettings.from_values({**values, **where})
+    if algorithm is None or algorithm == settings.algorithm:
+        return settings
+    if algorithm in others:
+        return RunSettings.from_values({**others[algorithm], **where, "algorithm": algorithm})
+    found = find_algorithm(algorithm)
+    shared = {name: getattr(settings.algorithm_config, name) for name in found.shared}
+    changes = dict(found.run)
+    if "total_steps" in changes:
+        changes["runner"] = replace(settings.runner, total_steps=changes.pop("total_steps"))
+    if "num_envs" in changes:
+        changes["num_envs"] = max(changes["num_envs"], len(entry.members))
+    config = replace(found.load_config()(), **shared)
+    return replace(settings, algorithm=algorithm, algorithm_config=config, **changes)
+
+
+def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
+    """Settings with those of a variant of their algorithm; as they are where `algorithm` is none."""
+    if not isinstance(algorithm, str) or algorithm not in VARIANTS:
+        return settings
+    variant = VARIANTS[algorithm]
+    return replace(settings, algorithm_config=replace(settings.algorithm_config, **variant.config), **variant.run)
+
+
+def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a task's preset differs in from the defaults, and presets of other algorithms by name.
+
+    A class without a preset has that of the nearest class that it derives from, as long as its config has those values.
+    """
+    if entry.id in OWN_TASKS and entry.id in recipe_files():
+        values = read_file(recipe_files()[entry.id])
+        return values["settings"], values["algorithms"]
+    if entry.members:
+        task_set = entry.load_set()
+        return _declared(find(task_set.of)) if task_set.of and not task_set.preset else (task_set.preset, {})
+    cls = entry.load()
+    for base in cls.__mro__:
+        if "preset" in vars(base):
+            given = vars(base)["preset"]
+            if not isinstance(given, Mapping):
+                raise RookeryError(f"preset of {base.__name__} needs settings by name, got {given!r}.")
+            return given, {}
+        name = vars(base).get("name")
+        if name in OWN_TASKS and name in recipe_files() and issubclass(cls.Config, find(name).load().Config):
+            return _declared(find(name))
+    return {}, {}
+
+
+# Recipes
+
+
+def find_recipe(name: str | Path) -> Recipe:
+    """The recipe of a policy of the zoo, of a task, or in a file.
+
+    Raises:
+        RookeryError: there is none of this name, or the file is not a recipe.
+    """
+    files = recipe_files()
+    if str(name) in files:
+        return read_recipe(files[str(name)])
+    if Path(name).suffix == ".toml":
+        return read_recipe(Path(name))
+    if str(name) not in TASKS:
+        raise unknown("recipe", str(name), sorted({*files, *TASKS}))
+    task = str(name)
+    return Recipe(task, task, (RecipeStage("trained", "train", preset(task).to_values()),))
+
+
+def read_recipe(file: Path) -> Recipe:
+    """A recipe from its file, checked.
+
+    Raises:
+        RookeryError: it cannot be read, or a key or value is not that of a recipe.
+    """
+    values = read_file(file)
+    task = str(values.get("task", file.stem))
+    own = recipe_files().get(task) == file
+    shared = {} if own else values["settings"]  # its own file's settings are the task's preset already
+    given = values.get("stages", [] if values["settings"] or own else None)
+    if not isinstance(given, list) or not all(isinstance(s, dict) for s in given):
+        raise RookeryError(
+            f"{file.name} has no stages: begin each with [[stages]], or give [settings] for a single one."
+        )
+    stages: list[RecipeStage] = []
+    for number, stage in enumerate(given or [{"name": "trained"}], 1):
+        _find_ranges(stage, file)
+        before = [s.name for s in stages]
+        stages.append(_stage(dict(stage), task, shared, before, f"stage {number} of {file.name}"))
+    return Recipe(file.stem, task, tuple(stages), str(values.get("notes", "")).strip())
+
+
+def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before: list[str], where: str) -> RecipeStage:
+    """A stage from its values in the file."""
+    name, kind = values.pop("name", None), values.pop("kind", "train")
+    if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
+        raise RookeryError(f"{where} needs a name that can be a folder's, got {name!r}.")
+    if name in before or name in zoo() or name == PROGRESS:
+        raise RookeryError(f"{where} is called {name!r}, which is taken: give it another name.")
+    if kind not in SOURCES:
+        raise unknown(f"kind of {where}", str(kind), SOURCES)
+    for key in SOURCES[kind]:
+        source = values.get(key)
+        if source is not None and source not in before and source not in zoo():
+            raise unknown(f"{key} in {where}", str(source), [*before, *zoo()])
+    if kind == "train":
+        return RecipeStage(name, kind, _settings(values, task, shared).to_values())
+    needed, others = KEYS[kind]
+    for key in needed:
+        if key not in values:
+            raise RookeryError(f"{where} needs {key!r}.")
+    for key in values:
+        if key not in needed | others:
+            raise unknown(f"key of {where}", key, sorted(needed | others))
+    if isinstance(share := values.get("share", 1.0), bool) or not isinstance(share, (int, float)):
+        raise RookeryError(f"share in {where} needs a number above 0, up to 1, got {share!r}.")
+    if not isinstance(actions := values.get("actions", []), list) or not all(isinstance(a, str) for a in actions):
+        raise RookeryError(f"actions in {where} needs a list of names, got {actions!r}.")
+    return RecipeStage(name, kind, values)
+
+
+def _settings(values: dict[str, Any], task: str, shared: Mapping[str, Any]) -> RunSettings:
+    """Settings of a stage: its own, over those that the recipe's stages share, over the preset of its task."""
+    own = str(values.get("task", task))
+    algorithm = values.get("algorithm", shared.get("algorithm"))
+    base = preset(own, algorithm)
+    if own == task:
+        unused = set(ALGORITHMS) - {base.algorithm}
+        base = RunSettings.from_values({k: v for k, v in shared.items() if k not in unused}, base)
+    settings = RunSettings.from_values(values, base)
+    settings.check()
+    return settings

@@ -1,0 +1,178 @@
+"""Reproduction: a recipe carried out in a folder, stage after stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
+from rookery.experiments.runs import find_run, open_run, write_json
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import Training, resume, start
+from rookery.making import full_config, make
+from rookery.policies.fuse import fuse_policies
+from rookery.policies.low_pass import low_pass
+from rookery.policies.policy import Policy
+from rookery.policies.training import checkpoint
+from rookery.policies.training.store import save_policy
+from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import read_json
+from rookery.sim2real.build import build_contract
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.provenance import gather_provenance
+
+UPDATES = 4
+"""Updates that a scaled stage has at least: it takes fewer worlds for them."""
+LEAST_WORLDS = 16
+
+
+class Reproduction:
+    """A recipe that is carried out in a folder, stage after stage; what is done there already is not repeated.
+
+    Args:
+        recipe: what to do.
+        folder: its own; a folder for each stage, and at the end the policy.
+        scale: share of the control steps to make, above 0 to 1: for tests.
+        seed: of all stages; None leaves them theirs.
+
+    Raises:
+        RookeryError: a scale out of range, or the folder holds something else.
+    """
+
+    def __init__(self, recipe: Recipe, folder: Path, scale: float = 1.0, seed: int | None = None) -> None:
+        if not 0.0 < scale <= 1.0:
+            raise RookeryError(f"--scale must be above 0 and at most 1, got {scale:g}.")
+        self.recipe = recipe
+        self.folder = folder
+        self.scale = scale
+        self.seed = seed
+        self._plan = {"recipe": recipe.to_values(), "scale": scale, "seed": seed}
+        self.done = self._progress()
+
+    def _progress(self) -> list[str]:
+        """Stages that an earlier call has finished in the folder."""
+        if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
+            return []
+        try:
+            found = read_json(self.folder / PROGRESS)
+            done = [str(name) for name in found.pop("done")]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise RookeryError(f"{self.folder} holds something else: choose another --out.") from None
+        if found != self._plan:
+            raise RookeryError(
+                f"{self.folder} was begun with another recipe, --scale or --seed: give the same ones, or another --out."
+            )
+        return done
+
+    def run(self, announce: Callable[[str, Training | None], None] = lambda line, training: None) -> bool:
+        """Carry out what is left, and put the policy of the last stage into the folder.
+
+        Args:
+            announce: called at the beginning of each stage.
+
+        Returns:
+            Whether all is done; False after Ctrl-C, from which another call goes on.
+
+        Raises:
+            RookeryError: settings that do not fit, or a folder that cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._note()
+        for number, stage in enumerate(self.recipe.stages, 1):
+            if stage.name in self.done:
+                continue
+            line = f"stage {number} of {len(self.recipe.stages)}, {stage.name}"
+            if stage.kind == "train":
+                training = self._training(stage)
+                announce(line, training)
+                if training is not None and training.run()["interrupted"]:
+                    return False
+            else:
+                announce(line, None)
+                {"low_pass": self._low_pass, "fuse": self._fuse}[stage.kind](stage)
+            self.done.append(stage.name)
+            self._note()
+        policies, contract = open_run(self.folder / self.recipe.stages[-1].name)
+        values = contract.to_json()
+        values["provenance"]["steps"] = self._steps()
+        save_policy(self.folder, policies, values)
+        return True
+
+    def _note(self) -> None:
+        write_json(self.folder / PROGRESS, self._plan | {"done": self.done})
+
+    def _steps(self) -> int:
+        """Control steps that the stages have made."""
+        trained = [s.name for s in self.recipe.stages if s.kind == "train"]
+        return sum(open_run(self.folder / name)[1].provenance.steps or 0 for name in trained)
+
+    def _source(self, name: str | None) -> str | None:
+        """The folder of an earlier stage, or of a policy of the zoo."""
+        if name is None:
+            return None
+        return str(self.folder / name if name in self.done else find_run(Path(name)))
+
+    def settings(self, stage: RecipeStage) -> RunSettings:
+        """The settings with which a training of the recipe is made."""
+        settings = RunSettings.from_values(stage.values)
+        paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
+        settings = dataclasses.replace(settings, **paths)
+        if self.seed is not None:
+            settings = dataclasses.replace(settings, seed=self.seed)
+        return settings if self.scale == 1.0 else scaled(settings, self.scale)
+
+    def _training(self, stage: RecipeStage) -> Training | None:
+        """The training of a stage, begun or gone on with; None where it has made all its steps."""
+        settings = self.settings(stage)
+        run = self.folder / stage.name
+        if not checkpoint.complete(run):
+            shutil.rmtree(run, ignore_errors=True)  # what was killed before its first checkpoint
+            return start(settings, run)
+        if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
+            return None
+        return resume(run)
+
+    def _low_pass(self, stage: RecipeStage) -> None:
+        policies, contract = self._open(stage.values["of"])
+        made = {
+            name: low_pass(
+                policy, contract.groups[name].spec, stage.values["share"], tuple(stage.values.get("actions", ()))
+            )
+            for name, policy in policies.items()
+        }
+        save_policy(self.folder / stage.name, made, contract.to_json())
+
+    def _fuse(self, stage: RecipeStage) -> None:
+        env = make(self.recipe.task, 1)
+        try:
+            (name, group), *_ = env.groups.items()
+            learned = []
+            for key in ("first", "second"):
+                policies, contract = self._open(stage.values[key])
+                learned.append((policies[name], contract.groups[name].spec))
+            first, second = learned
+            provenance = gather_provenance(0, 0, env.engine, "none") | {"fixed": {}}
+            fused = build_contract(
+                env, config=full_config(self.recipe.task, {}), provenance=provenance, trained_here=False
+            )
+            save_policy(self.folder / stage.name, {name: fuse_policies(first, second, group)}, fused.to_json())
+        finally:
+            env.close()
+
+    def _open(self, name: str) -> tuple[dict[str, Policy], Contract]:
+        source = self._source(name)
+        assert source is not None
+        return open_run(Path(source))
+
+
+def scaled(settings: RunSettings, scale: float) -> RunSettings:
+    """Settings with a share of the control steps, and fewer worlds where less than UPDATES updates would be left."""
+    steps = max(1, round(scale * settings.runner.total_steps))
+    rollout = getattr(settings.algorithm_config, "rollout_steps", 1)
+    worlds = min(settings.num_envs, max(LEAST_WORLDS, steps // (UPDATES * rollout)))
+    return dataclasses.replace(
+        settings, num_envs=worlds, runner=dataclasses.replace(settings.runner, total_steps=steps)
+    )

@@ -1,0 +1,242 @@
+"""Actors of rsl_rl, Stable-Baselines3 and skrl become runs that act as the library's own inference does."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rookery
+from rookery.cli.main import main
+from rookery.experiments.runs import open_run
+from rookery.policies.other_libraries import as_policy, read_actor
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Delay, Latency, MeasurementErrors
+
+pytest.importorskip("rsl_rl", reason="the extra `trainers` is not installed")
+
+TASK = "drone-hover"
+INPUTS = 16  # of drone-hover
+Act = Callable[[torch.Tensor], torch.Tensor]
+
+
+def rsl_rl(folder: Path) -> tuple[Path, Act]:
+    from rsl_rl.runners import OnPolicyRunner
+
+    from rookery.sim.adapters.rsl_rl_env import RslRlEnv
+
+    network = {"class_name": "MLPModel", "hidden_dims": [32, 16], "activation": "elu", "obs_normalization": True}
+    config = {
+        "num_steps_per_env": 8, "save_interval": 1000, "multi_gpu": None,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "actor": network | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.35}},
+        "critic": network,
+        "algorithm": {"class_name": "PPO", "num_learning_epochs": 1, "num_mini_batches": 1},
+    }  # fmt: skip
+    runner = OnPolicyRunner(RslRlEnv(rookery.make(TASK, 8)), config)
+    runner.learn(2)
+    runner.save(str(folder / "model_2.pt"))
+    policy = runner.get_inference_policy()
+    return folder / "model_2.pt", lambda obs: policy({"policy": obs}).clamp(-1.0, 1.0)
+
+
+def sb3(folder: Path, name: str, **options: object) -> tuple[Path, Act]:
+    import stable_baselines3
+
+    from rookery.sim.adapters.sb3_env import Sb3VecEnv
+
+    env = Sb3VecEnv(rookery.make(TASK, 4))
+    model = getattr(stable_baselines3, name)("MlpPolicy", env, device="cpu", **options)
+    model.save(folder / name)
+    return folder / f"{name}.zip", lambda obs: torch.from_numpy(model.predict(obs.numpy(), deterministic=True)[0])
+
+
+def ppo(folder: Path) -> tuple[Path, Act]:
+    kwargs = {"net_arch": [32, 16], "activation_fn": torch.nn.ELU}
+    return sb3(folder, "PPO", n_steps=8, batch_size=32, policy_kwargs=kwargs)
+
+
+def default_ppo(folder: Path) -> tuple[Path, Act]:
+    """Without policy_kwargs: layers of 64 and 64 with tanh."""
+    return sb3(folder, "PPO", n_steps=8, batch_size=32)
+
+
+def sac(folder: Path) -> tuple[Path, Act]:
+    return sb3(folder, "SAC", policy_kwargs={"net_arch": [32, 16]})
+
+
+def td3(folder: Path) -> tuple[Path, Act]:
+    return sb3(folder, "TD3", policy_kwargs={"net_arch": [32, 16]})
+
+
+def skrl(folder: Path) -> tuple[Path, Act]:
+    from skrl.agents.torch.ppo import PPO, PPO_CFG
+    from skrl.memories.torch import RandomMemory
+    from skrl.resources.preprocessors.torch import RunningStandardScaler
+    from skrl.trainers.torch import SequentialTrainer
+    from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_model
+
+    from rookery.sim.adapters.skrl_env import SkrlEnv
+
+    env = SkrlEnv(rookery.make(TASK, 8))
+    sizes = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
+    network = [{"name": "net", "input": "OBSERVATIONS", "layers": [32, 16], "activations": "relu"}]
+    actor = gaussian_model(**sizes, network=network, output="ACTIONS", initial_log_std=-1.0)
+    models = {"policy": actor, "value": deterministic_model(**sizes, network=network, output="ONE")}
+    cfg = PPO_CFG(rollouts=4, learning_epochs=1, mini_batches=1)
+    cfg.observation_preprocessor = RunningStandardScaler
+    cfg.observation_preprocessor_kwargs = {"size": env.observation_space}
+    cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
+    agent = PPO(models=models, memory=RandomMemory(memory_size=4, num_envs=8), cfg=cfg, **sizes)
+    options = {"timesteps": 8, "close_environment_at_exit": False, "headless": True, "disable_progressbar": True}
+    SequentialTrainer(env=env, agents=agent, cfg=options).train()
+    agent.save(str(folder / "agent_8.pt"))
+    scaler = agent._observation_preprocessor
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        return actor.act({"observations": scaler(obs)}, role="policy")[1]["mean_actions"].detach().clamp(-1.0, 1.0)
+
+    return folder / "agent_8.pt", act
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (rsl_rl, {"activation": "elu"}), (ppo, {}), (default_ppo, {}), (sac, {}), (td3, {}), (skrl, {"activation": "relu"}),
+    ],
+    ids=["rsl_rl", "sb3-ppo", "sb3-default-ppo", "sb3-sac", "sb3-td3", "skrl"],
+)  # fmt: skip
+def test_acts_as_the_library_does(make, options, tmp_path):
+    file, act = make(tmp_path)
+    folder = rookery.import_policy(file, TASK, out=tmp_path / "run", config={"episode_s": 4.0}, **options)
+    policies, contract = open_run(folder)
+    obs = 3.0 * torch.randn(64, INPUTS, generator=torch.Generator().manual_seed(0))
+    ours = policies["drone"](obs)
+    torch.testing.assert_close(ours, act(obs).float(), rtol=1e-5, atol=1e-5)
+    assert ours.std() > 0.001  # of default layers, before any training
+    assert contract.task_config["episode_s"] == 4.0
+    assert file.name in str(contract.provenance.more["imported"])
+
+
+def test_statistics_beside_the_file(tmp_path):
+    """Those of VecNormalize, which Stable-Baselines3 saves apart."""
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from rookery.sim.adapters.sb3_env import Sb3VecEnv
+
+    file, act = ppo(tmp_path)
+    env = VecNormalize(Sb3VecEnv(rookery.make(TASK, 8)), clip_obs=2.0)
+    env.reset()
+    for _ in range(10):
+        env.step(np.zeros((8, 4), np.float32))
+    rms = env.obs_rms
+    np.savez(tmp_path / "n.npz", mean=rms.mean, var=rms.var, epsilon=env.epsilon, limit=env.clip_obs)
+    folder = rookery.import_policy(file, TASK, out=tmp_path / "run", normalizer=tmp_path / "n.npz")
+    obs = torch.randn(32, INPUTS, generator=torch.Generator().manual_seed(1))
+    wanted = act(torch.from_numpy(env.normalize_obs(obs.numpy().astype(np.float64))).float())
+    torch.testing.assert_close(open_run(folder)[0]["drone"](obs), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
+    file, _ = ppo(tmp_path)
+    assert main(["import", str(file), TASK, "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == TASK
+    assert main(["eval", str(tmp_path / "run"), "--episodes", "2", "--num-envs", "2"]) == 0
+    assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "bundle")]) == 0
+    assert main(["export", "--check", str(tmp_path / "bundle")]) == 0
+    assert "Delays in training: observation not known," in (tmp_path / "bundle" / "policy.h").read_text()
+
+
+def test_the_contract_claims_no_training_conditions_that_nobody_told(tmp_path):
+    file, _ = ppo(tmp_path)
+    unknown = open_run(rookery.import_policy(file, TASK, out=tmp_path / "unknown"))[1]
+    assert unknown.latency == Latency(Delay(0.0, None), Delay(0.0, None))
+    assert unknown.measurement_errors == MeasurementErrors(None, None, None)
+    assert unknown.provenance.randomisation is None
+    told = open_run(rookery.import_policy(file, TASK, out=tmp_path / "told", randomize="default"))[1]
+    assert told.latency == Latency(Delay(0.0, (0.0, 0.01)), Delay(0.0, (0.0, 0.02)))
+    assert told.measurement_errors == MeasurementErrors((1.0, 1.0), (1.0, 1.0), (0.0, 0.0))
+    assert told.provenance.randomisation == "default"
+    none = ["import", str(file), TASK, "--randomize", "none", "--out", str(tmp_path / "none")]
+    assert main(none) == 0
+    assert open_run(tmp_path / "none")[1].latency == Latency()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "said"),
+    [
+        ("drone-hover", {"activation": "swish"}, "unknown activation 'swish'"),
+        ("drone-hover", {"activation": "relu"}, "the sb3 file says elu, not relu: leave --activation out"),
+        ("drone-hover", {"squash": "sin"}, "unknown squash 'sin'"),
+        ("go2-velocity", {}, "takes 16 observations and gives 4 actions, and go2-velocity has 47 and 12"),
+        ("go2arm-reach", {"config": {"agents": "parts"}}, "only a policy of a task with one group"),
+        ("drone-hoover", {}, "did you mean 'drone-hover'"),
+        ("drone-hover", {"normalizer": "missing.npz"}, "missing.npz holds no normaliser"),
+        ("drone-hover", {"randomize": "draws.npz"}, "draws.npz is a log of draws"),
+        ("drone-hover", {"randomize": "defaults"}, "did you mean 'default'"),
+    ],
+)
+def test_what_does_not_fit(task, options, said, tmp_path):
+    file, _ = ppo(tmp_path)
+    with pytest.raises(RookeryError, match=said):
+        rookery.import_policy(file, task, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_activation_of_an_sb3_policy_is_that_of_its_class(tmp_path):
+    """Known is what the library's own policies do; a class of the user's may do something else."""
+    file, _ = sb3(tmp_path, "PPO", n_steps=8, batch_size=32)
+    assert read_actor(file).activation == "tanh"
+    as_policy(read_actor(file), "tanh")
+    with pytest.raises(RookeryError, match="the sb3 file says tanh, not relu"):
+        as_policy(read_actor(file), "relu")
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data.replace(b'"stable_baselines3.common.policies"', b'"mine"'))
+    assert read_actor(tmp_path / "own.zip").activation == ""
+
+
+def test_files_that_are_something_else(tmp_path):
+    other = tmp_path / "other.pt"
+    with pytest.raises(RookeryError, match="cannot be read"):
+        rookery.import_policy(other, TASK)
+    other.write_bytes(b"PK" + bytes(100))
+    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+        rookery.import_policy(other, TASK)
+    torch.save({"weights": torch.zeros(3)}, other)
+    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+        rookery.import_policy(other, TASK)
+    torch.save({"policy": {"rnn.weight_ih": torch.zeros(3, 3), "net.0.weight": torch.zeros(4, 16)}}, other)
+    with pytest.raises(RookeryError, match="holds no perceptron"):
+        rookery.import_policy(other, TASK, activation="elu")
+    two = {
+        f"{net}.0.{part}": torch.zeros(*s) for net in ("a", "b") for part, s in (("weight", (4, 16)), ("bias", (4,)))
+    }
+    torch.save({"policy": two}, other)
+    with pytest.raises(RookeryError, match="holds no perceptron"):
+        rookery.import_policy(other, TASK)
+    layers = {"net.0.weight": torch.zeros(8, 16), "net.0.bias": torch.zeros(8), "net.2.weight": torch.zeros(4, 8)}
+    torch.save({"policy": layers | {"net.2.bias": torch.zeros(4)}}, other)
+    with pytest.raises(RookeryError, match="this skrl file does not tell the activation: give --activation"):
+        rookery.import_policy(other, TASK)
+    torch.save({"policy": layers | {"net.2.bias": torch.full((4,), float("nan"))}}, other)
+    with pytest.raises(RookeryError, match="NaN or infinity in layers"):
+        rookery.import_policy(other, TASK, activation="elu")
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    class Harm:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "harm",))
+
+    torch.save({"policy": {"net.0.weight": Harm()}}, tmp_path / "agent.pt")
+    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+        rookery.import_policy(tmp_path / "agent.pt", TASK)
+    assert not (tmp_path / "harm").exists()

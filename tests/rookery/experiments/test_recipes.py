@@ -1,0 +1,243 @@
+"""Recipes: policies of the zoo are trained again at a thousandth of their length; stages that are done are not repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from rookery.cli.main import main
+from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files
+from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
+from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.settings import RunSettings
+from rookery.sim.errors import RookeryError
+from rookery.tasks.drones.hover import Hover, HoverConfig
+from rookery.tasks.registry import TASKS, TaskEntry
+
+SHORT = """
+task = "drone-hover"
+[[stages]]
+name = "imitated"
+algorithm = "dagger"
+num_envs = 16
+runner = {total_steps = 1024}
+dagger = {hidden = [16, 16]}
+[[stages]]
+name = "trained"
+init = "imitated"
+num_envs = 16
+runner = {total_steps = 1024}
+ppo = {hidden = [16, 16], minibatches = 2, epochs = 1}
+[[stages]]
+kind = "low_pass"
+name = "smooth"
+of = "trained"
+share = 0.5
+"""
+
+
+def bits(folder: Path) -> dict[str, torch.Tensor]:
+    (policy,) = open_run(folder)[0].values()
+    return dict(policy.state_dict())
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "mine.toml"
+    file.write_text(text)
+    return file
+
+
+QUICK = ("drone-hover", "drone-hover-gru", "table-push")
+"""Policies that `make test` reproduces; `make test-all` does so with every one."""
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(zoo())])
+def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
+    """By one command, with the network and the observation of the stored one; at a small share of its length."""
+    scale = 0.0003
+    assert main(["reproduce", name, "--scale", str(scale), "--out", str(tmp_path / "made")]) == 0
+    (policies, contract), (stored, wanted) = open_run(tmp_path / "made"), open_run(zoo()[name])
+    assert contract.task_id == wanted.task_id
+    assert policies.keys() == stored.keys()
+    for group, policy in policies.items():
+        assert contract.groups[group].spec.observation_size == wanted.groups[group].spec.observation_size
+        assert policy.hidden == stored[group].hidden
+    steps = contract.provenance.steps
+    assert steps is not None
+    assert scale * find_recipe(name).total_steps <= steps
+    assert contract.provenance.command is not None
+    for fused in (s.name for s in find_recipe(name).stages if s.kind == "fuse"):
+        made = open_run(tmp_path / "made" / fused)[1]
+        assert made.latency.action.randomized is None, "of two trainings, neither with delays that this contract knows"
+
+
+def test_recipes_are_of_tasks_and_of_policies_in_the_zoo():
+    assert set(recipe_files()) <= {*zoo(), *TASKS}
+
+
+@pytest.mark.parametrize("task", ["drone-formation", "drone-track-hierarchical", "hand-grasp-objects"])
+def test_a_task_without_stages_has_one_by_its_preset(task):
+    """Of its own recipe, of that of the class that it derives from, or of the task that a set is of."""
+    (stage,) = find_recipe(task).stages
+    assert stage.values == preset(task).to_values()
+
+
+def test_settings_are_over_those_of_the_file_that_is_extended(tmp_path):
+    (tmp_path / "below.toml").write_text(
+        "[settings]\nnum_envs = 8\nweights = {a = 1.0}\nppo = {epochs = 3, gamma = 0.9}\n"
+    )
+    file = write(tmp_path, 'extends = "below.toml"\n[settings]\nweights = {b = 2.0}\nppo = {epochs = 5}\n')
+    wanted = {"num_envs": 8, "weights": {"b": 2.0}, "ppo": {"epochs": 5, "gamma": 0.9}}
+    assert read_file(file)["settings"] == wanted
+    (tmp_path / "below.toml").write_text('extends = "mine.toml"\n')
+    with pytest.raises(RookeryError, match="extends itself"):
+        read_file(file)
+    file.write_text('extends = "absent.toml"')
+    with pytest.raises(RookeryError, match="cannot read the recipe"):
+        read_file(file)
+
+
+def test_shared_settings_are_over_the_preset_and_under_each_stages_own(tmp_path):
+    text = SHORT.replace("[[stages]]", "[settings]\nseed = 3\nppo = {hidden = [8, 8], clip = 0.3}\n[[stages]]", 1)
+    imitated, trained, _ = read_recipe(write(tmp_path, text)).stages
+    assert (imitated.values["seed"], trained.values["seed"]) == (3, 3)
+    assert imitated.values["dagger"]["hidden"] == [16, 16], "settings of PPO are not those of an imitation"
+    assert (trained.values["ppo"]["hidden"], trained.values["ppo"]["clip"]) == ([16, 16], 0.3)
+    assert trained.values["ppo"]["learning_rate"] == preset("drone-hover").algorithm_config.learning_rate
+
+
+def test_a_class_has_its_own_preset_or_that_of_the_task_that_it_derives_from(monkeypatch):
+    class Lower(Hover):
+        """Hover lower."""
+
+    class Lowest(Lower):
+        """Hover lowest."""
+
+        preset = {"num_envs": 24, "ppo": {"epochs": 2}}  # noqa: RUF012
+
+    class Other(Hover):
+        """Another config, to which the settings of drone-hover may say nothing."""
+
+        Config = object
+
+    for name, cls in {"lower": Lower, "lowest": Lowest, "other": Other}.items():
+        monkeypatch.setitem(TASKS, name, TaskEntry.of(cls, name))
+    assert TASKS["lower"].engines == ("rotor", "mujoco", "pybullet")
+    assert preset("lower").to_values() == preset("drone-hover").to_values() | {"task": "lower"}
+    assert issubclass(Lower.Config, HoverConfig)
+    own = RunSettings.from_values({"task": "lowest", "engine": "rotor", "num_envs": 24, "ppo": {"epochs": 2}})
+    assert preset("lowest") == own
+    assert preset("other") == RunSettings(task="other", engine="rotor")
+    monkeypatch.setattr(Lowest, "preset", RunSettings())
+    with pytest.raises(RookeryError, match="preset of Lowest needs settings by name"):
+        preset("lowest")
+
+
+@pytest.mark.parametrize(
+    ("steps", "scale", "worlds"), [(3_200_000, 1e-3, 25), (3_200_000, 1.0, 512), (3_200_000, 1e-5, LEAST_WORLDS)]
+)
+def test_a_short_stage_has_fewer_worlds_but_some_updates(steps, scale, worlds):
+    short = scaled(preset("drone-hover"), scale)
+    assert short.runner.total_steps == steps * scale
+    assert short.num_envs == worlds
+    if worlds > LEAST_WORLDS:
+        assert short.runner.total_steps >= UPDATES * worlds * short.algorithm_config.rollout_steps
+
+
+def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
+    """Stopped before each stage has its first checkpoint; what is done stays as it is."""
+    recipe = read_recipe(write(tmp_path, SHORT))
+    Reproduction(recipe, tmp_path / "whole").run()
+    stopped = []
+
+    def stop_once(line, training):
+        if line not in stopped:
+            stopped.append(line)
+            raise KeyboardInterrupt
+
+    times = {}
+    for _ in range(4):
+        try:
+            assert Reproduction(recipe, tmp_path / "parts").run(stop_once)
+        except KeyboardInterrupt:
+            for stage in json.loads((tmp_path / "parts" / "recipe.json").read_text())["done"]:
+                file = tmp_path / "parts" / stage / "contract.json"
+                assert times.setdefault(stage, file.stat().st_mtime_ns) == file.stat().st_mtime_ns
+    assert len(stopped) == 3
+    assert len(times) == 2
+    one, other = bits(tmp_path / "whole"), bits(tmp_path / "parts")
+    assert all(torch.equal(one[k], other[k]) for k in one)
+    assert open_run(tmp_path / "parts")[0]["drone"].hidden == (20, 20)  # 16 and the four last actions
+
+
+def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    from rookery.experiments.training import Training
+
+    recipe = read_recipe(write(tmp_path, SHORT))
+    run = Training.run
+    made = []
+
+    def interrupted(self):
+        result = run(self)
+        made.append(result["steps"])
+        return result | {"interrupted": len(made) == 1}
+
+    monkeypatch.setattr(Training, "run", interrupted)
+    assert not Reproduction(recipe, tmp_path / "made").run()
+    assert Reproduction(recipe, tmp_path / "made").run()
+    assert made == [1024, 1024]  # the first had all its steps, and is not trained again
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "trained"', 'name = "imitated"', "taken"),
+        ('name = "trained"', 'name = "../out"', "folder's"),
+        ('init = "imitated"', 'init = "imitatd"', "imitated"),
+        ('init = "imitated"', 'init = "smooth"', "smooth"),
+        ('kind = "low_pass"', 'kind = "low_pas"', "low_pass"),
+        ("share = 0.5", "", "share"),
+        ("share = 0.5", 'share = "much"', "number"),
+        ("share = 0.5", "share = 0.5\nnames = []", "actions"),
+        ("share = 0.5", "share = 0.5\nactions = 3", "list of names"),
+        ("num_envs = 16", "num_envs = 0", "num_envs"),
+        ("epochs = 1", "epoch = 1", "epochs"),
+        ('task = "drone-hover"', 'task = "drone-hovr"', "drone-hover"),
+        ('task = "drone-hover"', 'tsk = "drone-hover"', "task"),
+        ("[[stages]]", "[[stage]]", "stage"),
+        ("[[stages]]", "[stages", "TOML"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_is_none_is_one_sentence(tmp_path, capsys, old, new, message):
+    assert main(["reproduce", str(write(tmp_path, SHORT.replace(old, new))), "--out", str(tmp_path / "made")]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_other_errors_are_one_sentence(tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "file").touch()
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    plan = Reproduction(find_recipe("drone-hover"), begun, 0.5)
+    plan._note()
+    for words, message in (
+        (["drone-hovr"], "drone-hover"),
+        (["drone-hover", "--scale", "2"], "--scale"),
+        (["drone-hover", "--scale", "0"], "--scale"),
+        (["drone-hover", "--seed", str(2**70)], "seed"),
+        (["drone-hover", "--out", str(taken)], "--out"),
+        (["drone-hover", "--out", str(begun)], "--scale"),
+        (["nowhere.toml"], "nowhere.toml"),
+    ):
+        assert main(["reproduce", *words]) == 2
+        said = capsys.readouterr().err
+        assert message in said, words
+        assert said.count("\n") == 1, words
+    with pytest.raises(RookeryError, match="stages"):
+        read_recipe(write(tmp_path, ""))

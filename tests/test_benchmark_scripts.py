@@ -1,0 +1,102 @@
+"""Every benchmark script runs at a small scale, in a copy of its folder: what it measures there is written nowhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+OUT = "--out NAME.json"  # of the script: rows of another one in a file are refused
+SMALL = "--steps 512 --num-envs 16"
+
+WORDS = {
+    "adapters": "--tasks drone-hover --num-envs 8 --rounds 1",
+    "any_drone": "--episodes 2",
+    "cameras": "--seconds 0.05 --num-envs 2 --width 16 --height 12",
+    "contacts": "--limits --starts 1",
+    "env_efficiency": "--seconds 0.1 --num-envs 8",
+    "hand_grasp": "--starts 2 --objects ball",
+    "kill_resume": "--moments 1 --algorithms ppo",
+    "learning_curves": f"drone-hover --curve 'ppo {SMALL}' --seeds 0 --points 1 --episodes 2 --runs runs {OUT}",
+    "legged": "--seconds 0.1",
+    "loco_manipulation": f"--episodes 2 {OUT}",
+    "machine": "",
+    "mutation": f"--mutants 1 --modules policies/low_pass.py {OUT}",
+    "off_policy_vs_sb3": f"--steps 300 --every 150 --hidden 8 8 --seeds 1 {OUT}",
+    "ppo": "--cases train-256 --seconds 0.05 --rounds 1",
+    "ppo_vs_sb3": "--num-envs 16 --steps 8 --epochs 1 --seconds 0.1",
+    "randomization_cost": "--rounds 1",
+    "reach": "--episodes 2",
+    "robustness": "--episodes 1",
+    "rotor": "--cases engine --threads 1 --seconds 0.02 --rounds 1",
+    "scripted": "panda --episodes 1 --only panda-lift",
+    "seeds": "--help",
+    "sharding": "table-reach --seconds 0.1 --num-envs 8",
+    "smooth_policy": "--out smooth",
+    "stairs": f"--episodes 16 {OUT}",
+    "tabletop": "--tasks reach --seconds 0.05 --num-envs 2",
+    "task_sets": f"MT10 --episodes 1 {OUT}",
+    "updates": f"--repetitions 1 {OUT}",
+    "updates_vs_sb3": f"--repetitions 1 {OUT}",
+    "video": f"--seconds 0.2 --repeats 1 {OUT}",
+    "volleyball": f"--episodes 1 {OUT}",
+    "walking": f"--episodes 2 {OUT}",
+    "zoo": "--episodes 1 --only drone-hover --randomize none",
+}
+"""Options with which a script has little to do."""
+
+NEEDS = {
+    "ablation": "trainings of an hour",
+    "compare_checkouts": "another checkout",
+    "curriculum": "trainings of an hour",
+    "environments": "another checkout",
+    "gate_ranking": "runs with checkpoints",
+    "gate_ranking_families": "runs with checkpoints",
+    "learning": "five trainings to the end",
+    "legged_fast": "another checkout",
+    "merge_policies": "two runs",
+    "multi_agent_libraries": "scripts that tests/sim/adapters/test_library_scripts.py runs",
+    "own_robots": "public robots from the network",
+    "tables": "the results as they are: tests/test_results.py checks its tables",
+    "time_to_success": "trainings to success",
+    "viewer": "a browser and minutes of film",
+    "zoo_gate": "hours for the whole zoo",
+}
+"""Scripts that are not run here, and for want of what."""
+
+
+def scripts() -> set[str]:
+    """Names of the files that are commands."""
+    return {p.stem for p in BENCHMARKS.glob("*.py") if '__name__ == "__main__"' in p.read_text()}
+
+
+def test_every_script_is_listed():
+    assert scripts() == set(WORDS) | set(NEEDS)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """A root of links, whose benchmarks are a copy."""
+    root = tmp_path_factory.mktemp("root")
+    for path in ROOT.iterdir():
+        if path.name != "benchmarks":
+            (root / path.name).symlink_to(path)
+    shutil.copytree(BENCHMARKS, root / "benchmarks")
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WORDS))
+def test_script_runs_at_a_small_scale(name, copy):
+    command = f"{sys.executable} benchmarks/{name}.py {WORDS[name].replace('NAME', name)}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=copy, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
