@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.sim.specs import Group, Term
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.schema import FRAMES
 
 __all__ = ["group_json", "plain"]
@@ -22,13 +23,27 @@ def group_json(group: Group) -> dict[str, Any]:
             line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _particular(t)
             for t, line in zip(group.observation, _places(group.observation), strict=True)
         ],
-        "action": plain(group.action),
+        "action": _action(group.action),
     }
     if group.history > 1:
         out["frames"] = FRAMES
     if group.targets:
         out |= {"targets": _places(group.targets), "future": list(group.future)}
     return out
+
+
+def _action(spec: ActionSpec) -> dict[str, Any]:
+    """The control mode.
+
+    Raises:
+        RookeryError: it chooses, which contracts cannot say yet.
+    """
+    if spec.choices:
+        raise RookeryError(
+            f"contracts know continuous actions, and this one chooses its {spec.choices[0].name!r}: train such a task from "
+            "Python, with rookery.policies.training.runner.Runner, and run its policy by act_with."
+        )
+    return {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
 
 
 def _particular(term: Term) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
@@ -54,7 +53,6 @@ class Algorithm(abc.ABC):
     env: Env
     config: Any
     reduction: Reduction = ALONE
-    _generator: torch.Generator | None = None
 
     @property
     def steps_per_update(self) -> int:
@@ -116,8 +114,6 @@ class Algorithm(abc.ABC):
         Exploration and shuffles differ from process to process.
         """
         self.reduction = reduction
-        if reduction.rank and self._generator is not None:
-            self._generator.manual_seed(self._generator.initial_seed() + 7919 * reduction.rank)
 
     def close(self) -> None:
         """Free threads and files."""

@@ -17,7 +17,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
-from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.reduction import Reduction, draw_apart
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
@@ -187,6 +187,7 @@ class OffPolicy(Algorithm):
 
     def share(self, reduction: Reduction) -> None:
         super().share(reduction)
+        draw_apart(self._generator, reduction)
         for learner in self.learners.values():
             learner.share(reduction)
 

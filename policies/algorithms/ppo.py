@@ -36,7 +36,7 @@ from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
-from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.reduction import Reduction, draw_apart
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -391,6 +391,7 @@ class PPO(Algorithm):
 
     def share(self, reduction: Reduction) -> None:
         super().share(reduction)
+        draw_apart(self._generator, reduction)
         for learner in self.learners.values():
             learner.share(reduction)
 

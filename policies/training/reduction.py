@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import abc
 
+import torch
 from torch import Tensor
 
-__all__ = ["ALONE", "Alone", "Reduction"]
+__all__ = ["ALONE", "Alone", "Reduction", "draw_apart"]
 
 
 class Reduction(abc.ABC):
@@ -56,3 +57,9 @@ class Alone(Reduction):
 
 
 ALONE = Alone()
+
+
+def draw_apart(generator: torch.Generator, reduction: Reduction) -> None:
+    """Seed the generator of a process that is not of rank 0 anew, so that processes explore differently."""
+    if reduction.rank:
+        generator.manual_seed(generator.initial_seed() + 7919 * reduction.rank)
