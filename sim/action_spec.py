@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ActionSpec", "Choice"]
+__all__ = ["ActionSpec", "Discrete"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Discrete:
     """A discrete component of an action: one of n options, chosen at every step.
 
     Args:
@@ -23,9 +23,9 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not self.options or len(set(self.options)) != len(self.options):
-            raise ValueError(f"Choice {self.name!r} needs options with different names, got {self.options}.")
+            raise ValueError(f"Discrete {self.name!r} needs options with different names, got {self.options}.")
         if not 0 <= self.neutral < len(self.options):
-            raise ValueError(f"Choice {self.name!r}: neutral is {self.neutral}, of {len(self.options)} options.")
+            raise ValueError(f"Discrete {self.name!r}: neutral is {self.neutral}, of {len(self.options)} options.")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ActionSpec:
     high: tuple[float, ...] = ()
     units: tuple[str, ...] = ()
     neutral: tuple[float, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[Discrete, ...] = ()
     masked: bool = False
 
     def __post_init__(self) -> None:

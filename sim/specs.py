@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rookery.sim.action_spec import ActionSpec as ActionSpec
-from rookery.sim.action_spec import Choice as Choice
+from rookery.sim.action_spec import Discrete as Discrete
 from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
 
 if TYPE_CHECKING:

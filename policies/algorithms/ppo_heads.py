@@ -21,7 +21,7 @@ MAX_LOG_RATIO = 20.0
 """Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """A policy on samples of an older one.
 
     Attributes:
@@ -60,15 +60,15 @@ class Gaussian:
         out: Tensor = rows(roll.noise).square().sum(-1).mul_(-0.5) - log_std.sum(-1)
         return out
 
-    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Compared:
+    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
         """Outputs [G, R, D] on samples `s`."""
         z = (s.action - outputs).mul_(torch.exp(-log_std))
         z_squared = z.square()
         log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(log_std.sum(-1)).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
-        return Compared(log_ratio, z, z_squared)
+        return Comparison(log_ratio, z, z_squared)
 
     def gradient(
-        self, seen: Compared, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
+        self, seen: Comparison, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
     ) -> Tensor:
         """d loss / d outputs [G, R, D]; that by log_std is added to the worker's. Overwrites `seen`.
 
@@ -81,7 +81,7 @@ class Gaussian:
         worker.log_std_grad += seen.z_squared.sub_(1.0).mul_(by_log_prob).sum(1, keepdim=True)
         return out
 
-    def divergence(self, seen: Compared, ratio: Tensor, s: Samples) -> Tensor:
+    def divergence(self, seen: Comparison, ratio: Tensor, s: Samples) -> Tensor:
         """Estimates [G, R] of the divergence of the new policy from the old; overwrites `ratio`."""
         return ratio.sub_(1.0).sub_(seen.log_ratio)
 
@@ -112,7 +112,7 @@ class Mixed(Gaussian):
         chosen = rows(roll.action)[..., : self.choices.count]
         return super().log_prob(rows, roll, log_std) + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
 
-    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Compared:
+    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
         assert s.choice_log_probs is not None
         count, options = self.choices.count, self.choices.options
         log_probs = self.choices.log_probs(outputs[..., :options], s.choice_log_probs > -torch.inf)
@@ -122,10 +122,10 @@ class Mixed(Gaussian):
         z_squared = z.square()
         gaussian = -0.5 * z_squared.sum(-1) - log_std.sum(-1) - (s.log_prob - before)
         log_ratio = (self.choices.log_prob(log_probs, chosen) - before + gaussian).clamp_(max=MAX_LOG_RATIO)
-        return Compared(log_ratio, z, z_squared, log_probs, chosen, gaussian)
+        return Comparison(log_ratio, z, z_squared, log_probs, chosen, gaussian)
 
     def gradient(
-        self, seen: Compared, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
+        self, seen: Comparison, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
     ) -> Tensor:
         """As of `Gaussian`; the entropy of the choices has its part in it."""
         assert seen.log_probs is not None and seen.chosen is not None
@@ -135,7 +135,7 @@ class Mixed(Gaussian):
             logits -= entropy_coef * weight * self.choices.entropy_gradient(seen.log_probs)
         return torch.cat((logits, super().gradient(seen, by_log_prob, weight, worker, log_std, entropy_coef)), -1)
 
-    def divergence(self, seen: Compared, ratio: Tensor, s: Samples) -> Tensor:
+    def divergence(self, seen: Comparison, ratio: Tensor, s: Samples) -> Tensor:
         """Exact of the choices, an estimate of the rest."""
         assert seen.log_probs is not None and seen.gaussian is not None and s.choice_log_probs is not None
         exact = self.choices.divergence(s.choice_log_probs, seen.log_probs)

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Choice
+from rookery.sim.specs import ActionSpec, Discrete
 
 __all__ = ["ActionMap"]
 
@@ -33,7 +33,7 @@ class ActionMap:
 
     def __init__(self, space: spaces.Space[Any], task_id: str) -> None:
         self._space = space
-        choices: list[Choice] = []
+        choices: list[Discrete] = []
         names: list[str] = []
         low: list[float] = []
         high: list[float] = []
@@ -98,5 +98,5 @@ def _leaves(space: spaces.Space[Any], name: str) -> Iterator[tuple[str, spaces.S
         yield name, space
 
 
-def _choice(name: str, options: int, start: int) -> Choice:
-    return Choice(name, tuple(str(start + i) for i in range(options)))
+def _choice(name: str, options: int, start: int) -> Discrete:
+    return Discrete(name, tuple(str(start + i) for i in range(options)))

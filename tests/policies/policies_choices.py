@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.env import Env, StepResult
-from rookery.sim.specs import ActionSpec, Choice, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 
 class Process(Env):
@@ -105,7 +105,7 @@ class Corridor(Process):
     BEST = 9.0
 
     def __init__(self, num_envs: int = 64, seed: int = 0) -> None:
-        move = ActionSpec("move", choices=(Choice("direction", ("left", "stay", "right"), neutral=1),))
+        move = ActionSpec("move", choices=(Discrete("direction", ("left", "stay", "right"), neutral=1),))
         super().__init__(num_envs, 6, move, 12, seed)
 
     def begin(self, ids: Tensor) -> None:
@@ -130,7 +130,7 @@ class Locks(Process):
     BEST = 4 * (0.1 * (2 * 2 / 3 + 1 / 3) + 0.01 * (3 * 3 / 4 + 2 / 4))
 
     def __init__(self, num_envs: int = 64, seed: int = 0) -> None:
-        dials = tuple(Choice(f"dial_{k}", tuple(map(str, range(n)))) for k, n in enumerate(self.SIZES))
+        dials = tuple(Discrete(f"dial_{k}", tuple(map(str, range(n)))) for k, n in enumerate(self.SIZES))
         super().__init__(num_envs, 1, ActionSpec("turn", choices=dials, masked=True), 4, seed)
         self.barred = torch.zeros(num_envs, 2, dtype=torch.int64)
 
@@ -171,7 +171,7 @@ class Darts(Process):
 
     def __init__(self, num_envs: int = 64, seed: int = 0) -> None:
         numbers = ("x", "y"), (-1.0, -1.0), (1.0, 1.0), ("m", "m"), (0.0, 0.0)
-        spec = ActionSpec("throw", *numbers, choices=(Choice("board", ("a", "b", "c")),))
+        spec = ActionSpec("throw", *numbers, choices=(Discrete("board", ("a", "b", "c")),))
         super().__init__(num_envs, 3, spec, 5, seed)
 
     def begin(self, ids: Tensor) -> None:

@@ -19,7 +19,7 @@ from rookery.policies.algorithms.td3 import TD3
 from rookery.policies.nn.choices import Choices
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Choice
+from rookery.sim.specs import ActionSpec, Discrete
 
 CONFIG = PPOConfig(
     rollout_steps=12,
@@ -35,7 +35,7 @@ TASKS = pytest.mark.parametrize("task", [Corridor, Locks, Darts])
 
 
 def two_masks() -> Choices:
-    return Choices(ActionSpec("k", choices=(Choice("a", ("1", "2", "3")), Choice("b", ("1", "2"))), masked=True))
+    return Choices(ActionSpec("k", choices=(Discrete("a", ("1", "2", "3")), Discrete("b", ("1", "2"))), masked=True))
 
 
 def test_probabilities_entropy_and_divergence_equal_those_of_torch():
@@ -190,15 +190,15 @@ def test_an_index_of_no_option_is_refused():
 
 def test_declarations_that_contradict_themselves_are_refused():
     with pytest.raises(ValueError, match="different names"):
-        ActionSpec("k", choices=(Choice("a", ("x",)), Choice("a", ("y",))))
+        ActionSpec("k", choices=(Discrete("a", ("x",)), Discrete("a", ("y",))))
     with pytest.raises(ValueError, match="no component"):
         ActionSpec("k")
     with pytest.raises(ValueError, match="masked and has no choices"):
         ActionSpec("k", ("n",), (0.0,), (1.0,), ("1",), (0.0,), masked=True)
     with pytest.raises(ValueError, match="neutral is 2, of 2 options"):
-        Choice("a", ("x", "y"), neutral=2)
+        Discrete("a", ("x", "y"), neutral=2)
     with pytest.raises(ValueError, match="different names"):
-        Choice("a", ("x", "x"))
+        Discrete("a", ("x", "x"))
 
 
 def test_copies_of_the_process_are_alike() -> None:

@@ -23,13 +23,13 @@ from rookery.sim.envs.concat_env import ConcatEnv
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
-from rookery.sim.specs import ActionSpec, Choice, Group, Term, Weights
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term, Weights
 from rookery.sim.task import Task
 
 CART = """<mujoco><worldbody><body name="cart"><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body>
     </worldbody><actuator><motor name="push" joint="x"/></actuator></mujoco>"""
-GEAR = Choice("gear", ("off", "low", "high"), neutral=0)
-LAMP = Choice("lamp", ("dark", "lit"), neutral=1)
+GEAR = Discrete("gear", ("off", "low", "high"), neutral=0)
+LAMP = Discrete("lamp", ("dark", "lit"), neutral=1)
 FORCE = ("force",), (-10.0,), (10.0,), ("N",), (0.25,)
 
 
