@@ -7,7 +7,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
-KERNELS := $(shell grep -rl --include='*.py' njit sim robots tasks policies)
+KERNELS := $(shell grep -rlE --include='*.py' 'njit|^@(kernel|inlined|compiled)' sim robots tasks policies)
 WORKERS ?= 2
 PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
              if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; exit; fi; done; echo python3)
@@ -83,7 +83,7 @@ bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean:
-	rm -rf .types .site .site_links .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf $(COMPILED) .types .site .site_links .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean

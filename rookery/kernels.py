@@ -62,7 +62,7 @@ def cases() -> Iterator[KernelCase]:
     for task in sorted(OWN_TASKS):
         if not find(task).members:
             yield KernelCase(task)
-    for engine in ("mujoco", "pybullet"):
+    for engine in find("drone-hover").engines[1:]:
         yield KernelCase("drone-hover", engine)
     yield KernelCase("volley-3v3", "mujoco")
     yield KernelCase("drone-hover", "mujoco", config={"wind": (1.0, 0.0, 0.0)})

@@ -92,7 +92,7 @@ def declared_tasks() -> dict[str, type[Task] | type[TaskSet]]:
 
 
 def built_index() -> dict[str, dict[str, Any]]:
-    """What `INDEX` is to contain, from the classes; every task is built once."""
+    """The content that `INDEX` is to have, from the classes; every task is built once."""
     before = dict(TASKS)
     declared = {name: TaskEntry.of(cls) for name, cls in declared_tasks().items()}
     TASKS.update(declared)

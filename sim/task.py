@@ -1,4 +1,4 @@
-"""Task: what is to be done, in one file read top to bottom. The vectorised environment calls it in this order:
+"""Task: what is to be done, in one file read top to bottom. The vectorized environment calls it in this order:
 
     step:   apply(actions) -> world.step(K) -> advance() -> rewards(), terminated() -> observe()
     reset:  world.reset(ids) -> reset(ids) -> world.forward(ids) -> observe()
@@ -81,7 +81,7 @@ class Task(Buffers, abc.ABC):
     headline: ClassVar[str] = "success"
     """The metric that sums the task up in tables."""
     default_randomization: ClassVar[dict[str, Range] | None] = None
-    """What "default" randomisation means for this task; None: `randomization.DEFAULT`, the drones'."""
+    """What "default" randomization means for this task; None: `randomization.DEFAULT`, the drones'."""
     interface: ClassVar[tuple[str, ...]] = ("control_dt",)
     """Config values that belong to a policy: the robot and scene that it is for, what it observes and commands. Those of base
     classes count too. All others say what is judged (success, horizon, starts, reward): a stored policy is judged by this
@@ -114,11 +114,11 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def scene(self) -> Scene:
-        """What stands where."""
+        """The scene: parts, and where they stand."""
 
     @abc.abstractmethod
     def groups(self) -> dict[str, Group]:
-        """Who acts, what they see, what they command."""
+        """Agent groups: how many agents, their observation and their action."""
 
     def teams(self) -> dict[str, Team]:
         """Indices of agents by team and group, such as ``{"near": {"near": (0, 1)}, "far": {"far": (0, 1)}}``; empty where
@@ -145,7 +145,7 @@ class Task(Buffers, abc.ABC):
         """Resolve views of `self.world` and make buffers. Called once; `self.world` and `self.rng` are set."""
 
     def parameters(self) -> dict[str, Parameter]:
-        """Physical quantities that randomisation and ``--set`` may change, by name. Called after `setup`."""
+        """Physical quantities that randomization and ``--set`` may change, by name. Called after `setup`."""
         return {}
 
     @abc.abstractmethod
@@ -154,7 +154,7 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def apply(self, actions: dict[str, Tensor]) -> None:
-        """Turn normalised actions into controls for the coming K physics steps.
+        """Turn normalized actions into controls for the coming K physics steps.
 
         Args:
             actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on.
@@ -218,7 +218,7 @@ class Task(Buffers, abc.ABC):
         return None
 
     def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
-        """What improves a policy's actions {group: [N, A, D]} by the true state, where the task knows of something. DAgger's
+        """An improvement of a policy's actions {group: [N, A, D]} by the true state, where the task knows of one. DAgger's
         teachers may use it; called once in every control step."""
         return None
 
@@ -233,12 +233,12 @@ class Task(Buffers, abc.ABC):
         return []
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: dicts as
+        """Markers that a video shows beside the scene in world i: dicts as
         `rookery.sim.rendering.markers.marker_shape` takes them."""
         return []
 
     def gauges(self, i: int) -> list[Gauge]:
-        """What decides about success in world i, now, for the overlay of videos; nothing where no number does. See
+        """Quantities that decide about success in world i, now, for the overlay of videos; nothing where no number does. See
         `deciding`."""
         metrics = self.metrics() if self.deciding else {}
         return [
@@ -249,12 +249,12 @@ class Task(Buffers, abc.ABC):
         ]
 
     def commands(self) -> list[Command]:
-        """What a person may set while the task runs: a commanded velocity, a place to be at."""
+        """Quantities that a person may set while the task runs: a commanded velocity, a place to be at."""
         return []
 
     @property
     def shardable(self) -> bool:
-        """Whether nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
+        """True where nothing in a world depends on the other worlds or on their number, so that they may be stepped in several
         processes (see ShardedEnv)."""
         return True
 

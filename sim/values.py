@@ -72,8 +72,9 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         return convert(value, next(h for h in inner if h is not type(None)), what)
     if origin is dict:
         return {key: convert(each, inner[1], f"{what}.{key}") for key, each in _by_name(value, what).items()}
-    if dataclasses.is_dataclass(hint) and not isinstance(value, typing.cast(type, hint)):
-        return from_values(typing.cast(type, hint), _by_name(value, what), inside=f"{what}.")
+    if dataclasses.is_dataclass(hint):
+        cls = typing.cast(type, hint)
+        return value if isinstance(value, cls) else from_values(cls, _by_name(value, what), inside=f"{what}.")
     if origin is Literal and value not in inner:
         raise unknown(what, str(value), [str(choice) for choice in inner])
     try:
@@ -87,8 +88,17 @@ def convert(value: Any, hint: Any, what: str) -> Any:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    """Annotations of a dataclass's fields."""
-    hints = typing.get_type_hints(cls)
+    """Annotations of a dataclass's fields.
+
+    Raises:
+        RookeryError: they name what the module does not have at run time.
+    """
+    try:
+        hints = typing.get_type_hints(cls)
+    except NameError as error:
+        raise RookeryError(
+            f"the annotations of {cls.__name__} cannot be read ({error}): import it at run time."
+        ) from None
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 

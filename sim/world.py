@@ -172,7 +172,7 @@ class Params(abc.ABC):
 
     @abc.abstractmethod
     def supports(self, field: str) -> bool:
-        """Whether this engine has the field."""
+        """True where this engine has the field."""
 
     @abc.abstractmethod
     def get(self, field: str, names: Sequence[str] = ()) -> Tensor:

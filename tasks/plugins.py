@@ -36,7 +36,7 @@ def entry_points() -> dict[str, str]:
 
 
 def is_file_task(task: str) -> bool:
-    """Whether a task is named by its file, as ``my_task.py:Land``."""
+    """True where a task is named by its file, as ``my_task.py:Land``."""
     return ".py:" in task
 
 

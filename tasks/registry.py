@@ -46,7 +46,9 @@ class TaskEntry:
     def of(cls, declared: type[Task] | type[TaskSet], name: str = "") -> TaskEntry:
         """The entry of a class, under its own name or another."""
         summary = (declared.__doc__ or "").strip().split("\n")[0].removesuffix(".")
-        return cls(name or declared.name, declared, summary, declared.engines, getattr(declared, "members", ()))
+        return cls(
+            name or declared.name, declared, summary, tuple(declared.engines), tuple(getattr(declared, "members", ()))
+        )
 
     def check(self, engine: str) -> str:
         """The engine's name. Raises RookeryError where the task does not run on it; make_world refuses unknown names."""
@@ -82,7 +84,7 @@ class TaskEntry:
 
     @property
     def wrapper(self) -> Wrapper | None:
-        """What makes the environment from the task's own one, see Task.wrapper; None for a set."""
+        """The change to the task's own environment, see Task.wrapper; None for a set."""
         return None if self.members else self.load().wrapper
 
 

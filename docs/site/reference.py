@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 PACKAGES = {
-    "rookery": "Top level: make, register_task, command line",
+    "rookery": "Top level: make, register_task, list_tasks, project templates",
+    "rookery.experiments": "Settings, runs, recipes, training, imported policies, the gate",
     "rookery.sim": "Environments, scenes, engines, randomization, sensors, rendering",
     "rookery.robots": "Robot definitions and controllers",
     "rookery.tasks": "Tasks",

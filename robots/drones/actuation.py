@@ -1,4 +1,4 @@
-"""What lies between a drone's action and its motors, for contracts: the loops of the cascade, the mixer, the rotors."""
+"""Actuation of a drone from its action to its motors, for contracts: the loops of the cascade, the mixer, the rotors."""
 
 from __future__ import annotations
 

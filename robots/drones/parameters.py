@@ -1,4 +1,4 @@
-"""What may differ between drones of one type, and how it gets into the simulation."""
+"""Parameters that may differ between drones of one type, and how they get into the simulation."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _writes(drones: Drones) -> dict[str, Write]:
 
 
 def _of_the_air(drones: Drones) -> dict[str, Parameter]:
-    """What the engine with aerodynamics inside lets differ besides: factors of effects, the wind, the battery."""
+    """Parameters of an engine with aerodynamics inside besides: factors of effects, the wind, the battery."""
     world = drones.world
     assert drones.native is not None
     fx = world.scene.extension(Aeronautics).effects

@@ -136,7 +136,7 @@ class _ArmBuilder:
         name_all(self.spec)
         if tool is not None:
             tool.name = TOOL
-        self.notes += checks.check_mass(self.source, s.raw("mend_inertia") is True)
+        self.notes += checks.check_mass(self.source, s.raw("mend_inertia") is True, stands=BASE)
         checks.fuse_static(self.source)
         for joint in [j for j in self.spec.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]:
             self.spec.delete(joint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import mujoco
@@ -19,17 +20,22 @@ ROUNDED = 1e-3
 OVERLAP_M = 1e-3  # m, up to which shapes of a robot at home may lie in each other
 
 
-def check_mass(source: Source, mend: bool = False) -> list[str]:
+def check_mass(source: Source, mend: bool = False, stands: str = "") -> list[str]:
     """Refuse masses and inertias that no rigid bodies have, by name; compiled, MuJoCo would stop at the first of them.
 
     Args:
         mend: raise the smaller moments of inertia where the largest exceeds their sum; the notes say so.
+        stands: name of a body that nothing moves: whatever inertia it has counts for nothing.
     """
     notes = []
     for body in source.spec.bodies:
         if not body.explicitinertial:
             continue
         moments = _moments(body)
+        if body.name == stands and body.mass > 0.0:
+            body.fullinertia = [math.nan] * 6
+            body.inertia = [max(float(np.abs(moments).max()), 1e-6)] * 3
+            continue
         name = f"{source.path}: body {body.name!r}"
         if not (0.0 < body.mass < np.inf) and moments.any():
             raise RookeryError(f"{name} has mass {body.mass:g} kg: it must be above 0. Mend its <inertial>.")

@@ -16,16 +16,15 @@ from pathlib import Path
 
 import mujoco
 
+from rookery.robots.own.conversion import expand_xacro
 from rookery.robots.own.fusing import centres_of, fuse_inertials
+from rookery.robots.own.meshes import mesh_bytes, take_meshes
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_bytes
 
-KINDS = (".urdf", ".xml", ".mjcf")
-READABLE = (".obj", ".stl", ".msh")
-"""Mesh formats that MuJoCo reads."""
+KINDS = (".urdf", ".xml", ".mjcf", ".xacro")
 WORLD = "rookery_world"
 Vector = tuple[float, float, float]
-MESH_BYTES = 256 << 20
 BASE = "base"
 """Name that the root body gets."""
 
@@ -72,6 +71,8 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
     try:
         text = read_bytes(path)
+        if path.suffix.lower() == ".xacro":
+            text = expand_xacro(path)
         root = ET.fromstring(text)
     except FileNotFoundError:
         raise RookeryError(f"there is no file {path}: give the path of a robot's URDF or MJCF file.") from None
@@ -96,7 +97,7 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
     notes: list[str] = []
     _drop_floating_world(robot)
     _rename_link(robot, "world", "world_link")  # MuJoCo's own world has that name
-    assets = _take_meshes(path, robot, notes)
+    assets = take_meshes(path, robot, notes)
     base = _root_link(path, robot)
     if base != BASE:
         _rename_link(robot, BASE, _free_name([link.get("name", "") for link in robot.findall("link")], notes))
@@ -223,78 +224,6 @@ def _some(names: list[str]) -> str:
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _take_meshes(path: Path, robot: ET.Element, notes: list[str]) -> dict[str, bytes]:
-    """The bytes of all meshes by new names, which the URDF then has; shapes that are only looked at go where MuJoCo cannot
-    read their file."""
-    assets: dict[str, bytes] = {}
-    keys: dict[Path, str] = {}
-    for material in robot.iter("material"):
-        for texture in material.findall("texture"):
-            material.remove(texture)
-    skipped = set()
-    for link in robot.findall("link"):
-        for shape in [*link.findall("visual"), *link.findall("collision")]:
-            mesh = shape.find("geometry/mesh")
-            if mesh is None:
-                _check_size(path, link, shape)
-                continue
-            name = mesh.get("filename", "")
-            file = _find_mesh(path, name)
-            if file is None or file.suffix.lower() not in READABLE:
-                if shape.tag == "visual":
-                    link.remove(shape)
-                    skipped.add(name)
-                    continue
-                if file is None:
-                    raise RookeryError(
-                        f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, which is not there: put the file "
-                        f"where the URDF names it, from {path.parent} or a folder above, or give the link another shape."
-                    )
-                raise RookeryError(
-                    f"{path}: link {link.get('name')!r} collides as the mesh {name!r}, whose format MuJoCo does not read: "
-                    f"convert it to .obj or .stl, or give the link a box, cylinder or sphere."
-                )
-            if file not in keys:
-                keys[file] = f"{len(keys)}_{file.name}"
-                assets[keys[file]] = _bytes(file)
-            mesh.set("filename", keys[file])
-    if skipped:
-        notes.append(f"{len(skipped)} meshes that are only looked at are left out (missing, or neither .obj nor .stl).")
-    return assets
-
-
-def _check_size(path: Path, link: ET.Element, shape: ET.Element) -> None:
-    """A shape of no size: one that is only looked at goes."""
-    sizes = [v for solid in shape.iterfind("geometry/*") for v in " ".join(solid.attrib.values()).split()]
-    if sizes and all(float(v) > 0.0 for v in sizes):
-        return
-    if shape.tag == "collision":
-        raise RookeryError(
-            f"{path}: link {link.get('name')!r} collides as a shape of no size: give it one, or take it out."
-        )
-    link.remove(shape)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return read_bytes(file, MESH_BYTES)
-    except (OSError, Damaged) as e:
-        raise RookeryError(f"the mesh {file} cannot be read: {e}.") from e
-
-
-def _find_mesh(path: Path, name: str) -> Path | None:
-    """Where a mesh is: as named, or, for ``package://robot/meshes/a.stl``, that path without and with the package's name below
-    the URDF's folder or one above it."""
-    plain = name.removeprefix("file://")
-    if not plain.startswith("package:"):
-        tries = [path.parent / plain]
-    else:
-        inside = plain.removeprefix("package:").lstrip("/")
-        short = inside.partition("/")[2]
-        tries = [folder / rest for folder in path.resolve().parents for rest in (inside, short) if rest]
-    return next((t for t in tries if t.is_file()), None)
-
-
 # MJCF
 
 
@@ -360,7 +289,7 @@ def _hold_files(path: Path, spec: mujoco.MjSpec) -> None:
                     "package has it."
                 )
             key = f"{len(held)}_{file.name}"
-            held[key] = _bytes(file)
+            held[key] = mesh_bytes(file)
             element.file = key
     spec.assets = held
     spec.meshdir = spec.texturedir = ""

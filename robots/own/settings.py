@@ -1,4 +1,4 @@
-"""What a robot's file cannot say: a TOML file of the same name beside it, or keyword arguments; and guesses, which are told."""
+"""Settings that a robot's file cannot hold, of a TOML file beside it or keyword arguments; and guesses, which are told."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str, flag_
 
 
 def wants_help(words: Sequence[str]) -> bool:
-    """Whether the help is asked for."""
+    """True where the help is asked for."""
     return any(w in ("-h", "--help") for w in words)
 
 
@@ -172,7 +172,7 @@ def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
 
 
 def _origins(hint: Any) -> set[Any]:
-    """What a type hint is made of, at any depth: Annotated[tuple[int, ...] | None, ...] has a tuple."""
+    """Parts of a type hint at any depth: Annotated[tuple[int, ...] | None, ...] has a tuple."""
     return {typing.get_origin(hint)}.union(*map(_origins, typing.get_args(hint)))
 
 
@@ -211,7 +211,7 @@ def _errors_as_sentences(cls: type, command: str) -> Any:
 
 
 def _wanted(message: str) -> str:
-    """What a value should have been, from Python's own words for a failed conversion."""
+    """The kind of value that was wanted, from Python's own words for a failed conversion."""
     for sign, wanted in (("for int()", "needs a whole number"), ("to float", "needs a number")):
         if sign in message:
             given = message.split(sign)[-1].split(":")[-1].strip().splitlines()[0]

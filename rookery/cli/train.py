@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def announce_training(settings: RunSettings, folder: Path) -> None:
-    """What is trained, and where to look for it: compiling may take a minute before the first figures."""
+    """Say what is trained, and where to look for it: compiling may take a minute before the first figures."""
     engine = settings.engine or find(settings.task).engines[0]
     worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
     print(
@@ -66,7 +66,7 @@ def announce_training(settings: RunSettings, folder: Path) -> None:
 
 
 def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, Any]) -> None:
-    """How the training ended, and the commands that use its policy."""
+    """Say how the training ended, and name the commands that use its policy."""
     from rich.console import Console
 
     from rookery.experiments.training import longer_limit

@@ -43,7 +43,7 @@ RENAMED = {"total_steps": "steps", "fixed": "set"}
 
 @dataclass(frozen=True)
 class TrainCommand:
-    """What `rookery train` takes beside the settings of the run."""
+    """Options of `rookery train` beside the settings of the run."""
 
     task: Annotated[
         tyro.conf.Positional[str | None],
@@ -69,7 +69,7 @@ class TrainCommand:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What the words say.
+    """The words of the command line, read.
 
     Args:
         command: the options beside the settings.

@@ -1,4 +1,4 @@
-"""What may act in an environment that somebody watches: policies of a run, its checkpoints, the classical controller."""
+"""Pilots of an environment that somebody watches: policies of a run, its checkpoints, the classical controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pilots(run: Path, controller: str, env: Env, act: Act) -> dict[str, Callable[[], Act]]:
-    """What may act in the environment of a run, by name, each made when it is called.
+    """Pilots of the environment of a run, by name, each made when it is called.
 
     Args:
         run: run or zoo folder, or a task's name, as for `rookery.experiments.run_env.open_env`.

@@ -84,7 +84,7 @@ class RecipeStage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is trained.
+    """The way in which a policy is trained.
 
     Args:
         name: of the policy in the zoo, or of the file.
@@ -139,10 +139,12 @@ def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
     for key in values:
         if key not in TOP:
             raise unknown(f"key of {file.name}", key, TOP)
-    for key in ("settings", "algorithms"):
-        if not isinstance(values.setdefault(key, {}), dict):
-            raise RookeryError(f"{key} in {file.name} needs values by name, got {values[key]!r}.")
-    for table in (values["settings"], *values["algorithms"].values()):
+    tables = [(key, values.setdefault(key, {})) for key in ("settings", "algorithms")]
+    if isinstance(values["algorithms"], dict):
+        tables += [(f"algorithms.{name}", table) for name, table in values["algorithms"].items()]
+    for key, table in tables:
+        if not isinstance(table, dict):
+            raise RookeryError(f"{key} in {file.name} needs values by name, got {table!r}.")
         _find_ranges(table, file)
     if (extended := values.pop("extends", None)) is None:
         return values
@@ -150,18 +152,22 @@ def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
     if file.resolve() in within:
         raise RookeryError(f"{file.name} extends itself: take `extends` out of it or of {within[-1].name}.")
     base = read_file(below, (*within, file.resolve()))
-    return values | {key: over(base[key], values[key]) for key in ("settings", "algorithms")}
+    others = {k: over(base["algorithms"].get(k, {}), v) for k, v in values["algorithms"].items()}
+    return values | {
+        "settings": over(base["settings"], values["settings"]), "algorithms": base["algorithms"] | others
+    }  # fmt: skip
 
 
 def over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings in place of others: those of the runner and of algorithms one by one, all other ones as a whole."""
-    tables = {k: {**base[k], **values[k]} for k in ("runner", *ALGORITHMS) if k in base and k in values}
+    nested = [k for k in ("runner", *ALGORITHMS) if isinstance(base.get(k), dict) and isinstance(values.get(k), dict)]
+    tables = {k: {**base[k], **values[k]} for k in nested}
     return {**base, **values, **tables}
 
 
-def _find_ranges(values: Any, file: Path) -> None:
+def _find_ranges(values: dict[str, Any], file: Path) -> None:
     """Name a file of ranges beside the recipe by its full path."""
-    ranges = values.get("randomize") if isinstance(values, dict) else None
+    ranges = values.get("randomize")
     if isinstance(ranges, str) and (file.parent / ranges).is_file():
         values["randomize"] = str((file.parent / ranges).resolve())
 
@@ -209,7 +215,7 @@ def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
 
 
 def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What a task's preset differs in from the defaults, and presets of other algorithms by name.
+    """Settings of a task's preset that are not the defaults, and presets of other algorithms by name.
 
     A class without a preset has that of the nearest class that it derives from, as long as its config has those values.
     """

@@ -1,4 +1,4 @@
-"""Where the time of an environment's step goes: physics, task, observation, resets with randomization, and the rest."""
+"""Time of an environment's step by its stages: physics, task, observation, resets with randomization, and the rest."""
 
 from __future__ import annotations
 

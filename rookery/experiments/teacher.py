@@ -113,7 +113,7 @@ def _policy_teacher(run: Path, env: Env) -> PolicyTeacher:
 
 
 def _same_action(one: ActionSpec, other: ActionSpec) -> bool:
-    """Whether two declarations mean the same command within the same limits."""
+    """True where two declarations mean the same command within the same limits."""
     if (one.kind, one.names) != (other.kind, other.names):
         return False
     pairs = zip((*one.low, *one.high), (*other.low, *other.high), strict=True)

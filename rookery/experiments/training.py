@@ -269,12 +269,12 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
 
 
 def _given(name: str, settings: RunSettings) -> bool:
-    """Whether the settings name an input that may be left out."""
+    """True where the settings name an input that may be left out."""
     return {"dataset": settings.data, "teacher": settings.teacher}[name] is not None
 
 
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:
-    """What an algorithm learns from beside the environment."""
+    """The input that an algorithm learns from beside the environment."""
     if name == "teacher":
         config = settings.algorithm_config
         chosen = (config.classical, config.corrected) if isinstance(config, DAggerConfig) else ()

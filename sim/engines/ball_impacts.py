@@ -56,7 +56,7 @@ class BallImpacts:
         self._touching = *self._shapes, np.full((model.ngeom, model.ngeom), -1), nobody, nobody, *self._movers
 
     def resolves(self, pair: Pair) -> bool:
-        """Whether contacts of these two geoms, by name, are impacts of balls."""
+        """True where contacts of these two geoms, by name, are impacts of balls."""
         return any(self._model.geom(name).id in self.geoms for name in pair)
 
     def report(self, pairs: Sequence[Pair], sums: ContactSums) -> None:

@@ -1,4 +1,4 @@
-"""What a scene holds for multirotors and the air, beside what its MjSpec says."""
+"""Extension of a scene for multirotors and the air."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cascaded flight controller of one drone, compiled: the single source of its onboard behaviour on every engine.
+"""The cascaded flight controller of one drone, compiled: the single source of its onboard behavior on every engine.
 
 Levels of the cascade, from the outside in, with the four numbers of a setpoint at each:
 
@@ -6,7 +6,7 @@ Levels of the cascade, from the outside in, with the four numbers of a setpoint 
     3 velocity    vx, vy, vz (m/s, world), yaw rate (rad/s)
     2 attitude    roll, pitch (rad), yaw rate (rad/s), collective thrust (N)
     1 rates       wx, wy, wz (rad/s, body), collective thrust (N)
-    0 motors      normalised rotor speed commands u1..u4 in [0, 1]
+    0 motors      normalized rotor speed commands u1..u4 in [0, 1]
 
 The rate loop, its mixer and its saturation are the Crazyflie firmware's (bitcraze/crazyflie-firmware 2a18fc29), in SI units
 and in the body frame x forward, y left, z up: `stabilizer` runs it at 500 Hz on the vehicle, here at every physics step.

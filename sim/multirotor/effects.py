@@ -1,4 +1,4 @@
-"""Which effects of the air, the rotors and the battery a world of multirotors has, and presets of them."""
+"""Effects of the air, the rotors and the battery in a world of multirotors, and presets of them."""
 
 from __future__ import annotations
 

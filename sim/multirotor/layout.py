@@ -1,4 +1,4 @@
-"""Where each number of the `rotor` engine lies in memory.
+"""Memory layout of multirotors and balls, with worlds side by side in lanes.
 
 Worlds are grouped in blocks of LANES. All that belongs to one drone (or ball) in one block is a flat row, in which field f
 of lane i stands at ``f * LANES + i``: the lanes of a field lie side by side, so that a compiled loop over lanes becomes
@@ -27,7 +27,7 @@ VEL = 7
 RATE = 10
 STATE = 13
 WRENCH = 13
-# A drone besides: normalised rotor speeds; thrusts (N) and reaction torque about body z (N m) in the middle of the last
+# A drone besides: normalized rotor speeds; thrusts (N) and reaction torque about body z (N m) in the middle of the last
 # step; specific force (m/s^2, body) as an accelerometer feels it; force of other drones' wakes in this step (N, world);
 # motor commands; what the battery still holds (1)
 SPEED = 19

@@ -1,4 +1,4 @@
-"""What a multirotor is: constants with units and sources, and the curves of its rotors."""
+"""Constants of a multirotor with units and sources, and the curves of its rotors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DroneParameters:
     """Constants of one multirotor type with four rotors.
 
     Rotor i stands at `rotor_positions[i]` (m, body frame), pushes along body z with
-    ``T(u) = t0 + t1 u + t2 u^2`` N at normalised speed u in [0, 1] and turns the body with
+    ``T(u) = t0 + t1 u + t2 u^2`` N at normalized speed u in [0, 1] and turns the body with
     ``directions[i] * (q0 + q1 u + q2 u^2)`` N m about body z. The speed follows its command u_c with
     ``du/dt = (u_c - u) / tau``, tau = `tau_up` when rising and `tau_down` when falling (s).
 

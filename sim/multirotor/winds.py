@@ -49,7 +49,7 @@ class Wind:
 
     @property
     def gusty(self) -> bool:
-        """Whether gusts blow in any world."""
+        """True where gusts blow in any world."""
         return bool(self.blows[0])
 
     def write_batch(self, ids: NDArray[np.int64], values: Batch) -> None:
@@ -78,7 +78,7 @@ class Wind:
         wind.stir(self.streams.keys, self.streams.counters, ids, self.gust)
 
     def arguments(self) -> tuple[Any, ...]:
-        """What the compiled steps take of it, see `step.advance`."""
+        """Arguments of the compiled steps, see `step.advance`."""
         return self.blows, self.gust, self.filters, *self._numbers()
 
     def _numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

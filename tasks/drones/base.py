@@ -122,7 +122,7 @@ class DroneTask(Task):
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Where the policy has learned to fly; a runtime takes over outside."""
+        """Limits within which the policy has learned to fly; a runtime takes over outside."""
         return {
             "drone": {
                 "height": {"low": self.drone.body_height, "high": None, "unit": "m"},

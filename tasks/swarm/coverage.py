@@ -409,7 +409,7 @@ class Coverage(DroneTask):
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Where the policy has learned to fly; a runtime takes over outside."""
+        """Limits within which the policy has learned to fly; a runtime takes over outside."""
         c = self.cfg
         side = {"low": -c.area_m - c.bounds_m, "high": c.area_m + c.bounds_m, "unit": "m"}
         return {"drone": {"height": {"low": c.lowest_m, "high": c.ceiling_m, "unit": "m"}, "x": side, "y": dict(side)}}

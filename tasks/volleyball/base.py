@@ -224,7 +224,7 @@ class VolleyTask(Task):
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Where the policy has learned to fly; a runtime takes over outside."""
+        """Limits within which the policy has learned to fly; a runtime takes over outside."""
         return {"drone": {"height": {"low": 0.4, "high": None, "unit": "m"}}}
 
     def setup(self) -> None:

@@ -138,7 +138,7 @@ class Match(VolleyTask):
 
     @property
     def in_teams(self) -> bool:
-        """Whether a side has more than one drone."""
+        """True where a side has more than one drone."""
         return self.num_drones > 2
 
     def teams(self) -> dict[str, Team]:

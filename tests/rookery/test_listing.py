@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import rookery
+import rookery.tasks
+from rookery.experiments.recipes import preset
 from rookery.listing import built_index, declared_tasks, describe, list_tasks
 from rookery.sim.task import Task
 from rookery.tasks.drones.hover import Hover
@@ -46,3 +48,28 @@ def test_a_registered_task_is_built(monkeypatch):
     assert (group.count, group.observation_size) == (1, env.reset()[0]["drone"].shape[-1])
     assert group.action_size == env.groups["drone"].action.size
     env.close()
+
+
+NEW = '''"""A task of one file."""
+
+from rookery.tasks.drones.hover import Hover
+
+
+class HoverHigher(Hover):
+    """Each drone stays higher than its target."""
+
+    name = "test-hover-higher"
+'''
+
+
+def test_a_new_file_is_all_that_the_index_needs(tmp_path, monkeypatch):
+    """No table names a task: its class is found, with the engines and the training settings of the one it derives from."""
+    (tmp_path / "new_task.py").write_text(NEW)
+    monkeypatch.setattr(rookery.tasks, "__path__", [*rookery.tasks.__path__, str(tmp_path)])
+    cls = declared_tasks()["test-hover-higher"]
+    entry = TaskEntry.of(cls)
+    assert (entry.summary, entry.engines) == ("Each drone stays higher than its target", TASKS["drone-hover"].engines)
+    monkeypatch.setitem(TASKS, entry.id, entry)
+    assert rookery.make(entry.id, 2).engine == "rotor"
+    assert preset(entry.id).runner == preset("drone-hover").runner
+    monkeypatch.delitem(sys.modules, "rookery.tasks.new_task")

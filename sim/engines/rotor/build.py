@@ -1,4 +1,4 @@
-"""What a scene holds, in the terms of the `rotor` engine: multirotors, balls, bodies that move as they are told, and static
+"""Contents of a scene in the terms of the `rotor` engine: multirotors, balls, bodies that move as they are told, and static
 shapes. Anything else is refused."""
 
 from __future__ import annotations

@@ -133,6 +133,17 @@ def test_moments_are_held_against_each_other_not_against_a_number(excess, loads,
             load_quadruped(file)
 
 
+def test_an_arms_base_stands_whatever_its_inertia(tmp_path):
+    file = write_robot(tmp_path, "arm")
+    expected = load_arm(file).model
+    root = ET.fromstring(file.read_text())
+    moved = {j.find("child").get("link") for j in root.findall("joint")}
+    (base,) = (x for x in root.findall("link") if x.get("name") not in moved)
+    base.find("inertial/inertia").set("izz", "30.0")
+    file.write_text(ET.tostring(root, encoding="unicode"))
+    assert load_arm(file).model.home == expected.home
+
+
 # Stances
 
 

@@ -92,7 +92,11 @@ def test_settings_are_over_those_of_the_file_that_is_extended(tmp_path):
     file = write(tmp_path, 'extends = "below.toml"\n[settings]\nweights = {b = 2.0}\nppo = {epochs = 5}\n')
     wanted = {"num_envs": 8, "weights": {"b": 2.0}, "ppo": {"epochs": 5, "gamma": 0.9}}
     assert read_file(file)["settings"] == wanted
+    (tmp_path / "below.toml").write_text("[algorithms.sac]\nseed = 1\nsac = {n_step = 3, batch = 8}\n")
+    file.write_text('extends = "below.toml"\n[algorithms.sac]\nsac = {batch = 16}\n')
+    assert read_file(file)["algorithms"] == {"sac": {"seed": 1, "sac": {"n_step": 3, "batch": 16}}}
     (tmp_path / "below.toml").write_text('extends = "mine.toml"\n')
+    file.write_text('extends = "below.toml"\n')
     with pytest.raises(RookeryError, match="extends itself"):
         read_file(file)
     file.write_text('extends = "absent.toml"')
@@ -208,6 +212,11 @@ def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monk
         ('task = "drone-hover"', 'task = "drone-hovr"', "drone-hover"),
         ('task = "drone-hover"', 'tsk = "drone-hover"', "task"),
         ("[[stages]]", "[[stage]]", "stage"),
+        ('task = "drone-hover"', 'task = "drone-hover"\nsettings = 3', "settings in mine.toml needs values by name"),
+        ('task = "drone-hover"', 'task = "drone-hover"\nalgorithms = {sac = 3}', "algorithms.sac in mine.toml needs"),
+        ('task = "drone-hover"', 'task = "drone-hover"\nextends = 3', "cannot read the recipe"),
+        ('task = "drone-hover"', 'task = "drone-hover"\nsettings = {ppo = 3}', "ppo needs values by name"),
+        ('task = "drone-hover"', 'task = "drone-hover"\nsettings = {num_env = 3}', "num_envs"),
         ("[[stages]]", "[stages", "TOML"),
     ],
 )  # fmt: skip

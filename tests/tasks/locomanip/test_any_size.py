@@ -85,6 +85,25 @@ def test_what_moves_alike_earns_the_same(length, tmp_path):
     )
 
 
+@pytest.mark.parametrize("length", [0.3, 1.0, 2.2])
+def test_starts_and_contacts_follow_the_legs(length, tmp_path):
+    """A Go2 starts 30 mm above its height, and a foot of its within 4 mm of the ground is on it; its legs are 0.426 m long."""
+    unit = 0.37 / 0.426 * length
+    env = rookery.make("go2-velocity", 2, config={**CALM, "robot": str(write_scaled(tmp_path, length))})
+    env.reset(seed=0)
+    task = env.task
+    state = task.robot.base.state.clone()
+    start = state[:, 0, 2] - task.model.stand_height
+    torch.testing.assert_close(start, torch.full((2,), 0.03 * unit), rtol=0.0, atol=2e-4)
+    task.refresh()
+    state[:, 0, 2] -= task.clearance.mean(1)
+    state[:, 0, 2] += unit * torch.tensor([0.0035, 0.0045])
+    task.robot.base.set_state(None, state)
+    env.world.forward()
+    task.advance()
+    assert task.contact.all(1).tolist() == [True, False] and not task.contact[1].any()
+
+
 @pytest.mark.parametrize("length", [0.5, 2.2])
 def test_commands_gait_and_pushes_follow_the_legs(length, tmp_path):
     """Beside those of the same robot at its own length."""
