@@ -7,6 +7,8 @@ in Policy Gradient Algorithms", arXiv 2006.14171): their logits have no part in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -35,7 +37,8 @@ class Choices:
 
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
         """[..., C] as one [..., n_k] for each choice."""
-        return x.split(self._sizes, -1)
+        parts: tuple[Tensor, ...] = x.split(self._sizes, -1)
+        return parts
 
     def check(self, allowed: Tensor, active: Tensor | None, group: str) -> None:
         """Refuse a mask [N, A, C] that leaves an agent which takes part without an option.
@@ -57,7 +60,7 @@ class Choices:
         """Log-probabilities [..., C], minus infinity where an option is not allowed. Where a choice has no allowed option
         at all, as of an agent that takes no part, all are."""
         out = []
-        masks = [None] * self.count if allowed is None else self._split(allowed)
+        masks: Sequence[Tensor | None] = [None] * self.count if allowed is None else self._split(allowed)
         for part, mask in zip(self._split(logits), masks, strict=True):
             if mask is not None:
                 part = part.masked_fill(~(mask | ~mask.any(-1, keepdim=True)), -torch.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,9 @@ class ActionMap:
 def _leaves(space: spaces.Space[Any], name: str) -> Iterator[tuple[str, spaces.Space[Any]]]:
     """The parts of a space that are no Tuple and no Dict, with their paths as names."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        parts: Iterable[tuple[Any, spaces.Space[Any]]] = (
+            space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        )
         for key, part in parts:
             yield from _leaves(part, f"{name}_{key}" if name else f"{key}")
     else:

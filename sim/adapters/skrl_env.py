@@ -17,7 +17,7 @@ from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.rows import AgentRows, episode_means, reshaped, row_actions
-from rookery.sim.adapters.spaces import action_space, observation_space, one_number
+from rookery.sim.adapters.spaces import number_space, observation_space, one_number
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -52,7 +52,7 @@ class SkrlEnv(Wrapper):
         self.render_mode = render_mode
         self._last: Tensor | None = None
         self._observation_space = observation_space(self._rows.group)
-        self._action_space = action_space(self._rows.group)
+        self._action_space = number_space(self._rows.group)
         self._state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32) if states else None
 
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
@@ -150,7 +150,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._states = states
         self._last: ByAgent | None = None
         self._observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
-        self._action_spaces = {name: action_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self._action_spaces = {name: number_space(env.groups[g]) for name, (g, _) in self._where.items()}
         space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32) if states else None
         self._state_spaces = dict.fromkeys(self._where, space)
 

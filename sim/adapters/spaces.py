@@ -26,11 +26,16 @@ def observation_space(group: Group, agents: int = 1) -> Box:
     return Box(-limit, limit, dtype=np.float32)
 
 
+def number_space(group: Group, agents: int = 1) -> Box:
+    """Of the continuous components of actions, [agents * D] float32 in [-1, 1]."""
+    return Box(-1.0, 1.0, (agents * len(group.action.names),), dtype=np.float32)
+
+
 def action_space(group: Group, agents: int = 1) -> Space[Any]:
     """Of continuous actions Box [agents * D] float32 in [-1, 1]; of a choice Discrete, of several (all agents') MultiDiscrete;
     of both Tuple (choices, Box)."""
     spec = group.action
-    numbers = Box(-1.0, 1.0, (agents * len(spec.names),), dtype=np.float32)
+    numbers = number_space(group, agents)
     if not spec.choices:
         return numbers
     sizes = [len(c.options) for c in spec.choices] * agents
