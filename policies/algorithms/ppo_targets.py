@@ -63,10 +63,12 @@ def samples_of(
     log_prob = learner.head.log_prob(learner.rows, roll, learner.log_std)
     options = None if roll.choice_log_probs is None else learner.rows(roll.choice_log_probs)
     action = learner.rows(roll.action)
-    states = () if memory is None else (memory.first(roll), memory.actor_start, memory.critic_start)
+    first, actor_state, critic_state = None, None, None
+    if memory is not None:
+        first, actor_state, critic_state = memory.first(roll), memory.actor_start, memory.critic_start
     return Samples(
-        actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets, *states,
-        choice_log_probs=options,
+        actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets, first,
+        actor_state, critic_state, options,
     )  # fmt: skip
 
 
