@@ -226,6 +226,11 @@ class Task(Buffers, abc.ABC):
         """By group, [N, A] bool: who still takes part; None when everybody always does."""
         return None
 
+    def action_mask(self) -> dict[str, Tensor] | None:
+        """By group whose action is `masked`, [N, A, C] bool: which options of its choices are allowed now, those of the first
+        choice before those of the second; at least one of each. None where no group's is."""
+        return None
+
     @abc.abstractmethod
     def metrics(self) -> dict[str, Tensor]:
         """The episode so far, each [N] float32; "success" (0 or 1) and the domain's own figures. Read when it ends."""

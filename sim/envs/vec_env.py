@@ -15,11 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.actions import check_shapes, not_finite
+from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
+from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
@@ -74,7 +75,7 @@ class VecEnv(Buffers, Env):
         self.num_envs = world.num_envs
         self.device = world.device
         self.engine = world.engine
-        self._set_clock()
+        self.control_dt, self._k, self.max_episode_steps = clock(task, world)
         self.first = first
         self.total = self.num_envs if total is None else total
         uses = ("", "noise", "randomization", "disturbance")
@@ -120,26 +121,13 @@ class VecEnv(Buffers, Env):
 
     steps: Tensor
 
-    def _set_clock(self) -> None:
-        task = self.task
-        self.control_dt = float(task.cfg.control_dt)
-        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
-            given = f"episode_s {task.cfg.episode_s} s and control_dt {self.control_dt} s"
-            raise RookeryError(f"an episode must last for at least one control step, a time above 0, got {given}.")
-        self._k = task.physics_steps
-        if abs(self._k * self.world.dt - self.control_dt) > 1e-9:
-            raise RookeryError(
-                f"control_dt {self.control_dt} s must be a whole number of physics steps of {self.world.dt} s."
-            )
-        self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
-
     def _make_pipelines(self) -> None:
         n = self.num_envs
         self._pipelines: dict[str, ObservationPipeline] = {}
         self._sets: dict[str, dict[str, CleanPipeline]] = {}
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
-            neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
+            neutral = torch.tensor(s.action.rest, dtype=torch.float32)
             self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
             self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
@@ -159,6 +147,7 @@ class VecEnv(Buffers, Env):
         check_groups(self.task_id, self.groups, self.num_envs, observed, privileged)
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
+        check_masks(self.task_id, self.groups, self.task.action_mask() or {}, self.num_envs)
 
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
@@ -243,6 +232,7 @@ class VecEnv(Buffers, Env):
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
                 raise not_finite(g, wrong)
+            keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
         self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
 
@@ -263,6 +253,8 @@ class VecEnv(Buffers, Env):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
+        if (active := self.task.active()) is not None:
+            info["final_active"] = {g: mask.clone() for g, mask in active.items()}
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
@@ -322,6 +314,10 @@ class VecEnv(Buffers, Env):
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self.task.active()
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.task.action_mask()
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
