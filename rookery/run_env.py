@@ -11,6 +11,7 @@ from rookery.runs import open_run
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import TASKS, find, is_task
+from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
@@ -36,11 +37,13 @@ def make_env(
         options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
 
     Raises:
-        RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
+        RookeryError: a task or config this version lacks, an interface that the policy was not trained for, or a task in a file
+            that is not trusted (see rookery.tasks.trust).
     """
     from rookery.sim2real.compatibility import check_compatible
 
     own = contract.task_id
+    refuse_untrusted(own)
     if task is None or task == own:
         changes = changes_of(own, config or {})
         env = make(own, num_envs, config=merge(dict(contract.task_config), changes), **options)
