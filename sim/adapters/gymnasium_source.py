@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
 from rookery.sim.actions import check_actions
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -78,7 +79,7 @@ class GymnasiumSource(Env):
         self._last = torch.zeros(self.num_envs, self.state_size)
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        obs, _ = self._env.reset(seed=self._seed if seed is None else seed)
+        obs, _ = self._env.reset(seed=self._seed if seed is None else check_seed(seed))
         self._return[:] = 0.0
         self._length[:] = 0
         return self._observation(obs), {}
