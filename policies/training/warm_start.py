@@ -100,7 +100,8 @@ def _shape(policy: Policy) -> _Shape:
         count = links.pop(0).outputs
     pictures = pictures_in(links[:-1])
     expected = [] if pictures is None else pictures.beside_numbers()
-    last, squash = (links or [None])[-1], policy.chain.links[-1]
+    last = links[-1] if links else None
+    squash = policy.chain.links[-1]
     plain = isinstance(squash, Squash) and squash.function == "clip" and links[:-1] == expected
     if not isinstance(last, Perceptron) or not plain:
         raise RookeryError(
