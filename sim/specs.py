@@ -106,7 +106,7 @@ class Term:
 
     @property
     def expression(self) -> Expression:
-        """What the raw value is."""
+        """The raw value as an expression."""
         assert isinstance(self.value, Expression)
         return self.value
 
@@ -122,21 +122,21 @@ class Term:
 
     @property
     def local(self) -> bool:
-        """Whether it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
+        """True where it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
         return self.expression.local
 
     @property
     def recorded(self) -> bool:
-        """Whether it comes from a contract that says in words alone what it is."""
+        """True where it comes from a contract that says in words alone what it is."""
         return isinstance(self.expression, Recorded)
 
     def same_frame(self, other: Term) -> bool:
-        """Whether another term is given in the same axes, as far as both say so."""
+        """True where another term is given in the same axes, as far as both say so."""
         return self.recorded or other.recorded or self.frame == other.frame
 
     @property
     def sensed(self) -> bool:
-        """Whether a sensor gives it, which the environment reads."""
+        """True where a sensor gives it, which the environment reads."""
         return any(isinstance(q, Sensor) for q in self.expression.leaves())
 
     @property

@@ -231,7 +231,7 @@ def _check_terms(terms: list[Mapping[str, Any]], line: str) -> None:
 
 
 def _check_expression(term: Mapping[str, Any], line: str) -> None:
-    """What is said of a term beside its expression agrees with it."""
+    """Refuse a term whose lines say something else than its expression."""
     if "expression" not in term:  # of a contract written before there were any
         return
     said = from_json(term["expression"])

@@ -42,7 +42,7 @@ Box = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class PictureConfig:
-    """What a task shows instead of telling."""
+    """Settings of a task that shows instead of telling."""
 
     obs: str = "state"  # or depth, rgb, segmentation: pictures of the robot's cameras in place of what they can show
     image_width: int = 32  # pixels
@@ -65,7 +65,7 @@ class Marks(NamedTuple):
 
 
 def is_whole(term: Term) -> bool:
-    """Whether a term is a picture of whole numbers from 0 to 255, times its scale."""
+    """True for pictures of whole numbers from 0 to 255, times their scale."""
     return bool(term.shape) and term.unit in WHOLE_UNITS
 
 

@@ -59,7 +59,7 @@ class Sensors(Buffers):
             self.child("visual", self._visual)
 
     def parameters(self) -> dict[str, Parameter]:
-        """How things look, see VisualRandomization; nothing without cameras."""
+        """Parameters of how things look, see VisualRandomization; none without cameras."""
         return {} if self._visual is None else self._visual.parameters()
 
     def read(self, group: str) -> dict[str, Tensor]:
@@ -67,7 +67,7 @@ class Sensors(Buffers):
         return {sensor.name: reader.read() for sensor, reader in self.readers[group].items()}
 
     def fill(self, observed: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-        """What a task observes, and the terms that sensors give."""
+        """A task's observations with the terms that sensors give."""
         if not self.on:
             return observed
         out = {}

@@ -67,7 +67,7 @@ KEYWORDS = {
     "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static",
     "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while"
 }  # fmt: skip
-"""Of C99, which name no quantity."""
+"""Words of C99, which name no quantity."""
 
 
 class Writer:

@@ -60,33 +60,33 @@ class Expression:
 
     @property
     def local(self) -> bool:
-        """Whether all that it reads never leaves the policy's computer: its own actions, clocks and commands."""
+        """True where all that it reads stays on the policy's computer: its own actions, clocks and commands."""
         leaves = list(self.leaves())
         return bool(leaves) and all(leaf.own_memory for leaf in leaves)
 
     @property
     def initial(self) -> str:
-        """What it is at an episode's first step, where that does not follow."""
+        """Its value at an episode's first step, in words, where that does not follow."""
         return next((part.initial for part in self.parts if part.initial), "")
 
     @property
     def text(self) -> str:
-        """What it is, without axes."""
+        """The expression in words, without axes."""
         raise NotImplementedError
 
     @property
     def condition(self) -> str:
-        """What holds while it is not 0."""
+        """The condition that holds while it is not 0, in words."""
         return f"{self.text} is not 0"
 
     @property
     def note(self) -> str:
-        """What follows after a semicolon."""
+        """The part of the formula after a semicolon."""
         return ""
 
     @property
     def formula(self) -> str:
-        """What it is, in words that leave no sign and no axes open: "target - position, body axes"."""
+        """The expression in words that leave no sign and no axes open: "target - position, body axes"."""
         axes = f", {self.frame} axes" if self.frame else ""
         return f"{self.text}{axes}" + (f"; {self.note}" if self.note else "")
 
@@ -185,7 +185,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "tuple[int, ...]": _all(lambda v: isinstance(v, int) and not isinstance(v, bool)),
     "tuple[str, ...]": _all(lambda v: isinstance(v, str)),
 }
-"""Whether a value is of a field's type."""
+"""Checks of a value by the type of its field."""
 
 
 def bracketed(e: Expression) -> str:
@@ -195,7 +195,7 @@ def bracketed(e: Expression) -> str:
 
 @dataclass(frozen=True)
 class Quantity(Expression):
-    """What is measured or known: the leaves of all expressions.
+    """A value that is measured or known: the leaf of an expression.
 
     Args:
         name: "tool's position"; a runtime gives its value by this name.
@@ -259,13 +259,13 @@ class Clock(Quantity):
 
     @property
     def when(self) -> str:
-        """When it runs, in words."""
+        """The condition under which it runs, in words."""
         return self.doc or ("always" if self.runs is None else f"while {self.runs.condition}")
 
 
 @dataclass(frozen=True)
 class Sensor(Quantity):
-    """What a sensor gives, such as a picture: the environment fills it in, see rookery.sim.sensors.sensor.
+    """The values of a sensor, such as a picture: the environment fills them in, see rookery.sim.sensors.sensor.
 
     Args:
         make: builds its reader in a world; None for one of a contract.
@@ -285,7 +285,7 @@ class Sensor(Quantity):
 
 @dataclass(frozen=True)
 class Recorded(Clock):
-    """What a contract from before there were expressions says of a term: its formula alone, which nobody can evaluate; with a
+    """A term of a contract from before there were expressions: its formula alone, which nobody can evaluate; with a
     frequency above 0 also its clock."""
 
     kind: ClassVar[str] = "recorded"
@@ -331,7 +331,7 @@ class Constant(Expression):
 
 @dataclass(frozen=True)
 class Of(Expression):
-    """What is made of one expression and keeps its size, unit and axes, unless a subclass says otherwise."""
+    """Base of those that are made of one expression and keep its size, unit and axes, unless a subclass says otherwise."""
 
     of: Expression
 

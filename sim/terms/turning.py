@@ -42,7 +42,7 @@ class Turned(Of):
 
     @property
     def back(self) -> bool:
-        """Whether the rotation is undone: from its `frame` to its `axes`."""
+        """True where the rotation is undone: from its `frame` to its `axes`."""
         return self.of.frame == self.by.frame
 
     @property
@@ -66,7 +66,7 @@ class Turned(Of):
 
 @dataclass(frozen=True)
 class Heading(Of):
-    """Of a rotation the turn about the vertical alone: that of the heading of its x axis."""
+    """The turn about the vertical alone of a rotation: that of the heading of its x axis."""
 
     kind: ClassVar[str] = "heading"
 
@@ -88,7 +88,7 @@ class Heading(Of):
 
 @dataclass(frozen=True)
 class Yaw(Of):
-    """Of a rotation the angle about the vertical, from the x axis of its frame to its own."""
+    """The angle about the vertical of a rotation, from the x axis of its frame to its own."""
 
     kind: ClassVar[str] = "yaw"
     size = 1
@@ -112,7 +112,7 @@ class Yaw(Of):
 
 @dataclass(frozen=True)
 class Axes(Of):
-    """Of a rotation some of its axes, unit vectors side by side.
+    """Some of the axes of a rotation, unit vectors side by side.
 
     Args:
         which: such as "x" or "xy".

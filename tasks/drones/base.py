@@ -241,7 +241,7 @@ class DroneTask(Task):
 
     @property
     def sees(self) -> bool:
-        """Whether drones observe pictures."""
+        """True where drones observe pictures."""
         return self.cfg.obs != "state"
 
     def pictures(self) -> tuple[Term, ...]:
@@ -250,7 +250,7 @@ class DroneTask(Task):
         return picture_terms(self.cfg, [(f"{name}/onboard",) for name in self.names], "onboard camera", self.marks)
 
     def marks(self) -> Marks | None:
-        """What pictures show beside the scene."""
+        """Balls that pictures show beside the scene; None for none."""
         return None
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:

@@ -78,7 +78,7 @@ OBJECTS = ("first", "second")
 
 
 def _pose(which: str) -> Expression:
-    """Of an object; zeros where there is none."""
+    """The pose of an object; zeros where there is none."""
     pose = Joined((place(f"{which} object's position"), rotation(f"{which} object's rotation", f"{which} object")))
     return Where(pose, own(f"1 where there is a {which} object", 1), "zeros where there is none")
 
@@ -262,7 +262,7 @@ class MetaWorldTask(ArmTask):
         return terms
 
     def pictures(self) -> tuple[Term, ...]:
-        """What cameras show in place of the objects' poses; the robot's own state and the goal stay."""
+        """Pictures in place of the objects' poses, declared; the robot's own state and the goal stay."""
         lenses = (LENSES[0], f"{self.robot.name}/{LENSES[1]}")
         if self.cfg.obs == "points":
             return (cloud_term(self.cfg, self.cfg.points, lenses, CROP),)

@@ -128,7 +128,7 @@ def acted(count: int) -> Quantity:
 
 
 def faces(thing: str) -> Quantity:
-    """How a cube is turned, whichever face is up."""
+    """The quantity that says how a cube is turned, whichever face is up."""
     return own(f"cosine, sine of four times the yaw of the {thing}'s upright faces", 2, "1", "base", doc=(
         "sum of f^4 / 2 times cosine and sine for the cube's three axes, f being how level each is: 1 for a level one, 0 for "
         "an upright one"))  # fmt: skip

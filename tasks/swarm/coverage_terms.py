@@ -24,7 +24,7 @@ SHARES = "shares of all users of the nearest other stations"
 
 
 def watched_terms(cfg: CoverageConfig) -> tuple[Term, ...]:
-    """What a station observes beside its own motion."""
+    """The terms of a station beside those of its own motion."""
     m, k = cfg.near_users, cfg.neighbours
     among, share, here = _among(cfg), own(SHARE, 1), POSITION[:2]
     users, others = "position, users' position", "other drones' position"
