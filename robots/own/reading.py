@@ -15,6 +15,7 @@ from pathlib import Path
 
 import mujoco
 
+from rookery.robots.own import guard
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_bytes
 
@@ -66,13 +67,7 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     """
     if path.suffix.lower() not in KINDS:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
-    try:
-        text = read_bytes(path)
-        root = ET.fromstring(text)
-    except FileNotFoundError:
-        raise RookeryError(f"there is no file {path}: give the path of a robot's URDF or MJCF file.") from None
-    except (OSError, Damaged, ET.ParseError) as e:
-        raise RookeryError(f"{path} cannot be read: {e}. Give a URDF or MJCF file.") from e
+    root = guard.check(path)
     if root.tag == "robot":
         try:
             return _read_urdf(path, root, floating, rpy)
@@ -226,6 +221,8 @@ def _take_meshes(path: Path, robot: ET.Element, notes: list[str]) -> dict[str, b
                 continue
             name = mesh.get("filename", "")
             file = _find_mesh(path, name)
+            if file is not None:
+                guard.require_inside(path, file)
             if file is None or file.suffix.lower() not in READABLE:
                 if shape.tag == "visual":
                     link.remove(shape)
