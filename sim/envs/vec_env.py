@@ -18,6 +18,7 @@ from torch import Tensor
 from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.deployment import Deployment
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.clock import clock
@@ -158,7 +159,7 @@ class VecEnv(Buffers, Env):
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._check_open()
         if seed is not None:
-            self._seed(seed)
+            self._seed(check_seed(seed))
         self._begin(self._all)
         self._terms = self.observe_terms()
         if self._record is not None:

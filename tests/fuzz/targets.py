@@ -42,6 +42,7 @@ from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectories import load as load_trajectories
 from rookery.tasks.locomanip.trajectories import save as save_trajectories
 from tests.fuzz import other_libraries as others
+from tests.fuzz import robots
 from tests.fuzz.mutate import (
     either,
     json_text,
@@ -355,6 +356,11 @@ TARGETS = [
     Target("rsl_rl tensors", others.write_rsl_rl, others.FILE, others.mutate_tensors, lambda f: others.read(f / others.FILE)),
     Target("sb3 archive", others.write_sb3, others.ARCHIVE, mutate_bytes, lambda f: others.read(f / others.ARCHIVE)),
     Target("sb3 data", others.write_sb3, others.ARCHIVE, others.mutate_data, lambda f: others.read(f / others.ARCHIVE)),
+    *(
+        Target(f"{name} {kind}", robots.write_robots, file, mutate, lambda f, file=file: robots.read_robot(f / file), cost=2)
+        for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF))
+        for kind, mutate in (("bytes", mutate_bytes), ("elements", robots.mutate_xml))
+    ),
     Target("log", write_log, "progress.csv", mutate_bytes, read_log),
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)
