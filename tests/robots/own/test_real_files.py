@@ -96,7 +96,7 @@ FIXED = '<joint name="{0}{1}" type="fixed"><parent link="{0}"/><child link="{1}"
     [
         (
             '<link name="a"/><link name="b"/>' + FIXED.format("a", "b") + FIXED.format("b", "a"),
-            "fixes '[ab]' and other links to each other in a circle",
+            "joints go in a circle through the link '[ab]'",
         ),
         (
             '<link name="a"><inertial><mass value="-0.1"/></inertial></link>' + FIXED.format("trunk", "a"),
