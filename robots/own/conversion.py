@@ -54,6 +54,8 @@ def expand_xacro(path: Path) -> bytes:
         raise RookeryError(
             f"{path} is a xacro file: pip install xacro, or expand it by `xacro {path.name} > robot.urdf`."
         ) from None
+    if not path.is_file():
+        raise RookeryError(f"there is no file {path}: give the path of a robot's file.")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
