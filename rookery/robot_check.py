@@ -18,8 +18,8 @@ from rookery.robots.own.legs import forward
 from rookery.robots.own.result import OwnRobot
 from rookery.robots.quadrupeds.model import PARTS, QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import leg_chains
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.env import Env
+from rookery.sim.multirotor.parameters import GRAVITY
 
 WORLDS = 8
 SECONDS = 4.0

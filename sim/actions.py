@@ -10,9 +10,20 @@ from torch import Tensor
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim.env import Env
+    from collections.abc import Mapping
 
-__all__ = ["check_actions", "check_shapes", "not_finite"]
+    from rookery.sim.env import Env
+    from rookery.sim.specs import ActionSpec, Group
+
+__all__ = [
+    "check_actions",
+    "check_choices",
+    "check_masks",
+    "check_shapes",
+    "keep_choices",
+    "not_finite",
+    "require_numbers",
+]
 
 
 def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
@@ -57,4 +68,59 @@ def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Te
             finite = torch.isfinite(a).flatten(1).all(1)
             if not finite.all():
                 raise not_finite(g, int(finite.logical_not().nonzero()[0]))
+        check_choices(g, env.groups[g].action, a)
     return actions
+
+
+def check_choices(group: str, spec: ActionSpec, action: Tensor) -> None:
+    """Refuse actions [..., D] whose discrete components are no indices of options.
+
+    Raises:
+        RookeryError: which, and what is allowed.
+    """
+    for k, choice in enumerate(spec.choices):
+        index = action[..., k]
+        wrong = (index != index.floor()) | (index < 0) | (index >= len(choice.options))
+        if wrong.any():
+            raise RookeryError(
+                f"{choice.name!r} of {group!r} is the index of an option, 0 to {len(choice.options) - 1} "
+                f"({', '.join(choice.options)}), got {float(index[wrong][0]):g}."
+            )
+
+
+def keep_choices(group: str, spec: ActionSpec, action: Tensor, clipped: Tensor) -> None:
+    """Put the indices of actions [..., D] into the same actions clipped to [-1, 1].
+
+    Raises:
+        RookeryError: see `check_choices`.
+    """
+    if count := len(spec.choices):
+        check_choices(group, spec, action)
+        clipped[..., :count] = action[..., :count]
+
+
+def check_masks(task: str, groups: Mapping[str, Group], masks: Mapping[str, Tensor], worlds: int) -> None:
+    """Refuse masks that are not [N, A, C] bool for each group whose action is masked."""
+    for name, group in groups.items():
+        shape = (worlds, group.count, group.action.options)
+        mask = masks.get(name)
+        if group.action.masked and (mask is None or mask.shape != shape or mask.dtype is not torch.bool):
+            raise ValueError(f"{task}: action_mask must give {name!r} a bool tensor {list(shape)}.")
+
+
+def require_numbers(groups: Mapping[str, Group], who: str) -> None:
+    """Refuse groups whose actions have discrete components.
+
+    Args:
+        groups: by name.
+        who: what takes continuous actions alone, the subject of the message: "SAC learns".
+
+    Raises:
+        RookeryError: a group chooses.
+    """
+    for name, group in groups.items():
+        if group.action.choices:
+            raise RookeryError(
+                f"{who} continuous actions, and group {name!r} chooses its {group.action.choices[0].name!r} among "
+                f"{', '.join(group.action.choices[0].options)}: PPO learns such tasks."
+            )

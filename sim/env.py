@@ -92,20 +92,27 @@ class Env(abc.ABC):
         """Advance all worlds by one control step.
 
         Args:
-            actions: {group: [N, A, D]} float32, clipped to [-1, 1]; the tensor alone where there is one group.
+            actions: {group: [N, A, D]} float32; the tensor alone where there is one group. Continuous components are clipped
+                to [-1, 1], discrete ones are indices of options (see `ActionSpec`).
 
         Returns:
             observation {group: [N, A, O]}, reward {group: [N, A]} (or [N, A, M] for M `objectives`), terminated [N] bool,
             truncated [N] bool, info. Where an episode ended, info has "final_observation" {group: [N, A, O]}, which is the
-            observation itself in the worlds whose episode goes on; "final_state" [N, S], valid in the worlds that ended; and
-            "episode" (see sim/envs/episodes.py). Of a task with `event_names`, info has "events" {name: [N] bool, or [N, A]
-            by agent, all groups counted through}.
+            observation itself in the worlds whose episode goes on; "final_state" [N, S], valid in the worlds that ended;
+            "episode" (see sim/envs/episodes.py); and where `active` is not None "final_active" {group: [N, A] bool}, valid in
+            the worlds that ended: `active` as it was after the step, before the new episode began. An agent that is not in it
+            dropped out in that step or earlier: nothing follows for it, also where the episode was truncated. Of a task with
+            `event_names`, info has "events" {name: [N] bool, or [N, A] by agent, all groups counted through}.
+
+            Where a step stood for several control steps, as in a hierarchy, info has "elapsed", how many: [N] int64, or
+            {group: [N, A]} where agents differ; without it every step is 1 (see sim/elapsed.py).
 
             Observations, rewards, `terminated`, `truncated` and "final_observation" are new tensors, never written to again:
             callers may keep them, and adapters hand them on without a copy. `actions` are read during the call only.
 
         Raises:
-            RookeryError: `reset` was not called, or actions of wrong groups, shape or type, or with NaN.
+            RookeryError: `reset` was not called, or actions of wrong groups, shape or type, with NaN, or with an index that
+                is no option's.
         """
 
     def stagger(self) -> None:
@@ -151,6 +158,13 @@ class Env(abc.ABC):
     @property
     def active(self) -> dict[str, Tensor] | None:
         """{group: [N, A] bool}: which agents take part now; None when everybody always does."""
+        return None
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        """{group: [N, A, C] bool} of the groups whose action is `masked`: which options are allowed now, in the order of the
+        choices, at least one of each; None where no group's is. What is not allowed and chosen all the same is the task's to
+        judge; policies never choose it."""
         return None
 
     @property
@@ -318,6 +332,10 @@ class EnvWrapper(Env):
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self.env.active
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.env.action_mask
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:

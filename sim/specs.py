@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
+from rookery.sim.action_spec import ActionSpec as ActionSpec
+from rookery.sim.action_spec import Discrete as Discrete
+from rookery.sim.terms import Clock, Expression, Quantity, Recorded, Sensor, clocks_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,6 +135,11 @@ class Term:
         return self.recorded or other.recorded or self.frame == other.frame
 
     @property
+    def sensed(self) -> bool:
+        """Whether a sensor gives it, which the environment reads."""
+        return any(isinstance(q, Sensor) for q in self.expression.leaves())
+
+    @property
     def clock(self) -> Clock | None:
         """The clock that it shows."""
         return next(iter(clocks_of([self.expression])), None)
@@ -141,37 +148,6 @@ class Term:
     def effective_scale(self) -> float:
         """Factor from the raw value to what the network gets: 0 for a hidden term."""
         return 0.0 if self.hidden else self.scale
-
-
-@dataclass(frozen=True)
-class ActionSpec:
-    """What an agent commands. Policies act in [-1, 1]; `low` and `high` say what that means.
-
-    Args:
-        kind: the control mode's name, such as "ctbr".
-        names: one name for each of the D action components.
-        low: physical value at action -1, per component.
-        high: physical value at action +1, per component.
-        units: unit of the physical value, per component.
-        neutral: the normalised action that a robot at rest would take (hover, hold the pose); trainers start there.
-    """
-
-    kind: str
-    names: tuple[str, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    units: tuple[str, ...]
-    neutral: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        sizes = {len(self.names), len(self.low), len(self.high), len(self.units), len(self.neutral)}
-        if len(sizes) != 1:
-            raise ValueError(f"ActionSpec {self.kind!r}: names, low, high, units and neutral differ in length.")
-
-    @property
-    def size(self) -> int:
-        """Number of action components D."""
-        return len(self.names)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.terms import Expression, Recorded, from_json
 from rookery.sim.typed_json import plain
@@ -27,13 +28,27 @@ def group_json(group: Group) -> dict[str, Any]:
             line | {"noise": t.noise, "bias": t.bias, "delay": t.delay, "history": group.history} | _particular(t)
             for t, line in zip(group.observation, _places(group.observation), strict=True)
         ],
-        "action": plain(group.action),
+        "action": _action(group.action),
     }
     if group.history > 1:
         out["frames"] = FRAMES
     if group.targets:
         out |= {"targets": _places(group.targets), "future": list(group.future)}
     return out
+
+
+def _action(spec: ActionSpec) -> dict[str, Any]:
+    """The control mode.
+
+    Raises:
+        RookeryError: it chooses, which contracts cannot say yet.
+    """
+    if spec.choices:
+        raise RookeryError(
+            f"contracts know continuous actions, and this one chooses its {spec.choices[0].name!r}: train such a task from "
+            "Python, with rookery.policies.training.runner.Runner, and run its policy by act_with."
+        )
+    return {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
 
 
 def parse_group(values: Mapping[str, Any]) -> Group:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from rookery.policies.policy import Policy
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.env import Env, StepResult
 
 __all__ = ["Algorithm"]
@@ -38,8 +39,9 @@ class Algorithm(abc.ABC):
     Attributes:
         Config: the frozen dataclass of its settings.
         rollout_steps: control steps that every world makes between two updates; 0 where no environment is stepped.
-        steps_per_update: how far one collect-and-update moves the counter that `total_steps` limits: control steps over all
-            worlds, or samples where `rollout_steps` is 0.
+        steps_per_update: how far one collect-and-update of this process moves the counter that `total_steps` limits: control
+            steps over all worlds, or samples where `rollout_steps` is 0.
+        reduction: the processes that learn together, see `share`.
 
     Raises:
         RookeryError: settings that this environment cannot serve.
@@ -50,6 +52,7 @@ class Algorithm(abc.ABC):
 
     env: Env
     config: Any
+    reduction: Reduction = ALONE
 
     @property
     def steps_per_update(self) -> int:
@@ -90,7 +93,7 @@ class Algorithm(abc.ABC):
 
     @abc.abstractmethod
     def policies(self) -> dict[str, Policy]:
-        """The deterministic policies as they are now, by group, or "<group>_<i>" where each agent has its own weights."""
+        """The deterministic policies as they are now, by group, or "<group>_<i>" by agent where not all share their weights."""
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Tensor]:
@@ -103,6 +106,14 @@ class Algorithm(abc.ABC):
         Raises:
             RookeryError: a name or shape that does not fit; nothing is changed then.
         """
+
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes from now on, see `rookery.policies.training.reduction`. They have the same
+        config, seed and number of worlds each; called before the first step.
+
+        Exploration and shuffles differ from process to process.
+        """
+        self.reduction = reduction
 
     def close(self) -> None:
         """Free threads and files."""

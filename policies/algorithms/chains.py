@@ -54,7 +54,7 @@ def policy_chains(config: Any, group: Group, state_size: int = 0, outputs: int |
             the critic's own where the algorithm has them.
         group: its observation, action and targets.
         state_size: S, of a central critic's state before the observation.
-        outputs: of the actor; None for one number for each action.
+        outputs: of the actor; None for one number for each action, and a logit for each option of a choice.
 
     Raises:
         RookeryError: settings that do not go with the group's terms.
@@ -67,13 +67,14 @@ def policy_chains(config: Any, group: Group, state_size: int = 0, outputs: int |
     module = getattr(config, "network", "")
     encoder = encoder_links(config, group, frames)
     policy = standard(
-        group.observation_size, group.action.size, config.hidden, config.activation, config.obs_clip,
-        getattr(config, "squash", "clip"), actor_inputs=size, encoder=encoder, targets=targets, memory_size=memory,
-        module=module, estimator=getattr(config, "estimator_hidden", ()),
+        group.observation_size, group.action.outputs, config.hidden, config.activation, config.obs_clip,
+        "none" if group.action.choices else getattr(config, "squash", "clip"),
+        actor_inputs=size, encoder=encoder, targets=targets, memory_size=memory, module=module,
+        estimator=getattr(config, "estimator_hidden", ()),
     )  # fmt: skip
     before = _beside_rest(encoder, 0, size, targets)
     width = before[-1].outputs if before else size + targets
-    number = group.action.size if outputs is None else outputs
+    number = group.action.outputs if outputs is None else outputs
     actor = [*before, *trunk(width, number, config.hidden, config.activation, memory, module)]
     hidden = getattr(config, "critic_hidden", None)
     before = _beside_rest(encoder_links(config, group, group.history), state_size, group.observation_size, 0)

@@ -17,7 +17,10 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
+from rookery.sim.elapsed import elapsed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 
@@ -62,6 +65,7 @@ class OffPolicy(Algorithm):
                 f"{type(self).__name__} learns from a reward of one number, this one is a vector of "
                 f"{', '.join(env.objectives)}: give weights (--weights {env.objectives[0]}=1)."
             )
+        require_numbers(env.groups, f"{type(self).__name__} learns")
         self.rollout_steps = self.config.rollout_steps
         kept = self.config.buffer_size // env.num_envs
         if kept < self.rollout_steps:
@@ -139,13 +143,14 @@ class OffPolicy(Algorithm):
         next_active = self.env.active or {}
         next_state = self._state_now()
         final_state = None if next_state is None else info.get("final_state")
+        final_active = info.get("final_active", {})
         for name, learner in self.learners.items():
             final = info["final_observation"][name] if "final_observation" in info else None
             live = learner.live
             learner.replay.add(
                 obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
                 self._active.get(name), next_active.get(name), self._state, next_state, final_state,
-                None if live is None else live.before,
+                None if live is None else live.before, final_active.get(name), elapsed(info, name),
             )  # fmt: skip
             if live is not None:
                 live.end_episodes(terminated | truncated)
@@ -179,6 +184,12 @@ class OffPolicy(Algorithm):
             means.append(learner.learn(*learner.draw(due, self._generator), self._generator))
         rows = zip(self.learners.items(), torch.stack(means).tolist(), strict=True)  # the one wait for the device
         return {f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)}
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        draw_apart(self._generator, reduction)
+        for learner in self.learners.values():
+            learner.share(reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The deterministic policies by group."""

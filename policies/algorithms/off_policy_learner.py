@@ -20,11 +20,12 @@ from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.replay import Replay
 from rookery.policies.storage.sequences import take_sequences
 from rookery.policies.storage.transitions import Transitions
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
-__all__ = ["OffPolicyLearner", "subset", "weights_of"]
+__all__ = ["OffPolicyLearner", "subset"]
 
 
 class OffPolicyLearner(OffPolicyNetworks):
@@ -48,6 +49,9 @@ class OffPolicyLearner(OffPolicyNetworks):
         demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
         returns: what rewards are divided by; None where they are taken as they are.
         beta: power of the importance weights of prioritised draws, see `Priorities.weights`.
+        reduction: the processes that learn together; each draws batches from its own replay memory, and the losses are means
+            over all of them. Statistics within a batch (of critics with batch normalisation) and the probabilities of
+            prioritised draws are of the process's own.
         errors: [B] temporal-difference errors in the latest gradient step, means over the critics, where draws are prioritised.
     """
 
@@ -67,6 +71,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         )  # fmt: skip
         limit = config.return_limit
         self.returns = None if limit is None else ReturnScale(worlds, group.count, config.gamma, limit, device)
+        self.reduction: Reduction = ALONE
         self.beta = config.priority_beta
         self.errors = torch.zeros(0, device=device)
         self.made = torch.zeros((), dtype=torch.int64)
@@ -76,6 +81,17 @@ class OffPolicyLearner(OffPolicyNetworks):
         pictures = pictures_in(self.encoder)
         if pictures is not None and config.picture_shift > 0:
             self._shift = PictureShift(pictures, config.picture_shift)
+
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes, see `Algorithm.share`."""
+        self.reduction = reduction
+        for part in (self.norm, self.states, self.returns):
+            if part is not None:
+                part.reduction = reduction
+
+    def weights_of(self, active: Tensor) -> Tensor:
+        """[B] shares of the rows in a loss over the batches of all processes: those of inactive agents are 0."""
+        return active / self.reduction.sum(active.sum()).clamp(min=1)
 
     def record_statistics(self, steps: int) -> None:
         """Take the latest control steps into the statistics of rewards and, where they are asked for, of observations."""
@@ -126,10 +142,10 @@ class OffPolicyLearner(OffPolicyNetworks):
             policy: whether the policy takes a step too.
 
         Returns:
-            one number for each of FIGURES; those of the policy are 0 where it takes none.
+            one number for each of FIGURES, which are sums over processes; those of the policy are 0 where it takes none.
         """
         obs = self.norm.normalize(batch.observation)
-        weight = weights_of(batch.active)
+        weight = self.weights_of(batch.active)
         target, following = self.target_values(batch, noise[0], generator)
         figures = torch.zeros(len(self.FIGURES), device=obs.device)
         seen = self.seen(batch.state, self.critic_features_at(self.features, batch, obs))
@@ -196,7 +212,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         if batch.importance is not None:
             weight = weight * batch.importance
         loss = (faults * weight).sum()
-        descend_with(self.optimizers["critics"], loss)
+        descend_with(self.optimizers["critics"], loss, self.reduction)
         if self.critics.unit_weights:
             self.critics.project()
         return loss.detach()
@@ -237,7 +253,7 @@ class OffPolicyLearner(OffPolicyNetworks):
                 self.replay.priorities.update(number, self.errors[: len(number)])
             counts[: self.POLICY_FIGURES] += 1
             counts[self.POLICY_FIGURES :] += policy
-        return sums / counts.clamp(min=1).to(sums.device)
+        return self.reduction.sum(sums) / counts.clamp(min=1).to(sums.device)
 
     @property
     def shown(self) -> int:
@@ -269,7 +285,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         importance = self.replay.priorities.weights(number, self.beta)
         # Demonstrations are drawn uniformly: their weight is 1 before all are divided by the largest.
         importance = torch.cat((importance, importance.new_ones(len(out.reward) - len(number))))
-        return replace(out, importance=importance / importance.amax().clamp_min(1e-6))
+        return replace(out, importance=importance / self.reduction.max(importance.amax()).clamp_min(1e-6))
 
     def parts(self) -> dict[str, Tensor]:
         """All tensors that keep their shape, by name."""
@@ -302,11 +318,6 @@ class OffPolicyLearner(OffPolicyNetworks):
         for name, own in self.parts().items():
             own.copy_(state[name])
         self.replay.load_state_dict(under("replay", state))
-
-
-def weights_of(active: Tensor) -> Tensor:
-    """[B] shares of the rows in a loss: those of inactive agents are 0."""
-    return active / active.sum().clamp(min=1)
 
 
 def subset(count: int, size: int, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:

@@ -29,6 +29,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.policies.storage.normalizers import ObservationNorm, put_statistics
 from rookery.policies.storage.transitions import Sequences, Transitions
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.specs import Group
 
 __all__ = ["OffPolicyNetworks", "descend_with"]
@@ -260,9 +261,9 @@ def _unrolled(features: Features, x: Tensor, before: Tensor, sequences: Sequence
     return out
 
 
-def descend_with(optimizer: torch.optim.Adam, loss: Tensor) -> None:
-    """One step of an optimiser down the gradient of a loss by its own parameters alone."""
+def descend_with(optimizer: torch.optim.Adam, loss: Tensor, reduction: Reduction) -> None:
+    """One step of an optimiser down the gradient of a loss by its own parameters alone, the sum over the processes."""
     parameters: list[Any] = optimizer.param_groups[0]["params"]
     for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-        parameter.grad = gradient
+        parameter.grad = reduction.sum(gradient.contiguous())
     optimizer.step()

@@ -15,7 +15,7 @@ from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import FINALS, layout
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.sensors.image_terms import is_whole
+from rookery.sim.sensors.pictures import is_whole
 from rookery.sim.specs import Group, Term
 
 if TYPE_CHECKING:

@@ -26,13 +26,18 @@ from torch import Tensor
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import MAX_LOG_RATIO, GroupLearner
+from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
+from rookery.policies.algorithms.ppo_targets import value_losses
+from rookery.policies.algorithms.weight_sets import weight_sets
 from rookery.policies.nn.actor_critic import Worker
+from rookery.policies.nn.choices import Choices
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
+from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
@@ -44,7 +49,7 @@ FIGURES = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "estimator
 
 
 class PPO(Algorithm):
-    """Trains one policy for each group of an environment.
+    """Trains one policy for each group of an environment, or for each set of agents that its config names.
 
     Args:
         env: the environment; its device is where learning happens.
@@ -53,7 +58,7 @@ class PPO(Algorithm):
         inputs: none.
 
     Attributes:
-        learners: by group name, the networks and all that belongs to them.
+        learners: by set of weights (the group's name where `policies` has no other), networks and all that belongs to them.
         updates: made so far.
 
     Raises:
@@ -75,8 +80,10 @@ class PPO(Algorithm):
         initial = torch.Generator().manual_seed(seed)
         state_size = env.state_size if self.config.critic == "central" else 0
         self.learners = {
-            name: GroupLearner(name, group, env.num_envs, state_size, self.config, initial, self.device)
-            for name, group in env.groups.items()
+            name: GroupLearner(
+                name, env.groups[own.group], env.num_envs, state_size, self.config, initial, self.device, own
+            )
+            for name, own in weight_sets(env, self.config.policies).items()
         }
         self._estimates = any(learner.estimator is not None for learner in self.learners.values())
         if self.config.estimator != "off" and not self._estimates:
@@ -98,6 +105,8 @@ class PPO(Algorithm):
                 f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
                 f"environment in rookery.sim.envs.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
             )
+        if self.config.mirror:
+            require_numbers(self.env.groups, "mirror is for")
         for name in self.config.separate:
             if name not in self.env.groups:
                 raise RookeryError(f"separate names group {name!r}: this task has {', '.join(self.env.groups)}.")
@@ -115,36 +124,49 @@ class PPO(Algorithm):
             if not self._context:
                 self._context = self._read_context()
         context = self._context
-        return {
-            name: learner.sample(
-                t,
-                obs[name],
-                context.get("state"),
-                context.get(f"active.{name}"),
-                context.get(f"privileged_targets.{name}"),
-                context.get("reveal_future_mask"),
-            )
-            for name, learner in self.learners.items()
-        }
+        out: dict[str, Tensor] = {}
+        for learner in self.learners.values():
+            group = learner.members.group
+            action = learner.sample(
+                t, learner.own(obs[group]), context.get("state"), self._of(learner, "active"),
+                self._of(learner, "privileged_targets"), context.get("reveal_future_mask"), self._of(learner, "action_mask"),
+            )  # fmt: skip
+            if learner.members.whole:
+                out[group] = action
+                continue
+            if group not in out:
+                out[group] = action.new_zeros(self.env.num_envs, self.env.groups[group].count, action.shape[2])
+            learner.put(action, out[group])
+        return out
+
+    def _of(self, learner: GroupLearner, what: str) -> Tensor | None:
+        """What the context has for a learner's agents now, [N, A, ...]."""
+        found = self._context.get(f"{what}.{learner.members.group}")
+        return None if found is None else learner.own(found)
 
     @torch.no_grad()
     def observe(self, obs: dict[str, Tensor], actions: dict[str, Tensor], result: StepResult) -> None:
         next_obs, reward, terminated, truncated, info = result
-        for name, learner in self.learners.items():
-            learner.record(self._step, reward[name], terminated, truncated, info)
+        for learner in self.learners.values():
+            learner.record(self._step, reward[learner.members.group], terminated, truncated, info)
         self._context = self._read_context()
         self._last_obs = next_obs
         self._step += 1
 
     def _read_context(self) -> dict[str, Tensor]:
         """What goes with the environment's observations now: "state" of a central critic, "active.<group>",
-        "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
+        "action_mask.<group>", "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
             context["state"] = self.env.state
         active = self.env.active
         if active is not None:
             context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
+        masks = self.env.action_mask or {}
+        for name, group in self.env.groups.items():
+            if group.action.masked:
+                Choices(group.action).check(masks[name], context.get(f"active.{name}"), name)
+                context[f"action_mask.{name}"] = masks[name].clone()
         if self._estimates:
             context |= {f"privileged_targets.{k}": v for k, v in (self.env.privileged_targets or {}).items()}
             mask = self.env.reveal_future_mask
@@ -160,6 +182,8 @@ class PPO(Algorithm):
             context["state"] = torch.zeros(n, self.env.state_size)
         context |= {f"active.{k}": torch.zeros_like(v) for k, v in (self.env.active or {}).items() if v is not None}
         for name, group in self.env.groups.items():
+            if group.action.masked:
+                context[f"action_mask.{name}"] = torch.zeros(n, group.count, group.action.options, dtype=torch.bool)
             if self._estimates and group.targets:
                 size = sum(t.size for t in group.targets)
                 context[f"privileged_targets.{name}"] = torch.zeros(n, group.count, size)
@@ -182,15 +206,15 @@ class PPO(Algorithm):
             if self.updates == self.config.critic_warmup > 0:
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
-            samples = learner.samples(
-                self._last_obs[name], self._context.get("state"), self._context.get(f"active.{name}")
-            )
+            last = learner.own(self._last_obs[learner.members.group])
+            samples = learner.samples(last, self._context.get("state"), self._of(learner, "active"))
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):
                 if figure != "estimator_loss" or learner.estimator is not None:
                     figures[f"{name}/{figure}"] = mean
-            figures[f"{name}/std"] = learner.log_std.exp().mean()
+            if learner.log_std.numel():
+                figures[f"{name}/std"] = learner.log_std.exp().mean()
             figures[f"{name}/entropy"] = learner.entropy()
             figures[f"{name}/explained_variance"] = learner.explained_variance
             figures[f"{name}/learning_rate"] = learner.learning_rate.mean()
@@ -216,7 +240,11 @@ class PPO(Algorithm):
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
         """One optimiser step on the minibatch `rows`; returns FIGURES, [5, G]."""
         size = rows.stop - rows.start
-        count = size if batch.active is None else batch.active[:, rows].sum(1, keepdim=True).clamp(min=1)
+        own = None if batch.active is None else batch.active[:, rows].sum(1, keepdim=True)
+        count: int | Tensor = size if own is None else own.clamp(min=1)
+        if self.reduction.size > 1:
+            mine = torch.full((learner.sets, 1), float(size), device=self.device) if own is None else own.float()
+            count = self.reduction.sum(mine).clamp(min=1)
         parts = split(rows, len(learner.workers), learner.sequence)
         jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
         sums = sum(self._threads.map(self._gradients, jobs))
@@ -224,13 +252,14 @@ class PPO(Algorithm):
         for worker in learner.workers[1:]:
             learner.gradients += worker.gradients
         if not self.policy_frozen:
-            learner.workers[0].log_std_grad -= self.config.entropy_coef  # d entropy / d log std = 1
+            # d entropy / d log std = 1, in equal shares from all processes
+            learner.workers[0].log_std_grad -= self.config.entropy_coef / self.reduction.size
         if learner.symmetry is not None:
             learner.symmetry.project(learner.gradients)
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()
-        return sums
+        return self.reduction.sum(sums)
 
     def _gradients(self, learner: GroupLearner, i: int, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """`loss_gradients` in the memory of worker i, compiled where the networks allow it."""
@@ -243,13 +272,13 @@ class PPO(Algorithm):
     ) -> Tensor:
         """Gradients of the loss over `rows`, in the worker's memory; returns FIGURES over these rows, [5, G].
 
-        With z = (action - mean) / std, log p = -|z|^2 / 2 - sum log std, ratio = p / p_old, advantage A and the weight of a
-        sample w = 1 / count (0 for inactive agents):
+        With ratio = p / p_old, advantage A and the weight of a sample w = 1 / count (0 for inactive agents):
 
             policy loss  = -sum w min(ratio A, clip(ratio) A)      d/d log p = -w ratio A where that is the smaller
-            d log p / d mean = z / std                             d log p / d log std = z^2 - 1
+            d log p / d outputs and log std                        ppo_heads.py, choices included
             value loss   = sum w error^2 / 2 (or Huber)            d/d value = w error (limited by Huber's delta)
-            approx KL(old|new) = sum w (ratio - 1 - log ratio)     Schulman's k3, joschu.net/blog/kl-approx.html
+            approx KL(old|new) = sum w (ratio - 1 - log ratio)     Schulman's k3, joschu.net/blog/kl-approx.html; of choices
+                                                                   the divergence itself
 
         Args:
             learner: whose weights.
@@ -261,24 +290,21 @@ class PPO(Algorithm):
         c = self.config
         worker.zero_grad()
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
-        inverse_std = torch.exp(-learner.log_std)
-        sum_log_std = learner.log_std.sum(-1)
+        head = learner.head
         for s in batch.chunks(rows, learner.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
-            z = (s.action - worker.mean_action(s)).mul_(inverse_std)
-            z_squared = z.square()
-            log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(sum_log_std).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
-            ratio = log_ratio.exp()
+            seen = head.compare(worker.mean_action(s), s, learner.log_std)
+            ratio = seen.log_ratio.exp()
             surrogate = ratio * s.advantage
             clipped_surrogate = ratio.clamp(1.0 - c.clip, 1.0 + c.clip).mul_(s.advantage)
             surrogate_grad = torch.where(surrogate <= clipped_surrogate, surrogate, 0.0).mul_(-1.0 * w).unsqueeze(2)
             if self.policy_frozen:
                 surrogate_grad.zero_()
-            worker.actor.backward(z.mul_(inverse_std).mul_(surrogate_grad))
-            worker.log_std_grad += z_squared.sub_(1.0).mul_(surrogate_grad).sum(1, keepdim=True)
+            entropy_coef = 0.0 if self.policy_frozen else c.entropy_coef
+            worker.actor.backward(head.gradient(seen, surrogate_grad, w, worker, learner.log_std, entropy_coef))
 
             value = worker.value(s)
-            value_loss, value_grad = self._value_loss(value, s)
+            value_loss, value_grad = value_losses(c, value, s)
             worker.critic.backward(value_grad.mul_(c.value_coef * w).unsqueeze(2))
 
             if worker.estimator is not None and s.privileged_targets is not None:
@@ -287,24 +313,8 @@ class PPO(Algorithm):
             sums[0] -= (torch.minimum(surrogate, clipped_surrogate) * w).sum(1)
             sums[1] += (value_loss * w).sum(1)
             sums[3] += (((ratio - 1.0).abs() > c.clip) * w).sum(1)
-            sums[2] += ratio.sub_(1.0).sub_(log_ratio).mul_(w).sum(1)
+            sums[2] += head.divergence(seen, ratio, s).mul_(w).sum(1)
         return sums
-
-    def _value_loss(self, value: Tensor, s: Samples) -> tuple[Tensor, Tensor]:
-        """The value loss of each row and its derivative by the value, both [G, R]."""
-        c = self.config
-        huber = c.value_loss == "huber"
-        error = value - s.value_target
-        grad = error.clamp(-c.huber_delta, c.huber_delta) if huber else error
-        loss = grad * (error - 0.5 * grad)
-        if c.value_clip is not None:
-            change = value - s.value
-            clipped_error = s.value + change.clamp(-c.value_clip, c.value_clip) - s.value_target
-            clipped_grad = clipped_error.clamp(-c.huber_delta, c.huber_delta) if huber else clipped_error
-            clipped_loss = clipped_grad * (clipped_error - 0.5 * clipped_grad)
-            grad = torch.where((change.abs() > c.value_clip) & (loss < clipped_loss), 0.0, grad)
-            loss = torch.maximum(loss, clipped_loss)
-        return loss, error.clone() if grad is error else grad
 
     # Learning rate
 
@@ -378,6 +388,12 @@ class PPO(Algorithm):
         self._generator.set_state(state["generator"].cpu())
         self.updates = int(state["updates"])
         self._context = {k: v.to(self.device) for k, v in context.items()}
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        draw_apart(self._generator, reduction)
+        for learner in self.learners.values():
+            learner.share(reduction)
 
     def close(self) -> None:
         self._threads.close()

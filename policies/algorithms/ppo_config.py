@@ -24,7 +24,7 @@ class PPOConfig(EncoderConfig):
     gamma: float = 0.99
     """Discount per control step."""
     lam: float = 0.95
-    """Lambda of generalised advantage estimation: 0 trusts the critic after one step, 1 only the rewards."""
+    """Lambda of generalised advantage estimation, per action: 0 trusts the critic after one step, 1 only the rewards."""
     normalize_advantages: bool = True
     """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
 
@@ -57,6 +57,9 @@ class PPOConfig(EncoderConfig):
     """Whether all agents of a group learn one set of weights; otherwise each learns its own, as separate learners."""
     separate: tuple[str, ...] = ()
     """Names of groups whose agents each learn their own weights although `share` is true."""
+    policies: tuple[str, ...] = ()
+    """Further sets of weights, as NAME=AGENTS with names of agents, groups or teams between commas: "attack=near_0,near_1". The
+    agents of a set share its weights; those that no set names learn as `share` and `separate` say."""
 
     # Auxiliary state estimator
     estimator: Literal["off", "predict", "privileged"] = "off"

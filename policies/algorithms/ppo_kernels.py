@@ -154,7 +154,7 @@ def _policy_loss(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _value_loss(critic: Any, arena: Any, rows: Any, first: int, last: int, weight: Any, loss: Any, sums: Any) -> None:
-    """Derivatives of the value loss by the value, see ppo.PPO._value_loss."""
+    """Derivatives of the value loss by the value, see ppo_targets.value_losses."""
     layer = critic[-1]
     delta = np.float32(loss.huber_delta)
     limit = np.float32(loss.value_clip)

@@ -6,7 +6,9 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +17,10 @@ from torch import Tensor
 from rookery.policies.algorithms.chains import observation_norm, policy_chains
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
 from rookery.policies.algorithms.ppo_memory import Memory
+from rookery.policies.algorithms.ppo_targets import samples_of
+from rookery.policies.algorithms.weight_sets import WeightSet
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.build import perceptron_of, weight_count
@@ -24,8 +29,10 @@ from rookery.policies.nn.mlp import MLP
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
-from rookery.policies.storage.rollout import Rollout, Samples, gae, moments
+from rookery.policies.storage.rollout import Rollout, Samples
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
+from rookery.sim.elapsed import elapsed
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -41,9 +48,6 @@ CHUNK_SEQUENCES = 256
 HALF_LOG_2_PI_E = 1.4189385
 """Entropy of a standard normal distribution, nats."""
 
-MAX_LOG_RATIO = 20.0
-"""Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
-
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
 
@@ -52,15 +56,17 @@ class GroupLearner:
     """One group's learner.
 
     Args:
-        name: of the group.
-        spec: its declaration.
+        name: of the set of weights, or of the group where that is one.
+        spec: declaration of the group.
         worlds: N.
         state_size: S, of the environment's state; 0 without a central critic.
         config: settings.
         generator: source of the initial weights, on the CPU.
         device: where everything lives.
+        members: the agents, A in number; None for all of the group.
 
     Attributes:
+        spec: declaration of the group, with as many agents as learn here.
         sets: G, number of independent sets of weights.
         actor_inputs: newest components of the observation that go to the policy's network.
         parameters: [G, P], of policy, critic and log_std.
@@ -68,6 +74,7 @@ class GroupLearner:
         learning_rate: [G, 1].
         chains: stages of the policy and the critic.
         estimator: predicts what the agents do not measure, or None.
+        reduction: the processes that learn together.
         memory: the states of networks with memory, or None.
         sequence: steps of the sequences that minibatches consist of: 1 without memory, T with one.
         compiled: the workers' gradients in compiled kernels, or empty where torch computes them.
@@ -78,13 +85,17 @@ class GroupLearner:
 
     def __init__(
         self, name: str, spec: Group, worlds: int, state_size: int, config: PPOConfig, generator: torch.Generator,
-        device: torch.device,
+        device: torch.device, members: WeightSet | None = None,
     ) -> None:  # fmt: skip
         self.name = name
+        self.members = WeightSet(name, tuple(range(spec.count)), True) if members is None else members
+        self._agents = None if self.members.whole else torch.tensor(self.members.agents, device=device)
+        spec = replace(spec, count=len(self.members.agents))
         self.spec = spec
         self.config = config
         self.device = device
-        self.sets = 1 if config.share and name not in config.separate else spec.count
+        named = name != self.members.group  # a set of the setting `policies`, which shares
+        self.sets = 1 if named or (config.share and name not in config.separate) else spec.count
         rows = config.rollout_steps * worlds * spec.count // self.sets
         remembers = config.memory != "none"
         self.sequence = config.rollout_steps if remembers else 1
@@ -105,7 +116,7 @@ class GroupLearner:
         targets = self.estimator.size if self.estimator is not None else 0
         actor_input = self.actor_inputs + targets if targets or self.actor_inputs < obs else 0
         self.rollout = Rollout(
-            config.rollout_steps, worlds, spec.count, obs, spec.action.size, state_size, device, actor_input, targets
+            config.rollout_steps, worlds, spec.count, obs, spec.action, state_size, device, actor_input, targets
         )
         self.observations = observation_norm(config, spec, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
@@ -113,6 +124,7 @@ class GroupLearner:
         self.memory: Memory | None = None
         if remembers:
             self.memory = Memory(self.rows, self.sets, units, self.actor.state_size, config.rollout_steps, device)
+        self.reduction: Reduction = ALONE
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -128,21 +140,21 @@ class GroupLearner:
                 generator=generator, device=self.device,
             )  # fmt: skip
         self.actor_inputs = chains.actor_inputs
-        self._compile = (
-            c.compiled and not chains.targets and all(serves(x, self.device) for x in (chains.actor, chains.critic))
-        )
+        self.head = head_of(spec.action)
+        plain = not (chains.targets or spec.action.choices)
+        self._compile = c.compiled and plain and all(serves(x, self.device) for x in (chains.actor, chains.critic))
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
-        count = weight_count(chains.actor) + weight_count(chains.critic) + spec.action.size
         actor, critic = perceptron_of(chains.actor), perceptron_of(chains.critic)
-        self.parameters = torch.zeros(self.sets, count, device=self.device)
+        before = weight_count(chains.actor) + weight_count(chains.critic)
+        self.parameters = torch.zeros(self.sets, before + len(spec.action.names), device=self.device)
         self.workers: list[Worker] = []
         self.compiled: list[CompiledGradients] = []
         self.divide(threads)
         first = self.workers[0]
         self.actor, self.critic, self.gradients = first.actor, first.critic, first.gradients
-        self.log_std = self.parameters[:, -spec.action.size :].unsqueeze(1)
+        self.log_std = self.parameters[:, before:].unsqueeze(1)
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
-        self.actor.initialize(generator, 0.01, torch.tensor(spec.action.neutral))
+        self.actor.initialize(generator, 0.01, torch.tensor((*[0.0] * spec.action.options, *spec.action.neutral)))
         self.critic.initialize(generator, 1.0)
         self.symmetry = None
         if c.mirror and actor is not None and critic is not None:
@@ -170,18 +182,35 @@ class GroupLearner:
             for worker, part in zip(self.workers, self.estimator.workers, strict=True):
                 worker.estimator = part
 
+    def share(self, reduction: Reduction) -> None:
+        """Learn together with other processes, see `Algorithm.share`."""
+        self.reduction = reduction
+        estimator = () if self.estimator is None else (self.estimator.adam, self.estimator.scale)
+        for part in (self.adam, self.observations, self.states, self.returns, *estimator):
+            if part is not None:
+                part.reduction = reduction
+
     # Collecting
+
+    def own(self, values: Tensor) -> Tensor:
+        """Those of the learner's agents [N, A, ...], of all agents of the group."""
+        return values if self._agents is None else values[:, self._agents]
+
+    def put(self, own: Tensor, into: Tensor) -> None:
+        """The other way round."""
+        into[:, slice(None) if self._agents is None else self._agents] = own
 
     def start(self, generator: torch.Generator) -> None:
         """Begin an iteration: fresh noise, and the policy's standard deviation as it is now."""
         self.rollout.clear()
-        self.rollout.noise.normal_(generator=generator)
+        self.head.start(self.rollout, generator)
         self.std = self.log_std.exp()
         if self.memory is not None:
             self.memory.start()
 
     def mean_action(self, actor_input: Tensor) -> Tensor:
-        """The policy's mean action [N, A, D] for inputs [N, A, K]; valid until the next call. A memory makes a step."""
+        """The policy's mean action [N, A, D], before it the logits of choices, for inputs [N, A, K]; valid until the next call.
+        A memory makes a step."""
         if self.memory is not None:
             return self.memory.mean_action(self.actor, actor_input)
         return self.actor.forward_agents(actor_input)
@@ -202,6 +231,7 @@ class GroupLearner:
         active: Tensor | None,
         privileged_targets: Tensor | None = None,
         reveal_future_mask: Tensor | None = None,
+        action_mask: Tensor | None = None,
     ) -> Tensor:
         """Actions [N, A, D] with exploration; everything goes to row t of the rollout.
 
@@ -212,6 +242,7 @@ class GroupLearner:
             active: [N, A] bool.
             privileged_targets: [N, A, M], of the state estimator.
             reveal_future_mask: [N] bool, see StateEstimator.predict.
+            action_mask: [N, A, C] bool, the options that are allowed; None for all.
         """
         roll = self.rollout
         roll.set_active(t, active)
@@ -231,15 +262,17 @@ class GroupLearner:
         if roll.actor_input is not None:
             actor_input = roll.actor_input[t].copy_(self.actor_input(actor_input, targets, reveal_future_mask))
         std = self.std if self.sets == 1 else self.std.transpose(0, 1)
-        torch.addcmul(self.mean_action(actor_input), std, roll.noise[t], out=roll.action[t])
+        self.head.sample(roll, t, self.mean_action(actor_input), std, action_mask)
         return roll.action[t].clone()
 
     def record(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict) -> None:  # type: ignore[type-arg]
-        """Store the outcome of the actions of row t."""
+        """Store the outcome of the actions of row t; rewards [N, A] and `info` are of all agents of the group."""
         roll = self.rollout
+        group = self.members.group
+        reward = self.own(reward)
         if reward.shape != roll.reward[t].shape:
             raise RookeryError(
-                f"group {self.name!r} has rewards of shape {tuple(reward.shape)}, and PPO takes "
+                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes "
                 f"{tuple(roll.reward[t].shape)}: give a vector reward's weights to "
                 "rookery.sim.envs.scalarize.LinearScalarization, or sum its terms in the task."
             )
@@ -248,23 +281,33 @@ class GroupLearner:
         roll.truncated[t].copy_(truncated)
         if self.memory is not None:
             self.memory.end_episodes(roll.terminated[t] | roll.truncated[t], self.spec.count)
+        spans = elapsed(info, group)
+        roll.set_elapsed(t, spans if spans is None or spans.shape[1] == 1 else self.own(spans))
+        if "final_active" in info and group in info["final_active"]:
+            roll.final_active[t].copy_(self.own(info["final_active"][group]))
         if "final_observation" in info:
             ids = (truncated & ~terminated).nonzero().squeeze(1)
-            obs = self.observations.normalize(info["final_observation"][self.name][ids])
+            obs = self.observations.normalize(self.own(info["final_observation"][group])[ids])
             state = self.states.normalize(info["final_state"][ids]) if self.states is not None else None
             roll.finals.append((t, ids, obs, state))
 
     # Learning
 
     def entropy(self) -> Tensor:
-        """Of the policy's Gaussian, nats: mean over independent sets of weights."""
-        return (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
+        """Of the policy, nats: mean over independent sets of weights and, of choices, over the rollout."""
+        gaussian = (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
+        roll = self.rollout
+        if roll.choice_log_probs is None or not isinstance(self.head, Mixed):
+            return gaussian
+        choices = self.head.choices.entropy(roll.choice_log_probs)
+        return gaussian + (choices.mean() if roll.active is None else choices[roll.active].mean())
 
     def rows(self, x: Tensor) -> Tensor:
         """[..., A, k] as rows [G, R, k]."""
+        rows = math.prod(x.shape[:-1]) // self.sets  # not -1: k may be 0
         if self.sets == 1:
-            return x.reshape(1, -1, x.shape[-1])
-        return x.movedim(-2, 0).reshape(self.sets, -1, x.shape[-1])
+            return x.reshape(1, rows, x.shape[-1])
+        return x.movedim(-2, 0).reshape(self.sets, rows, x.shape[-1])
 
     def critic_input(self, obs: Tensor, state: Tensor | None) -> Tensor:
         """Rows [G, R, C] for normalised [..., A, O] and [..., S]."""
@@ -283,51 +326,7 @@ class GroupLearner:
 
     def samples(self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
-        c = self.config
-        roll = self.rollout
-        if self.states is not None and last_state is not None:
-            last_state = self.states.normalize(last_state)
-        else:
-            last_state = None
-        critic_input = self.critic_input(roll.observation, roll.state)
-        last_input = self.critic_input(self.observations.normalize(last_obs), last_state)
-        memory = self.memory
-        if memory is None:
-            value, last = self.values(critic_input), self.values(last_input)
-        else:
-            value, last = memory.values(self.critic, critic_input, last_input, roll)
-        denormalize = self.returns.denormalize if self.returns is not None else (lambda x: x)
-        grid = self._grid(denormalize(value), c.rollout_steps)
-        last_grid = self._grid(denormalize(last), 1)[0]
-        final = self._final_values(denormalize)
-        terminated = roll.terminated.unsqueeze(-1)
-        truncated = roll.truncated.unsqueeze(-1)
-        if roll.active is not None:
-            # An agent that drops out while the episode goes on has had its last reward.
-            now = torch.ones_like(roll.active[0]) if last_active is None else last_active
-            following = torch.cat((roll.active[1:], now.unsqueeze(0)))
-            terminated = terminated | (~following & ~truncated)
-        advantage = gae(roll.reward, grid, final, last_grid, terminated, truncated, c.gamma, c.lam)
-        active = None if roll.active is None else self.rows(roll.active.unsqueeze(-1)).squeeze(2)
-        returns = self.rows((advantage + grid).unsqueeze(-1)).squeeze(2)
-        advantage = self.rows(advantage.unsqueeze(-1)).squeeze(2)
-        mean, std = moments(advantage, active)
-        self.explained_variance = 1.0 - (std / moments(returns, active)[1].clamp(min=1e-8)).square().mean()
-        if c.normalize_advantages:
-            advantage = (advantage - mean) / (std + 1e-8)
-        if self.returns is not None:
-            self.returns.update(returns, active)
-            returns = self.returns.normalize(returns)
-        actor_input = critic_input
-        if roll.state is not None or roll.actor_input is not None:
-            actor_input = self.rows(roll.observation if roll.actor_input is None else roll.actor_input)
-        privileged_targets = None if roll.privileged_targets is None else self.rows(roll.privileged_targets)
-        log_prob = self.rows(roll.noise).square().sum(-1).mul_(-0.5) - self.log_std.sum(-1)
-        action = self.rows(roll.action)
-        states = () if memory is None else (memory.first(roll), memory.actor_start, memory.critic_start)
-        return Samples(
-            actor_input, critic_input, action, log_prob, advantage, returns, value, active, privileged_targets, *states
-        )
+        return samples_of(self, last_obs, last_state, last_active)
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
         """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
@@ -346,26 +345,11 @@ class GroupLearner:
             if self.estimator is not None:
                 self.estimator.scale.commit()
 
-    def _grid(self, rows: Tensor, steps: int) -> Tensor:
+    def grid(self, rows: Tensor, steps: int) -> Tensor:
         """Rows [G, R] back as [T, N, A]."""
         if self.sets == 1:
             return rows.view(steps, -1, self.spec.count)
         return rows.view(self.sets, steps, -1).movedim(0, -1)
-
-    def _final_values(self, denormalize) -> Tensor:  # type: ignore[no-untyped-def]
-        """V of the last observations of truncated episodes, [T, N, A], zero elsewhere."""
-        roll = self.rollout
-        out = torch.zeros_like(roll.reward)
-        finals = [f for f in roll.finals if len(f[1])]
-        if not finals:
-            return out
-        state = None if self.states is None else torch.cat([f[3] for f in finals if f[3] is not None])
-        x = self.critic_input(torch.cat([f[2] for f in finals]), state)
-        t = torch.cat([torch.full_like(f[1], f[0]) for f in finals])
-        worlds = torch.cat([f[1] for f in finals])
-        value = self.values(x) if self.memory is None else self.memory.final_values(self.critic, x, t, worlds)
-        out[t, worlds] = self._grid(denormalize(value), 1)[0]
-        return out
 
     # Keeping
 

@@ -8,9 +8,11 @@ from rookery.policies.storage.normalizers import put_statistics
 
 
 def policies_of(learner: GroupLearner) -> dict[str, Policy]:
-    """The deterministic policies as they are now: one under the group's name, or "<group>_<i>" for each agent."""
-    out = {}
+    """The deterministic policies as they are now: one under the group's name where it is of all its agents, else "<group>_<i>"
+    for each agent, which those of a set share."""
+    out: dict[str, Policy] = {}
     estimator = learner.estimator
+    group, agents = learner.members.group, learner.members.agents
     for g in range(learner.sets):
         policy = Policy(learner.chains.policy)
         put_statistics(policy, "normalize", learner.observations)
@@ -19,5 +21,7 @@ def policies_of(learner: GroupLearner) -> dict[str, Policy]:
             estimator.network.write_to(policy.part("estimator").parameters(), g)
         learned = [p for name, p in policy.named_parameters() if not name.startswith("estimator.")]
         learner.actor.write_to(learned, g)
-        out[learner.name if learner.sets == 1 else f"{learner.name}_{g}"] = policy
+        if learner.members.whole and learner.sets == 1:
+            return {group: policy}
+        out |= dict.fromkeys([f"{group}_{i}" for i in (agents if learner.sets == 1 else agents[g : g + 1])], policy)
     return out

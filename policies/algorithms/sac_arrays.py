@@ -28,6 +28,8 @@ class Memory(NamedTuple):
     action: np.ndarray
     reward: np.ndarray
     active: np.ndarray
+    left: np.ndarray
+    elapsed: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     final_index: np.ndarray

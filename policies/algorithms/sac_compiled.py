@@ -108,8 +108,8 @@ class CompiledSteps:
 def _memory(replay: Replay) -> arrays.Memory:
     r = replay
     return arrays.Memory(
-        r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.terminated.numpy(),
-        r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
+        r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.left.numpy(),
+        r.elapsed.numpy(), r.terminated.numpy(), r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
     )  # fmt: skip
 
 

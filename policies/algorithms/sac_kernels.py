@@ -201,13 +201,12 @@ def _follow(memory: Any, settings: Any, batch: Any, b: int) -> None:
     discount = _ONE
     for _ in range(settings.n_step):
         total += discount * memory.reward[slot, world, agent]
-        discount *= gamma
+        elapsed = memory.elapsed[slot, world, agent]
+        discount *= gamma if elapsed == 1 else np.float32(gamma**elapsed)
         following = (slot + 1) % slots
-        truncated = memory.truncated[slot, world]
-        dropped_out = not memory.active[following, world, agent] and not truncated
-        if memory.terminated[slot, world] or dropped_out:
+        if memory.terminated[slot, world] or memory.left[slot, world, agent]:
             discount = _ZERO
-        if truncated or discount == _ZERO or following == memory.head:
+        if memory.truncated[slot, world] or discount == _ZERO or following == memory.head:
             break
         slot = following
     else:

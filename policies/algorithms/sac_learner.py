@@ -18,6 +18,7 @@ from rookery.policies.nn.compiled import MAX_WIDTH_SAC, serves
 from rookery.policies.nn.dropout import draw_seed
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class SACLearner(OffPolicyLearner):
         action, log_prob = self.sample(next_features, noise)
         return action, -self.log_temperature.exp() * log_prob
 
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        if reduction.size > 1:
+            self.compiled = None  # its gradient steps know no other processes
+
     def learn_from(self, demonstrations: Replay) -> None:
         super().learn_from(demonstrations)
         if self.compiled is not None:
@@ -128,10 +134,11 @@ class SACLearner(OffPolicyLearner):
         temperature = self.log_temperature.detach().exp()
         value = self.policy_value(seen, action, generator)
         loss = ((temperature * log_prob - value) * weight).sum()
-        descend_with(self.optimizers["actor"], loss)
+        descend_with(self.optimizers["actor"], loss, self.reduction)
         entropy = -(log_prob.detach() * weight).sum()
-        descend_with(self.optimizers["temperature"], self.log_temperature.exp() * (entropy - self.target_entropy))
-        return torch.stack((loss.detach(), entropy, (value.detach() * weight).sum(), temperature))
+        missing = entropy - self.target_entropy / self.reduction.size  # this process's share
+        descend_with(self.optimizers["temperature"], self.log_temperature.exp() * missing, self.reduction)
+        return torch.stack((loss.detach(), entropy, (value.detach() * weight).sum(), temperature / self.reduction.size))
 
     def parts(self) -> dict[str, Tensor]:
         return super().parts() | {"log_temperature": self.log_temperature.detach()}

@@ -65,7 +65,7 @@ class TD3Learner(OffPolicyLearner):
         """Move the policy up the value; returns its loss."""
         value = self.policy_value(seen, self.actor(features)[0].tanh(), generator)
         loss = -(value * weight).sum()
-        descend_with(self.optimizers["actor"], loss)
+        descend_with(self.optimizers["actor"], loss, self.reduction)
         return loss.detach()
 
     def move_targets(self, policy: bool) -> None:

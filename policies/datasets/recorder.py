@@ -24,6 +24,7 @@ from torch import Tensor
 from rookery.policies.datasets.schema import Episode, Facts
 from rookery.policies.datasets.video import Filming, Shots
 from rookery.policies.datasets.writer import Writer
+from rookery.sim.actions import require_numbers
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
@@ -134,6 +135,7 @@ class _Recorder:
     """One environment and the memory of a round, [T + 1, N, ...] by column."""
 
     def __init__(self, env: Env, act: Act, filmed: bool) -> None:
+        require_numbers(env.groups, "demonstrations hold")
         self.env = env
         self.act = act
         self._fresh = env.state_dict()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.policy import Policy
-from rookery.sim.actions import check_actions
+from rookery.sim.actions import check_actions, require_numbers
 from rookery.sim.buffers import check_tensors
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, EnvWrapper, StepResult
@@ -48,6 +48,7 @@ class TwoLevelEnv(EnvWrapper):
         if len(env.groups) != 1:
             raise RookeryError(f"a two-level policy needs one group, {env.task_id} has {list(env.groups)}.")
         ((self.name, group),) = env.groups.items()
+        require_numbers(env.groups, "a two-level policy commands skills with")
         _check(env.task_id, group, skill)
         self.policy = policy.to(env.device).eval()
         self._group = group

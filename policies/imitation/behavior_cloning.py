@@ -20,6 +20,8 @@ from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.reduction import Reduction
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -72,6 +74,7 @@ class BehaviorCloning(Algorithm):
         self.env = env
         self.config: BehaviorCloningConfig = config or BehaviorCloningConfig()
         check_encoder(self.config, env.groups.values())
+        require_numbers(env.groups, "behavior cloning learns")
         data = (inputs or {}).get("dataset")
         if not isinstance(data, Dataset):
             raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')
@@ -85,12 +88,25 @@ class BehaviorCloning(Algorithm):
         self.networks = {
             name: ActionRegression(group, self.config, initial, env.device) for name, group in env.groups.items()
         }
+        self._record_statistics()
+
+    def _record_statistics(self) -> None:
+        """Those of the training episodes' observations, in place of any there were."""
         for name, network in self.networks.items():
-            for batch in data.transitions(
+            network.norm.forget()
+            for batch in self.data.transitions(
                 self.config.batch, group=name, episodes=self.training_episodes, shuffle=False
             ):
-                network.norm.record(batch.observation.to(env.device))
+                network.norm.record(batch.observation.to(self.env.device))
             network.norm.commit()
+
+    def share(self, reduction: Reduction) -> None:
+        """As `Algorithm.share`; each process learns from the dataset that it was given, all with as many batches."""
+        super().share(reduction)
+        for network in self.networks.values():
+            network.share(reduction)
+        if reduction.size > 1:
+            self._record_statistics()
 
     def _split(self) -> tuple[list[int], list[int]]:
         """Episodes to learn from and episodes to measure on."""

@@ -20,6 +20,8 @@ from rookery.policies.imitation.regression import ActionRegression, RegressionCo
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -77,6 +79,7 @@ class DAgger(Algorithm):
         self.env = env
         self.config: DAggerConfig = config or DAggerConfig()
         check_encoder(self.config, env.groups.values())
+        require_numbers(env.groups, "DAgger learns")
         self.rollout_steps = self.config.rollout_steps
         teacher = (inputs or {}).get("teacher")
         if not isinstance(teacher, Teacher):
@@ -150,6 +153,12 @@ class DAgger(Algorithm):
         self._step = 0
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
         return dict(zip(figures, values, strict=True))
+
+    def share(self, reduction: Reduction) -> None:
+        super().share(reduction)
+        draw_apart(self._generator, reduction)
+        for student in self.students.values():
+            student.network.share(reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The students by group."""

@@ -1,18 +1,19 @@
-"""A frozen opponent: the learner plays one team of a match, a fixed policy or controller all others."""
+"""Frozen opponents: the learner plays one team of a match, fixed policies or controllers all others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rookery.policies.multiagent.population import Population
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.actions import check_actions
-from rookery.sim.buffers import check_tensors
+from rookery.sim.buffers import check_tensors, under
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, EnvWrapper, StepResult
 from rookery.sim.errors import RookeryError, unknown
@@ -25,27 +26,33 @@ class FrozenOpponentEnv(EnvWrapper):
     """An Env with the agents of one team only; the others are part of the world.
 
     Observations, rewards, `active` and returns of episodes are those of the learner's agents. Reward terms of episodes, metrics
-    and the central state stay those of the match.
+    and the central state stay those of the match. ``info["episode"]`` has in addition "opponent" [m] int64, which of several
+    was played against.
 
     Args:
         env: with `teams`.
-        opponent: from observations {group: [N, A, O]} of all agents to actions of all agents; those of other teams are used.
+        opponents: from observations {group: [N, A, O]} of all agents to actions of all agents; those of other teams are used.
+            Of several, one is drawn for each world and each episode (see `Population`).
         team: the learner's.
-        memory: tensors [N, ...] that the opponent carries from step to step and changes in place, by name: they are saved
-            with the environment, and zero from `reset` on.
+        weights: how likely each opponent is drawn; None for all alike.
+        seed: of those draws.
+
+    Attributes:
+        population: the opponents.
 
     Raises:
-        RookeryError: the environment has no such team, or a vector reward.
+        RookeryError: the environment has no such team, or a vector reward; no opponents, or weights that do not fit.
     """
 
-    def __init__(self, env: Env, opponent: Act, team: str, memory: Rows | None = None) -> None:
+    def __init__(
+        self, env: Env, opponents: Act | Sequence[Act], team: str, weights: Sequence[float] | None = None, seed: int = 0
+    ) -> None:
         super().__init__(env)
         if team not in env.teams:
             raise unknown(f"team of {env.task_id}", team, env.teams)
         if env.objectives:
             raise RookeryError(f"{env.task_id} has a vector reward: give weights of its objectives.")
-        self.opponent = opponent
-        self._memory = memory or {}
+        self.population = Population(env, opponents if isinstance(opponents, Sequence) else [opponents], weights, seed)
         self.team = team
         agents = {g: list(env.teams[team].get(g, ())) for g in env.groups}
         self._own = {g: torch.tensor(a, dtype=torch.int64, device=env.device) for g, a in agents.items() if a}
@@ -62,14 +69,14 @@ class FrozenOpponentEnv(EnvWrapper):
 
     def reset(self, seed: int | None = None) -> tuple[Rows, dict[str, Any]]:
         self._obs, info = self.env.reset(seed)
-        for carried in (*self._returns.values(), *self._memory.values()):
-            carried.zero_()
+        self.population.reset(seed)
+        for total in self._returns.values():
+            total.zero_()
         return self._mine(self._obs), info
 
     def step(self, actions: Rows | Tensor) -> StepResult:
         own = check_actions(self, actions)
-        with torch.no_grad():
-            every = {g: a.clone() for g, a in self.opponent(self._obs).items()}
+        every = self.population(self._obs)
         for g, agents in self._own.items():
             every[g][:, agents] = own[g].detach().to(every[g])
         self._obs, reward, terminated, truncated, info = self.env.step(every)
@@ -78,28 +85,40 @@ class FrozenOpponentEnv(EnvWrapper):
             total += rewards[g]
         if "final_observation" in info:
             info["final_observation"] = self._mine(info["final_observation"])
+        if isinstance(info.get("elapsed"), dict):
+            info["elapsed"] = self._mine(info["elapsed"])
+        if "final_active" in info:
+            info["final_active"] = self._mine(info["final_active"])
         if "events" in info:
             info["events"] = {k: v if v.dim() == 1 else v[:, self._counted] for k, v in info["events"].items()}
         if "episode" in info:
             ids = info["episode"]["ids"]
             returns = {g: total[ids].mean(1) for g, total in self._returns.items()}
-            info["episode"] = {**info["episode"], "return": returns}
+            played = self.population.assignment[ids.cpu()]
+            info["episode"] = {**info["episode"], "return": returns, "opponent": played}
+            self.population.draw(ids)
             for total in self._returns.values():
                 total[ids] = 0.0
         return self._mine(self._obs), rewards, terminated, truncated, info
 
     def _mine(self, values: Rows) -> Rows:
-        return {g: values[g][:, agents] for g, agents in self._own.items()}
+        """The learner's agents of those groups that have values."""
+        return {g: values[g][:, agents] for g, agents in self._own.items() if g in values}
 
     @property
     def active(self) -> Rows | None:
         active = self.env.active
-        return None if active is None else {g: active[g][:, a] for g, a in self._own.items() if g in active}
+        return None if active is None else self._mine(active)
+
+    @property
+    def action_mask(self) -> Rows | None:
+        masks = self.env.action_mask
+        return None if masks is None else self._mine(masks)
 
     @property
     def privileged_targets(self) -> Rows | None:
         targets = self.env.privileged_targets
-        return None if targets is None else {g: targets[g][:, a] for g, a in self._own.items() if g in targets}
+        return None if targets is None else self._mine(targets)
 
     def observation_set(self, name: str) -> Rows:
         return self._mine(self.env.observation_set(name))
@@ -118,7 +137,7 @@ class FrozenOpponentEnv(EnvWrapper):
 
     def _own_state(self) -> Rows:
         own = {f"opponent.observation.{g}": x.cpu().clone() for g, x in self._obs.items()}
-        own |= {f"opponent.memory.{g}": x.cpu().clone() for g, x in self._memory.items()}
+        own |= {f"opponent.{name}": x for name, x in self.population.state_dict().items()}
         return own | {f"opponent.return.{g}": x.cpu().clone() for g, x in self._returns.items()}
 
     def check_state_dict(self, state: Rows) -> None:
@@ -130,8 +149,7 @@ class FrozenOpponentEnv(EnvWrapper):
         for prefix, into in (("opponent.observation.", self._obs), ("opponent.return.", self._returns)):
             for g in into:
                 into[g] = state[prefix + g].to(self.device).clone()
-        for g, carried in self._memory.items():
-            carried.copy_(state[f"opponent.memory.{g}"])
+        self.population.load_state_dict(under("opponent", state))
         self.env.load_state_dict(_without_opponent(state))
 
 
@@ -145,8 +163,7 @@ def frozen_opponent(
 ) -> FrozenOpponentEnv:
     """`FrozenOpponentEnv` from a stored policy, or from the classical controller, see rookery.making."""
     if policies is not None:
-        opponent = act_with(policies, env)
-        return FrozenOpponentEnv(env, opponent, team, opponent.memory)
+        return FrozenOpponentEnv(env, act_with(policies, env), team)
     controller = env.controller()
     if controller is None:
         raise RookeryError(

@@ -37,7 +37,7 @@ class Worker:
         self.estimator: EstimatorWorker | None = None
 
     def mean_action(self, samples: Samples) -> Tensor:
-        """The policy's mean action [G, R, D], for one `actor.backward`."""
+        """The policy's mean action [G, R, D], before it the logits of choices, for one `actor.backward`."""
         if isinstance(self.actor, Recurrent):
             return self.actor.forward(samples.actor_input, samples.first, samples.actor_state)
         return self.actor.forward(samples.actor_input)

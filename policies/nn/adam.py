@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.storage.prefix import check_state
+from rookery.policies.training.reduction import ALONE, Reduction
 
 if TYPE_CHECKING:
     from rookery.policies.nn.compiled_adam import CompiledAdam
@@ -23,6 +24,9 @@ class Adam:
         parameters, gradients: [G, P].
         max_norm: limit of each row's gradient norm.
         compiled: whether to make the step in a compiled kernel; on the CPU.
+
+    Attributes:
+        reduction: over the processes whose gradients are added up.
     """
 
     BETAS = (0.9, 0.999)
@@ -36,6 +40,7 @@ class Adam:
         self.second = torch.zeros_like(parameters)
         self._work = torch.empty_like(parameters)
         self.steps = 0
+        self.reduction: Reduction = ALONE
         self._compiled: CompiledAdam | None = None
         if compiled:
             from rookery.policies.nn.compiled_adam import CompiledAdam
@@ -60,7 +65,8 @@ class Adam:
         self.steps = int(state["steps"])
 
     def step(self, learning_rate: Tensor) -> None:
-        """Clip, then descend; learning_rate [G, 1]."""
+        """Add up the processes' gradients, clip, then descend; learning_rate [G, 1]."""
+        self.reduction.sum(self.gradients)
         self.steps += 1
         if self._compiled is not None:
             self._compiled.step(self.steps, learning_rate, self.EPS, self.max_norm)

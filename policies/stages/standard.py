@@ -45,7 +45,7 @@ def standard(
         hidden: widths of the perceptron's hidden layers.
         activation: "tanh", "elu" or "relu", of perceptron and state estimator.
         obs_clip: limit of the normalized observation.
-        squash: "clip" to [-1, 1], or "tanh".
+        squash: "clip" to [-1, 1], or "tanh"; "none" where the actions are logits of choices.
         actor_inputs: how many components at the observation's end, its newest frames, go on; None for all.
         encoder: stages that they go through.
         estimator: widths of the state estimator's hidden layers; unused without targets.
@@ -58,8 +58,8 @@ def standard(
     """
     if activation not in ACTIVATIONS:
         raise unknown("activation", activation, ACTIVATIONS)
-    if squash not in SQUASHES:
-        raise unknown("squash", squash, SQUASHES)
+    if squash not in (*SQUASHES, "none"):
+        raise unknown("squash", squash, (*SQUASHES, "none"))
     count = observation_size if actor_inputs is None else actor_inputs
     before: list[Link] = [*newest(observation_size, count), *encoder]
     if targets:
@@ -71,7 +71,7 @@ def standard(
         Normalize(observation_size, float(obs_clip)),
         *before,
         *trunk(size, action_size, hidden, activation, memory_size, module),
-        Squash(action_size, squash),  # type: ignore[arg-type]
+        *([] if squash == "none" else [Squash(action_size, squash)]),  # type: ignore[arg-type]
     ]
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.storage.prefix import check_state
+from rookery.policies.training.reduction import ALONE, Reduction
 
 STD_FLOOR = 1e-2
 """Least standard deviation of an observation component: one that hardly moves is not blown up into noise."""
@@ -32,12 +33,16 @@ class ObservationNorm:
         device: where the statistics live.
         pools: [O] numbers below O; components with the same one have one mean and one standard deviation, over all their
             samples together. None for components that each have their own.
+
+    Attributes:
+        reduction: over the processes whose samples count together.
     """
 
     def __init__(
         self, size: int, clip: float, device: torch.device | str = "cpu", pools: Sequence[int] | None = None
     ) -> None:
         self.clip = clip
+        self.reduction: Reduction = ALONE
         self._pools = None if pools is None else torch.tensor(pools, device=device)
         self.mean = torch.zeros(size, device=device)
         self.std = torch.ones(size, device=device)
@@ -70,6 +75,7 @@ class ObservationNorm:
     def commit(self) -> None:
         """Merge the pending samples (Chan et al. 1979) and refresh the frozen mean and std."""
         size = self.mean.numel()
+        self.reduction.sum(self._pending)
         n = self._pending[0]
         some = n.clamp(min=1.0)
         z_mean = self._pending[1 : size + 1] / some
@@ -96,6 +102,13 @@ class ObservationNorm:
         sums = torch.zeros_like(x).index_add_(0, self._pools, x)
         counts = torch.zeros_like(x).index_add_(0, self._pools, torch.ones_like(x))
         return (sums / counts.clamp(min=1.0))[self._pools]
+
+    def forget(self) -> None:
+        """Begin anew, as if nothing had been recorded; fixed components stay."""
+        for sums in (self._count, self._mean, self._m2, self._pending):
+            sums.zero_()
+        self.mean.masked_fill_(~self._fixed, 0.0)
+        self.std.masked_fill_(~self._fixed, 1.0)
 
     def set_statistics(self, mean: Tensor, std: Tensor, fixed: Tensor) -> None:
         """Fix components at statistics from elsewhere.
@@ -146,10 +159,14 @@ class ValueNorm:
         count: number of independent statistics G (one for each set of weights).
         beta: memory; the default 0.99999 makes it all but a plain average over the run.
         device: where the statistics live.
+
+    Attributes:
+        reduction: over the processes whose returns count together.
     """
 
     def __init__(self, count: int = 1, beta: float = 0.99999, device: torch.device | str = "cpu") -> None:
         self.beta = beta
+        self.reduction: Reduction = ALONE
         self._mean = torch.zeros(count, dtype=torch.float64, device=device)
         self._square = torch.zeros(count, dtype=torch.float64, device=device)
         self._weight = torch.zeros((), dtype=torch.float64, device=device)
@@ -157,14 +174,15 @@ class ValueNorm:
     def update(self, returns: Tensor, mask: Tensor | None = None) -> None:
         """Take in a batch of returns [G, R]; entries where mask [G, R] is false do not count."""
         x = returns.double()
-        if mask is None:
+        if mask is None and self.reduction.size == 1:
             mean = x.mean(1)
             square = x.square().mean(1)
         else:
-            n = mask.sum(1)
+            mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+            n = self.reduction.sum(mask.sum(1))
             x = torch.where(mask, x, 0.0)
-            mean = x.sum(1) / n.clamp(min=1)
-            square = x.square().sum(1) / n.clamp(min=1)
+            mean = self.reduction.sum(x.sum(1)) / n.clamp(min=1)
+            square = self.reduction.sum(x.square().sum(1)) / n.clamp(min=1)
             # A set of weights whose agents were all inactive keeps its statistics.
             known = self._weight.clamp(min=1e-12)
             mean = torch.where(n > 0, mean, self._mean / known)
@@ -203,6 +221,11 @@ class ValueNorm:
             tensor.copy_(state[name])
 
 
+def discounts(gamma: float, elapsed: Tensor) -> Tensor:
+    """``gamma ** elapsed``, and gamma to the bit where 1 control step has passed."""
+    return torch.where(elapsed == 1, gamma, gamma**elapsed)
+
+
 class ReturnScale:
     """By what rewards are divided so that returns have a fixed size (SimbaV2, Lee et al. 2025, arXiv 2502.15280).
 
@@ -214,6 +237,9 @@ class ReturnScale:
         gamma: discount per control step.
         limit: of the scaled G.
         device: where the statistics live.
+
+    Attributes:
+        reduction: over the processes whose returns count together.
     """
 
     def __init__(
@@ -221,33 +247,36 @@ class ReturnScale:
     ) -> None:
         self.gamma = gamma
         self.limit = limit
+        self.reduction: Reduction = ALONE
         self._sum = torch.zeros(worlds, agents, dtype=torch.float64, device=device)
         self._moments = torch.zeros(3, dtype=torch.float64, device=device)  # count, mean, sum of squares about it
         self._largest = torch.zeros((), dtype=torch.float64, device=device)
 
-    def record(self, reward: Tensor, ended: Tensor, active: Tensor) -> None:
-        """Take in control steps.
+    def record(self, reward: Tensor, ended: Tensor, active: Tensor, elapsed: Tensor) -> None:
+        """Take in steps.
 
         Args:
             reward: [K, N, A] of K steps in a row.
             ended: [K, N] bool, where the episode ended with the step.
             active: [K, N, A] bool, who took part; the others' rewards do not count, and their sums begin anew.
+            elapsed: [K, N, A] control steps that a step stood for.
         """
-        for rewards, over, on in zip(reward.double(), ended, active, strict=True):
-            self._sum.copy_(torch.where(on, self.gamma * self._sum + rewards, 0.0))
-            self._largest.copy_(torch.maximum(self._largest, self._sum.abs().amax()))
+        discount = discounts(self.gamma, elapsed.double())
+        for rewards, over, on, factor in zip(reward.double(), ended, active, discount, strict=True):
+            self._sum.copy_(torch.where(on, factor * self._sum + rewards, 0.0))
+            self._largest.copy_(torch.maximum(self._largest, self.reduction.max(self._sum.abs().amax())))
             self._merge(self._sum, on)
             self._sum[over] = 0.0
 
     def _merge(self, x: Tensor, mask: Tensor) -> None:
         """Merge samples (Chan et al. 1979)."""
         count, mean, m2 = self._moments.unbind()
-        n = mask.sum()
-        own = torch.where(mask, x, 0.0).sum() / n.clamp(min=1)
+        n = self.reduction.sum(mask.sum())
+        own = self.reduction.sum(torch.where(mask, x, 0.0).sum()) / n.clamp(min=1)
         delta = torch.where(n > 0, own - mean, 0.0)
         total = count + n
         share = n / total.clamp(min=1.0)
-        spread = torch.where(mask, (x - own).square(), 0.0).sum()
+        spread = self.reduction.sum(torch.where(mask, (x - own).square(), 0.0).sum())
         self._moments.copy_(torch.stack((total, mean + delta * share, m2 + spread + delta.square() * count * share)))
 
     @property

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.storage.normalizers import discounts
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.priorities import Priorities
 from rookery.policies.storage.transitions import Transitions
@@ -43,6 +44,8 @@ def layout(
         "action": ((*each, action_size), torch.float32),
         "reward": (each, torch.float32),
         "active": (each, torch.bool),
+        "left": (each, torch.bool),
+        "elapsed": (each, torch.int16),
         "terminated": (each[:2], torch.bool),
         "truncated": (each[:2], torch.bool),
         "final_index": (each[:2], torch.int64),
@@ -74,6 +77,8 @@ class Replay:
         action: [T + 1, N, A, D].
         reward: [T + 1, N, A].
         active: [T + 1, N, A] bool.
+        left: [T + 1, N, A] bool, the agent took no part any more after the step: nothing follows.
+        elapsed: [T + 1, N, A] int16, control steps that the step stood for, see `Env.step`.
         terminated, truncated: [T + 1, N] bool.
         state: [T + 1, N, S].
         memory: [T + 1, N, A, M], before the observation.
@@ -90,6 +95,8 @@ class Replay:
     action: Tensor
     reward: Tensor
     active: Tensor
+    left: Tensor
+    elapsed: Tensor
     terminated: Tensor
     truncated: Tensor
     state: Tensor
@@ -134,21 +141,12 @@ class Replay:
         return tensor.numpy() if self._on_cpu else tensor
 
     def add(
-        self,
-        observation: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        next_observation: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-        final_observation: Tensor | None = None,
-        active: Tensor | None = None,
-        next_active: Tensor | None = None,
-        state: Tensor | None = None,
-        next_state: Tensor | None = None,
-        final_state: Tensor | None = None,
-        memory: Tensor | None = None,
-    ) -> None:
+        self, observation: Tensor, action: Tensor, reward: Tensor, next_observation: Tensor, terminated: Tensor,
+        truncated: Tensor, final_observation: Tensor | None = None, active: Tensor | None = None,
+        next_active: Tensor | None = None, state: Tensor | None = None, next_state: Tensor | None = None,
+        final_state: Tensor | None = None, memory: Tensor | None = None, final_active: Tensor | None = None,
+        elapsed: Tensor | None = None,
+    ) -> None:  # fmt: skip
         """Store one control step of all worlds, in place of the oldest one where the memory is full.
 
         Args:
@@ -161,6 +159,8 @@ class Replay:
             active, next_active: [N, A] bool, who takes part before and after; None for everyone.
             state, next_state, final_state: [N, S] of the environment, like the observations; needed where S is above 0.
             memory: [N, A, M] states of the memories before `observation`; needed where M is above 0.
+            final_active: [N, A] bool, who took part at the end of an episode, read where one was truncated; None for everyone.
+            elapsed: [N, 1] or [N, A], control steps that the step stood for; None for 1.
         """
         head = self.head
         following = (head + 1) % self._slots
@@ -177,7 +177,8 @@ class Replay:
         rings["terminated"][head] = self._writable(terminated)
         rings["truncated"][head] = self._writable(cut)
         self._put(following, next_observation)
-        rings["active"][following] = True if next_active is None else self._writable(next_active)
+        rings["elapsed"][head] = 1 if elapsed is None else self._writable(elapsed)
+        rings["left"][head] = self._writable(_left(cut.unsqueeze(1), next_active, final_active))
         if state is not None and next_state is not None:
             rings["state"][head] = self._writable(state)
             rings["state"][following] = self._writable(next_state)
@@ -216,11 +217,12 @@ class Replay:
         slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
         return self.state[slots].flatten(0, 1)
 
-    def latest_rewards(self, steps: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Rewards [K, N, A], ends of episodes [K, N] and `active` [K, N, A] of the latest `steps` control steps, or of all
-        where there are fewer; oldest first."""
+    def latest_rewards(self, steps: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Rewards [K, N, A], ends of episodes [K, N], `active` and `elapsed` [K, N, A] of the latest `steps` control steps, or
+        of all where there are fewer; oldest first."""
         slots = torch.arange(self.head - min(steps, self.size), self.head, device=self.reward.device) % self._slots
-        return self.reward[slots], self.terminated[slots] | self.truncated[slots], self.active[slots]
+        ended = self.terminated[slots] | self.truncated[slots]
+        return self.reward[slots], ended, self.active[slots], self.elapsed[slots]
 
     def sample(self, count: int, generator: torch.Generator, gamma: float, steps: int = 1) -> Transitions:
         """`count` transitions drawn from the latest T steps of all worlds and agents; see `draw` and `take`."""
@@ -250,7 +252,7 @@ class Replay:
 
         Args:
             gamma: discount per control step.
-            steps: how many control steps in a row make one; fewer at the end of an episode and of what is stored.
+            steps: how many steps in a row make one; fewer at the end of an episode and of what is stored.
         """
         worlds, agents = self.reward.shape[1:]
         return self._take(number // (worlds * agents), number // agents % worlds, number % agents, gamma, steps)
@@ -264,9 +266,9 @@ class Replay:
         for k in range(steps):
             last = torch.where(goes_on, (slot + k) % self._slots, last)
             reward += torch.where(goes_on, discount * self.reward[last, world, agent], 0.0)
-            discount *= torch.where(goes_on, gamma, 1.0)
+            discount *= torch.where(goes_on, discounts(gamma, self.elapsed[last, world, agent]), 1.0)
             following = (last + 1) % self._slots
-            over = self.terminated[last, world] | self.truncated[last, world] | ~self.active[following, world, agent]
+            over = self.terminated[last, world] | self.truncated[last, world] | self.left[last, world, agent]
             goes_on = goes_on & ~over & (following != self.head)
         following = (last + 1) % self._slots
         number = self.final_index[last, world]
@@ -277,14 +279,13 @@ class Replay:
         cut = (number >= 0)[:, None]
         next_observation = torch.where(cut, final, self.observed(following, world, agent))
         final_state = self.final_states[place]
-        dropped_out = ~self.active[following, world, agent] & ~self.truncated[last, world]
         return Transitions(
             self.observed(slot, world, agent),
             self.action[slot, world, agent],
             reward,
             next_observation,
             discount,
-            self.terminated[last, world] | dropped_out,
+            self.terminated[last, world] | self.left[last, world, agent],
             self.active[slot, world, agent],
             self.state[slot, world],
             torch.where(cut, final_state, self.state[following, world]),
@@ -390,3 +391,10 @@ class Replay:
         for name in self._final_names:
             getattr(self, name)[numbers % len(self.finals)] = state[name].to(self.finals.device)
         self._finals_of_slot = (self.final_index >= 0).sum(1).tolist()
+
+
+def _left(cut: Tensor, next_active: Tensor | None, final_active: Tensor | None) -> Tensor:
+    """[N, A] or [N, 1] bool: agents that take no part after a step, in an episode that was `cut` off [N, 1] or goes on."""
+    none = torch.zeros_like(cut)
+    gone = none if next_active is None else ~next_active
+    return torch.where(cut, none if final_active is None else ~final_active, gone)

@@ -19,6 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.sim.specs import ActionSpec
+
 
 def gae(
     reward: Tensor,
@@ -27,7 +30,7 @@ def gae(
     last_value: Tensor,
     terminated: Tensor,
     truncated: Tensor,
-    gamma: float,
+    gamma: float | Tensor,
     lam: float,
 ) -> Tensor:
     """Generalised advantage estimates (Schulman et al. 2016, arXiv 1506.02438) that never cross the end of an episode.
@@ -39,15 +42,18 @@ def gae(
         last_value: V of the observation after the last row [...].
         terminated: [T, ...] bool (or broadcastable): the episode is over for good, nothing follows.
         truncated: [T, ...] bool: it was cut off and would have gone on. Where both hold, `terminated` counts.
-        gamma: discount per control step.
-        lam: weight of longer estimates.
+        gamma: discount of what follows each row: one number, or [T, ...] where rows stand for several control steps.
+        lam: weight of longer estimates, per row.
 
     Returns:
         advantages [T, ...]; adding `value` gives the returns.
     """
     following = torch.cat((value[1:], last_value.unsqueeze(0)))
     following = torch.where(truncated, final_value, following).masked_fill_(terminated, 0.0)
-    advantage = torch.add(reward, following, alpha=gamma).sub_(value)
+    if isinstance(gamma, Tensor):
+        advantage = (reward + gamma * following).sub_(value)
+    else:
+        advantage = torch.add(reward, following, alpha=gamma).sub_(value)
     carry = (gamma * lam) * (~(terminated | truncated)).to(reward.dtype)
     carry = carry.expand_as(advantage)
     for t in range(reward.shape[0] - 2, -1, -1):
@@ -55,13 +61,14 @@ def gae(
     return advantage
 
 
-def moments(x: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over the active entries of each row, [G, R] -> [G, 1] each."""
-    if active is None:
+def moments(x: Tensor, active: Tensor | None, reduction: Reduction = ALONE) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over the active entries of each row of all processes, [G, R] -> [G, 1] each."""
+    if active is None and reduction.size == 1:
         return x.mean(1, keepdim=True), x.std(1, keepdim=True, correction=0)
-    n = active.sum(1, keepdim=True).clamp(min=1)
-    mean = torch.where(active, x, 0.0).sum(1, keepdim=True) / n
-    return mean, (torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True) / n).sqrt()
+    active = torch.ones_like(x, dtype=torch.bool) if active is None else active
+    n = reduction.sum(active.sum(1, keepdim=True)).clamp(min=1)
+    mean = reduction.sum(torch.where(active, x, 0.0).sum(1, keepdim=True)) / n
+    return mean, (reduction.sum(torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True)) / n).sqrt()
 
 
 class Rollout:
@@ -69,10 +76,16 @@ class Rollout:
 
     Attributes:
         observation: normalised, [T, N, A, O].
-        noise: standard normal draws behind the actions, [T, N, A, D].
+        noise: standard normal draws behind the actions' continuous components, [T, N, A, D - K].
+        gumbel: standard Gumbel draws behind the K choices, [T, N, A, C], or None without.
+        choice_log_probs: of the C options when they were drawn, minus infinity where they were not allowed [T, N, A, C], or
+            None without choices.
         action: as sampled, before the environment's clip, [T, N, A, D].
         reward: [T, N, A].
+        elapsed: [T, N, A] float, control steps that a row stands for, or None as long as all stand for 1.
         active: [T, N, A] bool, or None as long as every agent takes part.
+        final_active: [T, N, A] bool, who took part at the end of an episode that ended at t; read only there, and only where
+            `active` is not None.
         terminated, truncated: [T, N] bool.
         state: normalised input of a central critic [T, N, S], or None.
         actor_input: input of the actor's network [T, N, A, K], or None where it is `observation`.
@@ -81,16 +94,20 @@ class Rollout:
     """
 
     def __init__(
-        self, steps: int, worlds: int, agents: int, obs: int, act: int, state: int, device: torch.device,
+        self, steps: int, worlds: int, agents: int, obs: int, act: ActionSpec, state: int, device: torch.device,
         actor_input: int = 0, privileged_targets: int = 0,
     ) -> None:  # fmt: skip
         shape = (steps, worlds, agents)
         self.observation = torch.zeros(*shape, obs, device=device)
-        self.noise = torch.zeros(*shape, act, device=device)
-        self.action = torch.zeros(*shape, act, device=device)
+        self.noise = torch.zeros(*shape, len(act.names), device=device)
+        self.action = torch.zeros(*shape, act.size, device=device)
+        self.gumbel = torch.zeros(*shape, act.options, device=device) if act.choices else None
+        self.choice_log_probs = torch.zeros(*shape, act.options, device=device) if act.choices else None
         self.reward = torch.zeros(shape, device=device)
         self._active = torch.ones(shape, dtype=torch.bool, device=device)
         self.active: Tensor | None = None
+        self.elapsed: Tensor | None = None
+        self.final_active = torch.ones(shape, dtype=torch.bool, device=device)
         self.terminated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.state = torch.zeros(steps, worlds, state, device=device) if state else None
@@ -106,11 +123,37 @@ class Rollout:
         elif self.active is not None:
             self._active[t].fill_(True)
 
+    def set_elapsed(self, t: int, elapsed: Tensor | None) -> None:
+        """Record how many control steps row t stands for, [N, 1] or [N, A]; None for 1."""
+        if elapsed is not None and self.elapsed is None:
+            self.elapsed = torch.ones_like(self.reward)
+        if elapsed is not None and self.elapsed is not None:
+            self.elapsed[t] = elapsed
+
+    def discount(self, gamma: float) -> float | Tensor:
+        """By how much what follows each row counts: gamma, or [T, N, A] where some stand for several control steps."""
+        return gamma if self.elapsed is None else gamma**self.elapsed
+
+    def leaves(self, last_active: Tensor | None) -> Tensor | None:
+        """[T, N, A] bool: nothing follows step t for the agent, which takes no part after it, though its episode goes on or was
+        cut off; None where every agent takes part.
+
+        Args:
+            last_active: [N, A] bool, who takes part after the last row; None for everyone.
+        """
+        if self.active is None:
+            return None
+        now = torch.ones_like(self.active[0]) if last_active is None else last_active
+        following = torch.cat((self.active[1:], now.unsqueeze(0)))
+        return ~torch.where(self.truncated.unsqueeze(-1), self.final_active, following)
+
     def clear(self) -> None:
         """Begin a new iteration."""
         self.finals.clear()
         self.active = None
+        self.elapsed = None
         self._active.fill_(True)
+        self.final_active.fill_(True)
 
 
 SEQUENCE_FIELDS = ("actor_state", "critic_state")
@@ -133,6 +176,7 @@ class Samples:
         active: [G, R] bool, or None when every row counts.
         privileged_targets: the state estimator's regression targets [G, R, M], or None.
         first: [G, R] bool, rows that are the first of an episode, for networks with memory; None without.
+        choice_log_probs: of the options under the policy that chose [G, R, C], or None without choices.
         actor_state, critic_state: states of their memories before the first row of each sequence [G, S, H], or None.
 
     Of networks with memory, every minibatch and every chunk of it holds whole sequences, step by step: of S sequences of T
@@ -151,6 +195,7 @@ class Samples:
     first: Tensor | None = None
     actor_state: Tensor | None = None
     critic_state: Tensor | None = None
+    choice_log_probs: Tensor | None = None
 
     def shuffled(self, order: Tensor, out: Samples | None, sequences: Tensor | None = None) -> Samples:
         """A copy with rows in that order [R], and states in the order `sequences` [S], in `out`'s memory if given."""

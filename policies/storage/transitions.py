@@ -30,14 +30,14 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Transitions:
-    """B transitions of single agents, of one control step or of several in a row.
+    """B transitions of single agents, of one step or of several in a row.
 
     Args:
         observation, next_observation: [B, O], before the first and after the last step; the latter means nothing where
             `terminated`.
         action: [B, D], of the first step.
         reward: [B], discounted sum over the steps.
-        discount: [B], by which what follows counts: gamma to the number of steps.
+        discount: [B], by which what follows counts: gamma to the number of control steps.
         terminated: [B] bool, nothing follows: the episode terminated, or the agent dropped out of it.
         active: [B] bool, the agent took part in the first step; the others are not to be learnt from.
         state, next_state: [B, S] of the environment, with the observations; S is 0 where it is not kept.

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.nn.choices import decide
 from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
@@ -33,22 +34,28 @@ class PolicyAct:
         self.memory = {name: state for name, state in self._states.items() if state.shape[-1]}
 
     @torch.no_grad()
-    def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.memory:
-            start = self._env.episode_start
-            for state in self.memory.values():
-                state.masked_fill_(start[:, None, None], 0.0)
+    def __call__(self, obs: dict[str, Tensor], worlds: Tensor | None = None) -> dict[str, Tensor]:
+        """Actions for observations of all worlds, or of `worlds` [n] alone: {group: [n, A, O]}."""
+        where: Any = slice(None) if worlds is None else worlds
+        start = self._env.episode_start[where] if self.memory else None
         out = {}
         for name, team in self._teams.items():
             known = known_targets(self._env, name, self._privileged) if team[0].targets else None
-            state = self._states[name]
+            known = None if known is None else known[where]
+            state = self._states[name][where]
+            if start is not None:
+                state = state.masked_fill(start[:, None, None], 0.0)
             if len(team) == 1:
                 out[name], after = team[0].step(obs[name], state, known)
             else:
                 each = [None] * len(team) if known is None else known.unbind(1)
                 pairs = [p.step(obs[name][:, i], state[:, i], each[i]) for i, p in enumerate(team)]
                 out[name], after = (torch.stack(parts, 1) for parts in zip(*pairs, strict=True))
-            state.copy_(after)
+            self._states[name][where] = after
+            spec = self._env.groups[name].action
+            if spec.choices:
+                allowed = (self._env.action_mask or {})[name][where] if spec.masked else None
+                out[name] = decide(spec, out[name], allowed)
         return out
 
 
@@ -77,10 +84,10 @@ def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) ->
                 f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run."
             )
         for p in team:
-            if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
+            if (p.observation_size, p.action_size) != (group.observation_size, group.action.outputs):
                 raise RookeryError(
                     f"the policy of group {name!r} takes {p.observation_size} observations and gives {p.action_size} "
-                    f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
+                    f"actions, the task has {group.observation_size} and {group.action.outputs}: use the task's own run."
                 )
         teams[name] = [p.to(env.device) for p in team]
     return PolicyAct(teams, env, privileged)

@@ -20,6 +20,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
 from rookery.sim.errors import ProcessLost, RookeryError
@@ -66,6 +67,10 @@ class Interruption:
             os.write(2, self.NOTICE)  # not print: a signal may come amid another one
 
 
+STOPS = (None, "success", "steps", "time")
+"""Why training ends; None where it does not."""
+
+
 class Runner:
     """Trains an algorithm in its environment, in a run folder.
 
@@ -80,9 +85,14 @@ class Runner:
             the same to continue.
         refresh: called with the contract before each save, to bring up to date what changes in training.
         saved: called after each checkpoint.
+        between: called after each iteration, before its checkpoint, as to choose the next opponents. What it changes must be in
+            the state of the environment or the algorithm, so that a resumed run continues alike.
+        reduction: the processes that train together, each with a runner, an algorithm and worlds of its own; that of rank 0
+            writes the folder and decides when training ends.
 
     Attributes:
-        steps: so far, in the unit of `RunnerConfig.total_steps`.
+        steps: so far, of all processes, in the unit of `RunnerConfig.total_steps`.
+        rank: of this process.
         iteration: updates made so far.
         seconds: s spent collecting and learning.
         figures: of the latest update.
@@ -102,6 +112,8 @@ class Runner:
         inputs: dict[str, str] | None = None,
         refresh: Callable[[dict[str, Any]], None] | None = None,
         saved: Callable[[Path], None] | None = None,
+        between: Callable[[Runner], None] | None = None,
+        reduction: Reduction = ALONE,
     ) -> None:
         self.algorithm = algorithm
         self.env = algorithm.env
@@ -119,6 +131,10 @@ class Runner:
         self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
         self._refresh = refresh
         self._saved = saved
+        self._between = between
+        self._reduction = reduction
+        self.rank = reduction.rank
+        algorithm.share(reduction)
         self._note_share()
 
     def run(self, progress: Progress | None = None) -> str:
@@ -135,6 +151,8 @@ class Runner:
             RookeryError: the folder cannot be written, another process trains in it, training diverged, or a process of the
                 environment was lost; after a loss the iteration is finished and saved all the same, where that is possible.
         """
+        if self.rank:
+            return self._follow()
         last_save = -1
         with (
             RunLock(self.folder),
@@ -145,9 +163,11 @@ class Runner:
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
             self.env.survive_loss()
-            while (stopped := self._stop_criterion()) is None:
+            while (stopped := self._stop()) is None:
                 log.write(self._iterate_or_tell())
-                interrupted = interruption.wanted
+                if self._between is not None:
+                    self._between(self)
+                interrupted = bool(self._decided(interruption.wanted))
                 if interrupted or self.env.loss or self.iteration % self.config.checkpoint_every == 0:
                     log.flush()
                     path = self.save()
@@ -160,6 +180,26 @@ class Runner:
                 self.save()
             self._refuse_loss()
         return stopped
+
+    def _follow(self) -> str:
+        """The loop of a process that is not of rank 0: it writes nothing."""
+        while (stopped := self._stop()) is None:
+            self.iterate()
+            if self._between is not None:
+                self._between(self)
+            if self._decided(False):
+                raise Interrupted(self.folder)
+        return stopped
+
+    def _stop(self) -> str | None:
+        """Why training ends now, as the process of rank 0 has it; None for going on."""
+        return STOPS[self._decided(STOPS.index(self._stop_criterion()))]
+
+    def _decided(self, value: int) -> int:
+        """The value of the process of rank 0."""
+        if self._reduction.size == 1:
+            return value
+        return int(self._reduction.sum(torch.tensor(0 if self.rank else int(value))))
 
     def _iterate_or_tell(self) -> dict[str, Any]:
         """`iterate`; where a lost process could not be replaced, the error says what is left to go on with."""
@@ -208,7 +248,7 @@ class Runner:
         figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
         self.figures = figures
-        samples = self.algorithm.steps_per_update
+        samples = self.algorithm.steps_per_update * self._reduction.size
         self.steps += samples
         self.iteration += 1
         self.seconds += end - start

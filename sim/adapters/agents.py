@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -43,19 +45,23 @@ class AgentEnds:
         active = self._env.active
         return {} if active is None else {name: ~mask for name, mask in active.items()}
 
-    def step(self, terminated: Tensor, truncated: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    def step(self, terminated: Tensor, truncated: Tensor, info: dict[str, Any]) -> dict[str, tuple[Tensor, Tensor]]:
         """By group: terminated [N, A, 1] and truncated [N, A, 1].
 
         Args:
             terminated, truncated: [N] bool, of the step that the Env has just made.
+            info: of that step.
         """
+        ended = (terminated | truncated)[:, None]
+        final = info.get("final_active", {})
         before, self._gone = self._gone, self._inactive()
         out = {}
         for name, group in self._env.groups.items():
             ends = (terminated[:, None].expand(-1, group.count), truncated[:, None].expand(-1, group.count))
             if self._gone:
                 # where an episode ended, `active` is that of the next one
-                gone = before[name] | (self._gone[name] & ~(terminated | truncated)[:, None])
+                left = ~final[name] if name in final else torch.zeros_like(ended)
+                gone = before[name] | torch.where(ended, left, self._gone[name])
                 ends = ends[0] | gone, ends[1] & ~gone
             out[name] = ends[0][..., None], ends[1][..., None]
         return out

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
+    action_of,
     action_space,
-    action_tensor,
     array,
     episode_summary,
+    masks_of,
     observation_space,
     one_number,
     only_group,
@@ -27,7 +28,8 @@ class SingleEnv(gymnasium.Env):
     """One world of a task with one agent group.
 
     The step that ends an episode returns that episode's last observation; ``info`` then has its return, length, cause
-    and metrics. `reset` begins the next one.
+    and metrics. `reset` begins the next one. Where options of choices are not allowed at all times, ``info["action_mask"]``
+    says which are now.
 
     Args:
         env: what is wrapped, with num_envs == 1.
@@ -68,21 +70,20 @@ class SingleEnv(gymnasium.Env):
         self._running = True
         self._frames.cut(0)
         self._frames.show()
-        return obs, {}
+        return obs, self._masks()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Advance by one control step.
 
         Args:
-            action: [D] in [-1, 1].
+            action: [D] in [-1, 1], or of the action space of choices.
 
         Raises:
             RookeryError: the episode has ended or none was begun, or an action of another shape or with NaN.
         """
         if not self._running:
             raise RookeryError("there is no episode to step: call reset() first, and after each episode's end.")
-        a, d = self.group.count, self.group.action.size
-        tensor = action_tensor(action, (a * d,), (1, a, d))
+        tensor = action_of(action, self.group.action, (), self.group.count)
         obs, reward, terminated, truncated, info = self.env.step({self._name: tensor})
         seen = array(obs[self._name].flatten())
         summary = dict[str, Any]()
@@ -91,8 +92,13 @@ class SingleEnv(gymnasium.Env):
             self._running = False
             seen = array(info["final_observation"][self._name].flatten())
             summary = episode_summary(self.env, info, 0)
+        summary |= self._masks()
         self._frames.show()
         return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), summary
+
+    def _masks(self) -> dict[str, Any]:
+        """{"action_mask": [A * C] int8} of a masked action: the options allowed now."""
+        return {"action_mask": masks_of(self.env, self._name).flatten()} if self.group.action.masked else {}
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the next one."""

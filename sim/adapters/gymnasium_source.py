@@ -11,18 +11,20 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
 from rookery.sim.actions import check_actions
+from rookery.sim.adapters.gymnasium_actions import ActionMap
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import Group, Term
 
 GROUP = "agent"
 
 
 class GymnasiumSource(Env):
-    """N copies of a gymnasium environment with box observations and actions, one agent each, on the CPU; see Env.
+    """N copies of a gymnasium environment with box observations, one agent each, on the CPU; see Env.
 
-    Actions in [-1, 1] are scaled to the action space. Gymnasium environments cannot be saved exactly: after
+    Actions are numbers, choices or both, see `ActionMap`. Gymnasium environments cannot be saved exactly: after
     `load_state_dict` new episodes begin.
 
     Args:
@@ -31,23 +33,17 @@ class GymnasiumSource(Env):
         seed: of the episodes.
 
     Raises:
-        RookeryError: its spaces are not boxes of vectors, actions have no limits, or it resets otherwise.
+        RookeryError: observations are no vectors, actions of no kind that is known or without limits, or it resets otherwise.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv, task_id: str = "gym", seed: int = 0) -> None:
         self._env = env
         obs = env.single_observation_space
-        act = env.single_action_space
-        box = gymnasium.spaces.Box
-        if not (isinstance(obs, box) and isinstance(act, box) and len(obs.shape) == len(act.shape) == 1):
+        if not isinstance(obs, gymnasium.spaces.Box) or len(obs.shape) != 1:
             raise RookeryError(
-                f"{task_id} has {obs} and {act}: choose an environment with vectors of numbers for both."
+                f"{task_id} has the observations {obs}: choose an environment with vectors of numbers for them."
             )
-        if not act.is_bounded():
-            raise RookeryError(
-                f"{task_id} has actions without limits, {act}: give it some by gymnasium.wrappers.TransformAction, since "
-                "policies act from -1 to 1."
-            )
+        self._map = ActionMap(env.single_action_space, task_id)
         if env.metadata.get("autoreset_mode") is not AutoresetMode.SAME_STEP:
             raise RookeryError(
                 f"{task_id} resets by {env.metadata.get('autoreset_mode')}: make it with AutoresetMode.SAME_STEP."
@@ -59,35 +55,22 @@ class GymnasiumSource(Env):
         self.causes = ("terminated",)
         self.max_episode_steps = (env.spec.max_episode_steps if env.spec else None) or 1000
         self.state_size = obs.shape[0]
-        self._low = act.low
-        self._high = act.high
-        size = act.shape[0]
-        action = ActionSpec(
-            "gym",
-            tuple(f"a{i}" for i in range(size)),
-            tuple(act.low.tolist()),
-            tuple(act.high.tolist()),
-            ("1",) * size,
-            (0.0,) * size,
-        )
-        self.groups = {
-            GROUP: Group(1, (Term("observation", own("the environment's observation", obs.shape[0])),), action)
-        }
+        term = Term("observation", own("the environment's observation", obs.shape[0]))
+        self.groups = {GROUP: Group(1, (term,), self._map.spec)}
         self._seed = seed
         self._return = np.zeros(self.num_envs)
         self._length = np.zeros(self.num_envs, np.int64)
         self._last = torch.zeros(self.num_envs, self.state_size)
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        obs, _ = self._env.reset(seed=self._seed if seed is None else seed)
+        obs, _ = self._env.reset(seed=self._seed if seed is None else check_seed(seed))
         self._return[:] = 0.0
         self._length[:] = 0
         return self._observation(obs), {}
 
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
-        unit = check_actions(self, actions)[GROUP][:, 0].clamp(-1.0, 1.0).numpy().astype(np.float64)
-        scaled = self._low + (unit + 1.0) * 0.5 * (self._high - self._low)
-        obs, reward, terminated, truncated, infos = self._env.step(scaled.astype(np.float32))
+        chosen = self._map.batch(check_actions(self, actions)[GROUP][:, 0])
+        obs, reward, terminated, truncated, infos = self._env.step(chosen)
         self._return += reward
         self._length += 1
         info: dict[str, Any] = {}
@@ -148,7 +131,7 @@ def make_gymnasium(name: str, num_envs: int, seed: int = 0) -> GymnasiumSource:
         seed: of the episodes.
 
     Raises:
-        RookeryError: its spaces are not boxes.
+        RookeryError: see `GymnasiumSource`.
     """
     vector_kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP}
     env = gymnasium.make_vec(name, num_envs, vectorization_mode="sync", vector_kwargs=vector_kwargs)

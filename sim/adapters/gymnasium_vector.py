@@ -17,9 +17,10 @@ from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.rows import reshaped
 from rookery.sim.adapters.spaces import (
     Array,
+    action_of,
     action_space,
-    action_tensor,
     episode_columns,
+    masks_of,
     observation_space,
     one_number,
     only_group,
@@ -85,22 +86,22 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         super().reset(seed=seed)
         obs, _ = self.env.reset(seed)
         self._frames.show()
-        return self._flat(obs), {}
+        return self._flat(obs), self._masks()
 
     def step(self, actions: Any) -> tuple[Array, Array, Flags, Flags, dict[str, Any]]:
         """Advance all worlds by one control step.
 
         Args:
-            actions: [N, D] in [-1, 1].
+            actions: [N, D] in [-1, 1], or of the action space of choices.
 
         Raises:
             RookeryError: actions of another shape or with NaN.
         """
-        n, a, d = self.num_envs, self.group.count, self.group.action.size
-        action = action_tensor(actions, (n, a * d), (n, a, d))
+        n, a = self.num_envs, self.group.count
+        action = action_of(actions, self.group.action, (n,), a)
         obs, rewards, terminated, truncated, info = self.env.step({self._name: action})
         reward = rewards[self._name]
-        out = self._ended(info) if "episode" in info else {}
+        out = (self._ended(info) if "episode" in info else {}) | self._masks()
         self._frames.show()
         return (
             self._flat(obs),
@@ -109,6 +110,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self._given(truncated, n),
             out,
         )
+
+    def _masks(self) -> dict[str, Any]:
+        """{"action_mask": [N, A * C] int8} of a masked action: the options allowed now."""
+        if not self.group.action.masked:
+            return {}
+        masks = masks_of(self.env, self._name).reshape(self.num_envs, -1)
+        return {"action_mask": masks, "_action_mask": np.ones(self.num_envs, np.bool_)}
 
     def _flat(self, obs: dict[str, Tensor]) -> Any:
         return self._given(obs[self._name], self.num_envs, -1)

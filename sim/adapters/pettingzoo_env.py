@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pettingzoo
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Space
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,15 +15,18 @@ from rookery.sim.adapters.agents import agent_names
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.spaces import (
     Array,
+    action_of,
     action_space,
-    action_tensor,
     array,
     episode_summary,
+    mask_space,
+    masks_of,
     observation_space,
     reward_space,
 )
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group
 
 ByAgent = dict[str, Any]
 
@@ -33,6 +36,9 @@ class ParallelEnv(pettingzoo.ParallelEnv):
 
     An episode ends for all agents together; an agent that drops out earlier (see `Env.active`) is terminated then,
     gets its last observation, and the task's neutral action is taken for it until the end.
+
+    Where options of a group's choices are not allowed at all times, an observation is a dict with "observation" and
+    "action_mask", as in PettingZoo's own environments.
 
     A vector reward stays one: each agent's is an array [M], with `reward_space` as in MOMAland's multi-objective
     environments.
@@ -61,17 +67,17 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         self._where = agent_names(env)
         self.possible_agents = list(self._where)
         self.agents: list[str] = []
-        self.observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self.observation_spaces = {name: _observed(env.groups[g]) for name, (g, _) in self._where.items()}
         self.action_spaces = {name: action_space(env.groups[g]) for name, (g, _) in self._where.items()}
         self.reward_spaces = {name: reward_space(env) for name in self._where}
         self.state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32)
         self._state = np.zeros(env.state_size, dtype=np.float32)
 
-    def observation_space(self, agent: str) -> Box:
+    def observation_space(self, agent: str) -> Box | Dict:
         """The agent's observation space, always the same object."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> Box:
+    def action_space(self, agent: str) -> Space[Any]:
         """The agent's action space, always the same object."""
         return self.action_spaces[agent]
 
@@ -99,7 +105,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         """Advance by one control step.
 
         Args:
-            actions: by agent, each [D] in [-1, 1], for all live agents.
+            actions: by agent, each [D] in [-1, 1], or of the action space of choices, for all live agents.
 
         Returns:
             By agent that was live: observation, reward (a number, or [M]), terminated, truncated, info. When the episode
@@ -115,9 +121,9 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         seen = info["final_observation"] if ended else obs
         self._state = array((info["final_state"] if ended else self.env.state)[0])
         summary = episode_summary(self.env, info, 0) if ended else {}
-        gone = self._gone()
-        over = {name: bool(terminated[0]) or (name in gone and not ended) for name in self.agents}
-        late = {name: bool(truncated[0]) for name in self.agents}
+        gone = self._gone(info.get("final_active") if ended else self.env.active)
+        over = {name: bool(terminated[0]) or name in gone for name in self.agents}
+        late = {name: bool(truncated[0]) and name not in gone for name in self.agents}
         given = array if self.env.objectives else float
         rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
         observations = self._by_agent(seen)
@@ -129,10 +135,15 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         return {name: self._where[name] for name in self.agents}
 
     def _by_agent(self, obs: dict[str, Tensor]) -> ByAgent:
-        return {name: array(obs[g][0, i]) for name, (g, i) in self._live().items()}
+        masks = {g: masks_of(self.env, g)[0] for g, s in self.env.groups.items() if s.action.masked}
+        out: ByAgent = {}
+        for name, (g, i) in self._live().items():
+            seen = array(obs[g][0, i])
+            out[name] = {"observation": seen, "action_mask": masks[g][i]} if g in masks else seen
+        return out
 
-    def _gone(self) -> set[str]:
-        active = self.env.active
+    def _gone(self, active: dict[str, Tensor] | None) -> set[str]:
+        """Live agents that do not take part any more."""
         return set() if active is None else {name for name, (g, i) in self._live().items() if not active[g][0, i]}
 
     def _actions(self, actions: ByAgent) -> dict[str, Tensor]:
@@ -140,12 +151,11 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         if missing:
             raise RookeryError(f"every live agent needs an action, {missing} have none.")
         out = {
-            g: torch.tensor(s.action.neutral, dtype=torch.float32).repeat(1, s.count, 1)
+            g: torch.tensor(s.action.rest, dtype=torch.float32).repeat(1, s.count, 1)
             for g, s in self.env.groups.items()
         }
         for name, (g, i) in self._live().items():
-            size = self.env.groups[g].action.size
-            out[g][0, i] = action_tensor(actions[name], (size,), (1, 1, size))[0, 0]
+            out[g][0, i] = action_of(actions[name], self.env.groups[g].action, (), 1)[0, 0]
         return out
 
     def state(self) -> Array:
@@ -160,3 +170,10 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         """Free the renderer and the engine."""
         self._frames.close()
         self.env.close()
+
+
+def _observed(group: Group) -> Box | Dict:
+    """Observations of an agent, with the mask of its choices where they have one."""
+    if not group.action.masked:
+        return observation_space(group)
+    return Dict({"observation": observation_space(group), "action_mask": mask_space(group)})

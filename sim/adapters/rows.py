@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import final_states
 from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.spaces import one_number, table
@@ -42,13 +43,16 @@ class AgentRows:
     Args:
         env: with one agent group and rewards of one number.
         library: whose interface needs rows, for messages.
+        choices: take discrete actions too.
 
     Raises:
-        RookeryError: several groups, or a vector reward.
+        RookeryError: several groups, a vector reward, or discrete actions.
     """
 
-    def __init__(self, env: Env, library: str) -> None:
+    def __init__(self, env: Env, library: str, choices: bool = False) -> None:
         one_number(env)
+        if not choices:
+            require_numbers(env.groups, f"{library} takes")
         if len(env.groups) != 1:
             raise RookeryError(
                 f"{env.task_id!r} has the groups {list(env.groups)} and {library} knows one: use rookery.ParallelEnv, or "

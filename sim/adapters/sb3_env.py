@@ -13,6 +13,7 @@ from rookery.sim.adapters.frames import RENDER_MODES, Frames, check_mode
 from rookery.sim.adapters.rows import AgentRows
 from rookery.sim.adapters.spaces import Array, action_space, episode_columns, observation_space
 from rookery.sim.env import Env
+from rookery.sim.errors import RookeryError
 
 Indices = None | int | Sequence[int]
 
@@ -33,7 +34,13 @@ class Sb3VecEnv(VecEnv):
 
     def __init__(self, env: Env, *, render_mode: str | None = None) -> None:
         self.env = env
-        self._rows = rows = AgentRows(env, "Stable-Baselines3")
+        self._rows = rows = AgentRows(env, "Stable-Baselines3", choices=True)
+        spec = rows.group.action
+        if spec.masked or (spec.choices and spec.names):
+            what = "masks" if spec.masked else "actions of choices and numbers"
+            raise RookeryError(
+                f"Stable-Baselines3 knows no {what}, and {env.task_id!r} has some: PPO learns such tasks."
+            )
         self.render_mode = check_mode(render_mode)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
         self._frames = Frames(env)
@@ -55,7 +62,7 @@ class Sb3VecEnv(VecEnv):
         return obs.numpy()
 
     def step_async(self, actions: NDArray[np.float32]) -> None:
-        """Keep actions [R, D] for `step_wait`."""
+        """Keep actions [R, D], or [R] of a single choice, for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Array, Array, NDArray[np.bool_], list[dict[str, Any]]]:
@@ -67,7 +74,9 @@ class Sb3VecEnv(VecEnv):
         Raises:
             RookeryError: actions of another shape or with NaN.
         """
-        done = self._rows.step(self._actions)
+        done = self._rows.step(
+            self._actions.reshape(self.num_envs, -1) if self._rows.group.action.choices else self._actions
+        )
         late = done.truncated.numpy()
         infos = self._empty_infos()
         if done.final is not None:

@@ -12,11 +12,12 @@ from gymnasium.spaces import Box
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper
 from torch import Tensor
 
+from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.rows import AgentRows, episode_means, reshaped, row_actions
-from rookery.sim.adapters.spaces import action_space, observation_space, one_number
+from rookery.sim.adapters.spaces import number_space, observation_space, one_number
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -51,7 +52,7 @@ class SkrlEnv(Wrapper):
         self.render_mode = render_mode
         self._last: Tensor | None = None
         self._observation_space = observation_space(self._rows.group)
-        self._action_space = action_space(self._rows.group)
+        self._action_space = number_space(self._rows.group)
         self._state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32) if states else None
 
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
@@ -139,6 +140,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
     def __init__(self, env: Env, *, states: bool = False, render_mode: str | None = None) -> None:
         one_number(env)
+        require_numbers(env.groups, "skrl takes")
         super().__init__(env)
         self.env = env
         self.render_mode = render_mode
@@ -148,7 +150,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._states = states
         self._last: ByAgent | None = None
         self._observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
-        self._action_spaces = {name: action_space(env.groups[g]) for name, (g, _) in self._where.items()}
+        self._action_spaces = {name: number_space(env.groups[g]) for name, (g, _) in self._where.items()}
         space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32) if states else None
         self._state_spaces = dict.fromkeys(self._where, space)
 
@@ -172,7 +174,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
             RookeryError: an agent has no action, or one of another shape or with NaN.
         """
         obs, reward, terminated, truncated, info = self.env.step(self._actions(actions))
-        ends = self._ends.step(terminated, truncated)
+        ends = self._ends.step(terminated, truncated, info)
         self._last = self._by_agent(obs)
         infos: dict[str, Any] = {}
         if "episode" in info:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.columns import Columns
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import Group
+from rookery.sim.specs import ActionSpec, Group
 
 Array = NDArray[np.float32]
 
@@ -26,9 +26,31 @@ def observation_space(group: Group, agents: int = 1) -> Box:
     return Box(-limit, limit, dtype=np.float32)
 
 
-def action_space(group: Group, agents: int = 1) -> Box:
-    """[agents * D] float32 in [-1, 1]."""
-    return Box(-1.0, 1.0, (agents * group.action.size,), dtype=np.float32)
+def number_space(group: Group, agents: int = 1) -> Box:
+    """Of the continuous components of actions, [agents * D] float32 in [-1, 1]."""
+    return Box(-1.0, 1.0, (agents * len(group.action.names),), dtype=np.float32)
+
+
+def action_space(group: Group, agents: int = 1) -> Space[Any]:
+    """Of continuous actions Box [agents * D] float32 in [-1, 1]; of a choice Discrete, of several (all agents') MultiDiscrete;
+    of both Tuple (choices, Box)."""
+    spec = group.action
+    numbers = number_space(group, agents)
+    if not spec.choices:
+        return numbers
+    sizes = [len(c.options) for c in spec.choices] * agents
+    choices: Space[Any] = Discrete(sizes[0]) if len(sizes) == 1 else MultiDiscrete(sizes)
+    return Tuple((choices, numbers)) if spec.names else choices
+
+
+def mask_space(group: Group) -> Box:
+    """[C] int8, 1 where an option is allowed, as PettingZoo's environments have it."""
+    return Box(0, 1, (group.action.options,), dtype=np.int8)
+
+
+def masks_of(env: Env, group: str) -> NDArray[np.int8]:
+    """[N, A, C] int8: which options are allowed now to a group whose action is masked."""
+    return np.array((env.action_mask or {})[group].numpy(), dtype=np.int8)
 
 
 def reward_space(env: Env) -> Box:
@@ -86,6 +108,34 @@ def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, i
     if not array.flags.writeable:
         array = array.copy()  # torch warns of others
     return torch.from_numpy(array.reshape(agents))
+
+
+def action_of(action: Any, spec: ActionSpec, worlds: tuple[int, ...], agents: int) -> Tensor:
+    """An action of `action_space`, or a batch of them, as the float32 tensor [N, A, D] that Env takes.
+
+    Args:
+        action: of the space.
+        spec: of one agent's action.
+        worlds: (N,) of a batch, () of a single one.
+        agents: A.
+
+    Raises:
+        RookeryError: another shape, not numbers, or no pair of choices and numbers where there are both.
+    """
+    n = worlds[0] if worlds else 1
+    parts = []
+    numbers = action
+    if spec.choices:
+        if spec.names and not (isinstance(action, (tuple, list)) and len(action) == 2):
+            raise RookeryError(f"an action must be a pair (choices, numbers), got {type(action).__name__}.")
+        choices, numbers = action if spec.names else (action, None)
+        count = len(spec.choices)
+        shape = worlds if agents * count == 1 else (*worlds, agents * count)
+        parts.append(action_tensor(choices, shape, (n, agents, count)))
+    if spec.names:
+        size = len(spec.names)
+        parts.append(action_tensor(numbers, (*worlds, agents * size), (n, agents, size)))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
 
 def array(tensor: Tensor) -> Array:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import EnvBase
 
+from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.rows import AgentRows, RowStep, either, reshaped
 from rookery.sim.adapters.spaces import one_number
@@ -159,6 +160,7 @@ class TorchRLMultiAgentEnv(AutoResetEnv):
 
     def __init__(self, env: Env, *, states: bool = False) -> None:
         one_number(env)
+        require_numbers(env.groups, "TorchRL takes")
         n = env.num_envs
         super().__init__(env, n)
         self._states = states
@@ -208,7 +210,7 @@ class TorchRLMultiAgentEnv(AutoResetEnv):
         obs, reward, terminated, truncated, info = self._env.step(
             {name: tensordict.get((name, "action")) for name in self.group_map}
         )
-        ends = self._ends.step(terminated, truncated)
+        ends = self._ends.step(terminated, truncated, info)
         self._ended = either(terminated, truncated)
         state = self._env.state.clone() if self._states else None
         self._first = self._observed(obs, state)

@@ -171,13 +171,14 @@ class ConcatEnv(Env):
             info["final_observation"] = self._observations(last)
             info["final_state"] = self._states([i.get("final_state") for i in infos])
             info["episode"] = self._episodes.merge([i.get("episode") for i in infos])
+            if (final := self._masks([i.get("final_active") for i in infos])) is not None:
+                info["final_active"] = final
         return now, reward, torch.cat(terminated), torch.cat(truncated), info
 
     def _observations(self, parts: Sequence[dict[str, Tensor]], name: str | None = None) -> dict[str, Tensor]:
         """{group: [N, A, O]} of an observation set, None for the policy's. New tensors, which callers may keep."""
-        out = {}
-        for g, s in self.groups.items():
-            x = torch.cat([p[g] for p in parts])
+        out = {g: torch.cat([p[g] for p in parts]) for g in self.groups}
+        for (g, x), s in zip(out.items(), self.groups.values(), strict=True):
             history = s.history if name is None else s.sets()[name].history
             if self._shown and history == 1:
                 x = torch.cat((x, self._one_hot[:, None].expand(-1, s.count, -1)), dim=-1)
@@ -218,7 +219,10 @@ class ConcatEnv(Env):
 
     @property
     def active(self) -> dict[str, Tensor] | None:
-        given = [e.active for e in self.parts.values()]
+        return self._masks([e.active for e in self.parts.values()])
+
+    def _masks(self, given: Sequence[dict[str, Tensor] | None]) -> dict[str, Tensor] | None:
+        """{group: [N, A] bool} of who takes part in each part, None for everyone; None where that holds for all parts."""
         if all(a is None for a in given):
             return None
         everybody = {
@@ -229,6 +233,11 @@ class ConcatEnv(Env):
             g: torch.cat([ones if a is None or a.get(g) is None else a[g] for a, ones in zip(given, all_, strict=True)])
             for g, all_ in everybody.items()
         }
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        given = [m for e in self.parts.values() if (m := e.action_mask) is not None]
+        return {g: torch.cat([m[g] for m in given]) for g in given[0]} if given else None
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
@@ -384,7 +393,7 @@ def _meaning(term: Term) -> tuple[Any, ...]:
 
 
 def _command(action: ActionSpec) -> tuple[Any, ...]:
-    return action.kind, action.names, action.low, action.high, action.units
+    return action.kind, action.names, action.low, action.high, action.units, action.choices, action.masked
 
 
 def _shown(value: Any) -> str:

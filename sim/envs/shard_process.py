@@ -62,6 +62,8 @@ class ShardServer:
             out["episode"] = info["episode"]
             out["final_observation"] = {g: o[ids] for g, o in info["final_observation"].items()}
             out["final_state"] = info["final_state"][ids]
+            if "final_active" in info:
+                out["final_active"] = {g: a[ids] for g, a in info["final_active"].items()}
         return self._with_records(out)
 
     def _with_records(self, out: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +91,9 @@ class ShardServer:
 
     def active(self) -> dict[str, Tensor] | None:
         return self.env.active
+
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.env.action_mask
 
     def privileged_targets(self) -> dict[str, Tensor] | None:
         return self.env.privileged_targets

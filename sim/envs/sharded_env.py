@@ -242,7 +242,7 @@ class ShardedEnv(Env):
         return obs, reward, self._shared.terminated.clone(), self._shared.truncated.clone(), info
 
     def _ended(self, replies: list[dict[str, Any]], obs: dict[str, Tensor]) -> dict[str, Any]:
-        """final_observation, final_state and episode of all worlds."""
+        """final_observation, final_state, final_active and episode of all worlds."""
         ended = []
         for r, at in zip(replies, self._slices, strict=True):
             if "episode" in r:
@@ -255,7 +255,11 @@ class ShardedEnv(Env):
             final[g][ids] = o
         state = torch.zeros(self.num_envs, self.state_size)
         state[ids] = torch.cat([r["final_state"] for r in ended])
-        return {"final_observation": final, "final_state": state, "episode": episode}
+        out = {"final_observation": final, "final_state": state, "episode": episode}
+        if "final_active" in ended[0]:
+            masks = join_worlds([r["final_active"] for r in ended]).items()
+            out["final_active"] = {g: m.new_ones(self.num_envs, m.shape[1]).index_copy(0, ids, m) for g, m in masks}
+        return out
 
     def _play(self, replies: list[dict[str, Any]]) -> None:
         """Hand on the terms that shards recorded."""
@@ -279,6 +283,10 @@ class ShardedEnv(Env):
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self._read("active")
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self._read("action_mask")
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:

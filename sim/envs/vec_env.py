@@ -15,21 +15,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.sim.actions import check_shapes, not_finite
+from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
+from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
-from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
+from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_groups, target_values
 from rookery.sim.envs.parameters import drawn_now, env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
+from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import to_values
@@ -57,6 +59,7 @@ class VecEnv(Buffers, Env):
     Attributes:
         task: the task.
         world: the engine.
+        sensors: what fills the terms that sensors give.
         randomization: the values drawn for each world.
     """
 
@@ -72,7 +75,7 @@ class VecEnv(Buffers, Env):
         self.num_envs = world.num_envs
         self.device = world.device
         self.engine = world.engine
-        self._set_clock()
+        self.control_dt, self._k, self.max_episode_steps = clock(task, world)
         self.first = first
         self.total = self.num_envs if total is None else total
         uses = ("", "noise", "randomization", "disturbance")
@@ -89,6 +92,7 @@ class VecEnv(Buffers, Env):
         task.max_steps = self.max_episode_steps
         task.setup()
         self.groups = task.groups()
+        self.sensors = Sensors(world, self.groups, self._randomization_rng)
         self.teams = task.teams()
         self.objectives = tuple(task.objectives)
         self.causes = tuple(task.causes)
@@ -100,6 +104,7 @@ class VecEnv(Buffers, Env):
         self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
+        self.child("sensors", self.sensors)
         self.child("rng", self.rng)
         self.child("noise_rng", self._noise_rng)
         self.child("randomization_rng", self._randomization_rng)
@@ -116,26 +121,13 @@ class VecEnv(Buffers, Env):
 
     steps: Tensor
 
-    def _set_clock(self) -> None:
-        task = self.task
-        self.control_dt = float(task.cfg.control_dt)
-        if self.control_dt <= 0 or task.cfg.episode_s < self.control_dt:
-            given = f"episode_s {task.cfg.episode_s} s and control_dt {self.control_dt} s"
-            raise RookeryError(f"an episode must last for at least one control step, a time above 0, got {given}.")
-        self._k = task.physics_steps
-        if abs(self._k * self.world.dt - self.control_dt) > 1e-9:
-            raise RookeryError(
-                f"control_dt {self.control_dt} s must be a whole number of physics steps of {self.world.dt} s."
-            )
-        self.max_episode_steps = round(task.cfg.episode_s / self.control_dt)
-
     def _make_pipelines(self) -> None:
         n = self.num_envs
         self._pipelines: dict[str, ObservationPipeline] = {}
         self._sets: dict[str, dict[str, CleanPipeline]] = {}
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
-            neutral = torch.tensor(s.action.neutral, dtype=torch.float32)
+            neutral = torch.tensor(s.action.rest, dtype=torch.float32)
             self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
             self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
@@ -151,20 +143,16 @@ class VecEnv(Buffers, Env):
         self.world.reset()
         self.task.reset(self._all)
         self.world.forward()
-        for g, terms in self.task.observe().items():
-            check_terms(self.task_id, terms, self.groups[g].observation, (self.num_envs, self.groups[g].count))
-        privileged = self.task.observe_privileged()
-        for g, s in self.groups.items():
-            shape = (self.num_envs, s.count)
-            check_terms(self.task_id, privileged.get(g, {}), s.targets, shape, "target")
-            check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
+        observed, privileged = self.observe_terms(), self.task.observe_privileged()
+        check_groups(self.task_id, self.groups, self.num_envs, observed, privileged)
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
+        check_masks(self.task_id, self.groups, self.task.action_mask() or {}, self.num_envs)
 
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
         own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), numbers)
-        return self.task.parameters() | own | self.disturbances.parameters()
+        return self.task.parameters() | self.sensors.parameters() | own | self.disturbances.parameters()
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -172,7 +160,7 @@ class VecEnv(Buffers, Env):
         if seed is not None:
             self._seed(seed)
         self._begin(self._all)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         if self._record is not None:
             self._record("observation", self._terms)
         self._ready = True
@@ -181,6 +169,10 @@ class VecEnv(Buffers, Env):
         for g, p in self._pipelines.items():
             p.restart(self._all, self._terms[g], obs[g])
         return obs, {}
+
+    def observe_terms(self) -> dict[str, dict[str, Tensor]]:
+        """By group and term, raw values [N, A, d] now: what the task observes and what sensors give."""
+        return self.sensors.fill(self.task.observe())
 
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
@@ -221,7 +213,7 @@ class VecEnv(Buffers, Env):
         if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
         terminated, truncated, ended = self._ends(cause)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         if self._record is not None:
             self._record("reward", terms)
             self._record("observation", self._terms)
@@ -240,6 +232,7 @@ class VecEnv(Buffers, Env):
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
                 raise not_finite(g, wrong)
+            keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
         self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
 
@@ -260,11 +253,13 @@ class VecEnv(Buffers, Env):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
+        if (active := self.task.active()) is not None:
+            info["final_active"] = {g: mask.clone() for g, mask in active.items()}
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
         self._begin(ids)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         fresh = {g: o.clone() for g, o in obs.items()}
         for g, p in self._pipelines.items():
             p.restart(ids, self._terms[g], fresh[g])
@@ -314,14 +309,15 @@ class VecEnv(Buffers, Env):
             return
         values = self._all_terms()
         for g, clean in self._clean:
-            if ids is None:
-                clean.push(values[g])
-            else:
-                clean.restart(ids, values[g])
+            clean.push(values[g]) if ids is None else clean.restart(ids, values[g])
 
     @property
     def active(self) -> dict[str, Tensor] | None:
         return self.task.active()
+
+    @property
+    def action_mask(self) -> dict[str, Tensor] | None:
+        return self.task.action_mask()
 
     @property
     def privileged_targets(self) -> dict[str, Tensor] | None:
@@ -384,7 +380,7 @@ class VecEnv(Buffers, Env):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.world.restore(under("world", state))
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         self._ready = True
 
     def close(self) -> None:

@@ -134,14 +134,6 @@ def faces(thing: str) -> Quantity:
         "an upright one"))  # fmt: skip
 
 
-def faces_heading(quat: Tensor) -> Tensor:
-    """[N, 2], the value of `faces` for cubes of orientations [N, 4], base axes."""
-    axes = matrix(quat).view(-1, 3, 3)[:, :2]  # the level parts [N, 2, 3] of three axes
-    yaw = torch.atan2(axes[:, 1], axes[:, 0])
-    level = 0.5 * axes.square().sum(1).square()
-    return torch.stack(((level * (4.0 * yaw).cos()).sum(1), (level * (4.0 * yaw).sin()).sum(1)), 1)
-
-
 def quarter_heading(rotation: Tensor) -> Tensor:
     """[N, 2] cosine and sine of four times the heading of the upright faces of a cube (or of a tool that points down),
     whichever face is up.

@@ -170,7 +170,7 @@ def test_an_opponent_with_memory() -> None:
     assert any(k.startswith("opponent.memory") for k in env.state_dict())
     env.reset(0)
     env.step({name: torch.zeros(2, env.groups[name].count, env.groups[name].action.size)})
-    memory = f"opponent.memory.{name}"
+    memory = f"opponent.memory.0.{name}"
     assert env.state_dict()[memory].any()
     env.reset(0)
     assert not env.state_dict()[memory].any()

@@ -26,11 +26,14 @@ class Decay(Env):
         agents: A.
         worlds: N.
         drop: the last agent drops out in the step of this number, counted from 1; 0 for never.
+        durations: control steps that the steps of an episode stand for, by turns, as options do that somebody else chooses.
+        apart: agent a is a steps ahead in `durations`.
     """
 
     def __init__(
-        self, beta: float = BETA, terminates: bool = False, agents: int = 1, worlds: int = WORLDS, drop: int = 0
-    ) -> None:
+        self, beta: float = BETA, terminates: bool = False, agents: int = 1, worlds: int = WORLDS, drop: int = 0,
+        durations: tuple[int, ...] = (1,), apart: bool = False,
+    ) -> None:  # fmt: skip
         self.task_id = "decay"
         action = ActionSpec("none", ("a",), (-1.0,), (1.0,), ("1",), (0.0,))
         self.groups = {"agent": Group(agents, (Term("o", 1),), action)}
@@ -43,6 +46,8 @@ class Decay(Env):
         self.beta = beta
         self.terminates = terminates
         self.drop = drop
+        self.durations = durations
+        self.apart = apart
         self.start = torch.arange(1.0, worlds + 1)[:, None] * torch.arange(1.0, agents + 1)
         self.total = torch.zeros(worlds)
         self.o = self.start.clone()
@@ -68,18 +73,32 @@ class Decay(Env):
         mask[:, -1] = self.t < self.drop
         return {"agent": mask}
 
+    def elapsed(self) -> Tensor:
+        """[A] control steps that the coming step stands for."""
+        agents = self.o.shape[1]
+        return torch.tensor([self.durations[(self.t + a * self.apart) % len(self.durations)] for a in range(agents)])
+
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
-        reward = self.o.clone()
+        elapsed = self.elapsed()
+        each = torch.arange(max(self.durations))[:, None]
+        factor = torch.where(each < elapsed, (GAMMA * self.beta) ** each, 0.0).sum(0)  # [A], 1 for one control step
+        reward = self.o * factor
         if self.active is not None:
             reward *= self.active["agent"]
         self.total += reward.mean(1)
-        self.o = self.o * self.beta
+        self.o = self.o * self.beta**elapsed
         self.t += 1
         n = self.num_envs
         ended = torch.full((n,), self.t == LENGTH)
         info: dict[str, Any] = {}
+        if self.apart:
+            info["elapsed"] = {"agent": elapsed.expand(n, -1)}
+        elif self.durations != (1,):
+            info["elapsed"] = elapsed[:1].expand(n)
         if self.t == LENGTH:
-            info = {"final_observation": self._observed(), "final_state": self.o.clone()}
+            info |= {"final_observation": self._observed(), "final_state": self.o.clone()}
+            if self.active is not None:
+                info["final_active"] = self.active
             info["episode"] = {
                 "ids": torch.arange(n),
                 "return": {"agent": self.total},

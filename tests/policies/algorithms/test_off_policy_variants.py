@@ -188,7 +188,7 @@ def test_rewards_are_divided_by_the_scale_of_returns():
     made = SAC(ToyEnv(), SACConfig(**COMMON, return_limit=2.0, normalize_observations=False))
     train(made, made.env, made.env.reset()[0], 3)
     learner = made.learners["point"]
-    reward, ended, _ = learner.replay.latest_rewards(12)
+    reward, ended, *_ = learner.replay.latest_rewards(12)
     total = torch.zeros(4)
     sums = []
     for t in range(12):

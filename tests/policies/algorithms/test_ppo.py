@@ -12,6 +12,7 @@ from policies_fake import FakeEnv
 from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.algorithms.ppo_targets import _final_values
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
@@ -199,7 +200,7 @@ def test_separate_advantages_and_rows_belong_to_their_agents():
     rows = a.rows(x.unsqueeze(-1)).squeeze(2)
     for g in range(3):
         assert torch.equal(rows[g], x[..., g].reshape(-1))
-    assert torch.equal(a._grid(rows, 12), x)
+    assert torch.equal(a.grid(rows, 12), x)
     obs = torch.randn(6, 3, 3)
     mean = a.mean_action(obs).clone()
     for g, policy in enumerate(ppo.policies().values()):
@@ -354,7 +355,7 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
     drive.collect()
     truncated = learner.rollout.truncated
     assert (truncated.sum(1) > 0).any() and not truncated[:, 0].all()
-    torch.testing.assert_close(learner._final_values(lambda x: x), wanted)
+    torch.testing.assert_close(_final_values(learner, lambda x: x), wanted)
     assert wanted.abs().max() > 0.05
 
 
@@ -379,7 +380,7 @@ def test_the_last_observation_is_normalised_before_the_critic_sees_it(critic):
 
     ppo.env.step = noting
     Drive(ppo).collect()
-    got = learner._final_values(lambda x: x)
+    got = _final_values(learner, lambda x: x)
     assert notes
     for t, truncated, obs, state in notes:
         x = ((obs - mean) / std).clamp(-3.0, 3.0)

@@ -19,7 +19,7 @@ WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
 
 def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACLearner, torch.Generator]:
     """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out."""
-    g = torch.Generator().manual_seed(1)
+    g, other = (torch.Generator().manual_seed(seed) for seed in (1, 3))
     action = ActionSpec("push", ("x", "y", "z"), (-1.0,) * ACT, (1.0,) * ACT, ("m",) * ACT, (0.0, 0.1, -0.2))
     group = Group(AGENTS, (Term("position", OBS, "m"),), action)
     learner = SACLearner(group, WORLDS, STEPS, replace(config, compiled=compiled), g, torch.device("cpu"))
@@ -33,7 +33,10 @@ def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACL
         reward = torch.randn(WORLDS, AGENTS, generator=g)
         terminated, truncated = torch.rand(2, WORLDS, generator=g) < 0.2
         active, next_active = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
-        learner.replay.add(obs, acts, reward, following, terminated, truncated, final, active, next_active)
+        final_active = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
+        ends = terminated, truncated, final, active, next_active
+        elapsed = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
+        learner.replay.add(obs, acts, reward, following, *ends, final_active=final_active, elapsed=elapsed)
     return learner, g
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rookery.policies.storage.rollout import gae, moments
 
 
-def by_definition(reward, value, final, last, terminated, truncated, gamma, lam):
+def by_definition(reward, value, final, last, terminated, truncated, gamma, lam, elapsed=None):
     """(1 - lam) sum_n lam^(n-1) R_n - V, the last n-step return of the episode or the rollout taking the rest."""
     steps, worlds = reward.shape
+    elapsed = torch.ones_like(reward) if elapsed is None else elapsed
     out = torch.zeros_like(reward)
     for w in range(worlds):
         for t in range(steps):
@@ -20,7 +21,7 @@ def by_definition(reward, value, final, last, terminated, truncated, gamma, lam)
             collected = 0.0
             k = t
             while True:
-                collected += gamma ** (k - t) * reward[k, w]
+                collected += gamma ** elapsed[t:k, w].sum() * reward[k, w]
                 if terminated[k, w]:
                     beyond = 0.0
                     over = True
@@ -30,7 +31,7 @@ def by_definition(reward, value, final, last, terminated, truncated, gamma, lam)
                 else:
                     over = k == steps - 1
                     beyond = last[w] if over else value[k + 1, w]
-                returns.append(collected + gamma ** (k - t + 1) * beyond)
+                returns.append(collected + gamma ** elapsed[t : k + 1, w].sum() * beyond)
                 if over:
                     break
                 k += 1
@@ -55,6 +56,10 @@ def test_gae_is_its_definition(seed, steps, often, gamma, lam):
     terminated, truncated = (torch.rand(shape, generator=g) < often for _ in range(2))
     got = gae(reward, value, final, last, terminated, truncated, gamma, lam)
     want = by_definition(reward, value, final, last, terminated, truncated, gamma, lam)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    elapsed = torch.randint(1, 5, shape, generator=g)
+    got = gae(reward, value, final, last, terminated, truncated, gamma ** elapsed.double(), lam)
+    want = by_definition(reward, value, final, last, terminated, truncated, gamma, lam, elapsed)
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 

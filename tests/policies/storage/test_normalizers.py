@@ -121,12 +121,13 @@ def test_the_return_scale_is_that_of_all_discounted_sums():
         reward = factor * rng.normal(0.5, 1.0, (steps, worlds, agents)).astype(np.float32)
         ended = rng.random((steps, worlds)) < 0.2
         active = rng.random((steps, worlds, agents)) < 0.8
+        elapsed = rng.integers(1, 4, (steps, worlds, agents))
         for own in (scale, wide):
-            own.record(*(torch.from_numpy(v) for v in (reward, ended, active)))
+            own.record(*(torch.from_numpy(v) for v in (reward, ended, active, elapsed)))
         for t in range(steps):
             for n in range(worlds):
                 for a in range(agents):
-                    sums[n, a] = gamma * sums[n, a] + reward[t, n, a] if active[t, n, a] else 0.0
+                    sums[n, a] = gamma ** elapsed[t, n, a] * sums[n, a] + reward[t, n, a] if active[t, n, a] else 0.0
                     if active[t, n, a]:
                         seen.append(sums[n, a])
                 if ended[t, n]:
@@ -138,5 +139,6 @@ def test_the_return_scale_is_that_of_all_discounted_sums():
 
 def test_no_rewards_leave_the_scale_at_one():
     scale = ReturnScale(2, 1, 0.9, 5.0)
-    scale.record(torch.zeros(3, 2, 1), torch.zeros(3, 2, dtype=torch.bool), torch.ones(3, 2, 1, dtype=torch.bool))
+    one = torch.ones(3, 2, 1)
+    scale.record(torch.zeros(3, 2, 1), torch.zeros(3, 2, dtype=torch.bool), one.bool(), one)
     assert scale.scale.item() == 1.0

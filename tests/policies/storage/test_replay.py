@@ -84,7 +84,8 @@ def test_the_latest_steps_are_given_oldest_first(capacity: int, worlds: int, ste
     observation, active = replay.latest(asked)
     assert torch.equal(observation, wanted["observation"]) and torch.equal(active, wanted["active"])
     assert torch.equal(replay.latest_states(asked), 10.0 * observation[:, :, 0].flatten(0, 1))
-    reward, ended, active = replay.latest_rewards(asked)
+    reward, ended, active, elapsed = replay.latest_rewards(asked)
+    assert (elapsed == 1).all()
     assert torch.equal(reward, wanted["reward"]) and torch.equal(active, wanted["active"])
     assert torch.equal(ended, wanted["ended"][..., 0])
 

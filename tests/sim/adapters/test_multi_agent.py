@@ -32,7 +32,7 @@ from rookery.sim.adapters.torchrl_env import TorchRLMultiAgentEnv
 
 AGENTS, STEPS = 2, 2 * LENGTH
 WEIGHTS = {"closeness": 1.0, "spread": 0.5}
-ENDS = pytest.mark.parametrize(("terminates", "drop"), [(False, 0), (True, 0), (False, 3), (True, 3)])
+ENDS = pytest.mark.parametrize(("terminates", "drop"), [(t, d) for d in (0, 3, LENGTH) for t in (False, True)])
 
 
 def skrl_returns(env: SkrlMultiAgentEnv, central: bool, folder: str) -> Tensor:
@@ -234,8 +234,8 @@ def test_agents_that_take_no_part_are_terminated():
     seen = set()
     for _ in range(60):
         before = env.active["drone"]
-        _, _, terminated, truncated, _ = env.step(torch.zeros(3, 4, 4))
-        over, late = ends.step(terminated, truncated)["drone"]
+        _, _, terminated, truncated, info = env.step(torch.zeros(3, 4, 4))
+        over, late = ends.step(terminated, truncated, info)["drone"]
         assert torch.equal(over[..., 0], terminated[:, None] | ~before)
         assert torch.equal(late[..., 0], truncated[:, None] & before)
         seen |= set(before.sum(1).tolist())

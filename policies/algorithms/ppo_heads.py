@@ -1,0 +1,147 @@
+"""What PPO makes of the policy network's outputs: samples, probability ratios, divergences, and their gradients.
+
+`Gaussian` is for continuous actions. `Mixed` has categorical heads before that, one for each choice of the action: the choices
+and the continuous components are independent given the observation, so that log-probabilities, entropies and divergences add
+up. Those of choices are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rookery.policies.nn.actor_critic import Worker
+from rookery.policies.nn.choices import Choices
+from rookery.policies.storage.rollout import Rollout, Samples
+from rookery.sim.specs import ActionSpec
+
+MAX_LOG_RATIO = 20.0
+"""Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
+
+
+class Comparison(NamedTuple):
+    """A policy on samples of an older one.
+
+    Attributes:
+        log_ratio: [G, R] log(p_new / p_old) of the actions.
+        z: [G, R, D_c] (action - mean) / std of the continuous components.
+        z_squared: [G, R, D_c].
+        log_probs: [G, R, C] of the options; None without choices.
+        chosen: [G, R, K] indices of the options taken; None without choices.
+        gaussian: [G, R] the continuous components' part of `log_ratio`; None without choices.
+    """
+
+    log_ratio: Tensor
+    z: Tensor
+    z_squared: Tensor
+    log_probs: Tensor | None = None
+    chosen: Tensor | None = None
+    gaussian: Tensor | None = None
+
+
+class Gaussian:
+    """Independent normal distributions, whose standard deviations do not depend on the observation.
+
+    With z = (action - mean) / std: d log p / d mean = z / std, d log p / d log std = z^2 - 1.
+    """
+
+    def start(self, roll: Rollout, generator: torch.Generator) -> None:
+        """Draw the noise of a rollout."""
+        roll.noise.normal_(generator=generator)
+
+    def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
+        """Write the actions of row t, for outputs [N, A, D] of the policy's network."""
+        torch.addcmul(outputs, std, roll.noise[t], out=roll.action[t])
+
+    def log_prob(self, rows: Any, roll: Rollout, log_std: Tensor) -> Tensor:
+        """[G, R] of the rollout's actions, without the constant; `rows` brings [..., A, k] to [G, R, k]."""
+        out: Tensor = rows(roll.noise).square().sum(-1).mul_(-0.5) - log_std.sum(-1)
+        return out
+
+    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
+        """Outputs [G, R, D] on samples `s`."""
+        z = (s.action - outputs).mul_(torch.exp(-log_std))
+        z_squared = z.square()
+        log_ratio = z_squared.sum(-1).mul_(-0.5).sub_(log_std.sum(-1)).sub_(s.log_prob).clamp_(max=MAX_LOG_RATIO)
+        return Comparison(log_ratio, z, z_squared)
+
+    def gradient(
+        self, seen: Comparison, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
+    ) -> Tensor:
+        """d loss / d outputs [G, R, D]; that by log_std is added to the worker's. Overwrites `seen`.
+
+        Args:
+            by_log_prob: d loss / d log p [G, R, 1].
+            weight: of each row in the loss, [G, R] or one number.
+            entropy_coef: of the entropy that depends on the outputs, of which there is none.
+        """
+        out = seen.z.mul_(torch.exp(-log_std)).mul_(by_log_prob)
+        worker.log_std_grad += seen.z_squared.sub_(1.0).mul_(by_log_prob).sum(1, keepdim=True)
+        return out
+
+    def divergence(self, seen: Comparison, ratio: Tensor, s: Samples) -> Tensor:
+        """Estimates [G, R] of the divergence of the new policy from the old; overwrites `ratio`."""
+        return ratio.sub_(1.0).sub_(seen.log_ratio)
+
+
+class Mixed(Gaussian):
+    """Choices before the continuous components, of which there may be none.
+
+    Args:
+        spec: of the action.
+    """
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self.choices = Choices(spec)
+
+    def start(self, roll: Rollout, generator: torch.Generator) -> None:
+        super().start(roll, generator)
+        assert roll.gumbel is not None
+        roll.gumbel.exponential_(generator=generator).clamp_min_(1e-30).log_().neg_()
+
+    def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
+        assert roll.gumbel is not None and roll.choice_log_probs is not None
+        count, options = self.choices.count, self.choices.options
+        roll.choice_log_probs[t] = log_probs = self.choices.log_probs(outputs[..., :options], allowed)
+        roll.action[t, ..., :count] = self.choices.sample(log_probs, roll.gumbel[t])
+        roll.action[t, ..., count:] = outputs[..., options:] + std * roll.noise[t]
+
+    def log_prob(self, rows: Any, roll: Rollout, log_std: Tensor) -> Tensor:
+        chosen = rows(roll.action)[..., : self.choices.count]
+        return super().log_prob(rows, roll, log_std) + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
+
+    def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
+        assert s.choice_log_probs is not None
+        count, options = self.choices.count, self.choices.options
+        log_probs = self.choices.log_probs(outputs[..., :options], s.choice_log_probs > -torch.inf)
+        chosen = s.action[..., :count]
+        before = self.choices.log_prob(s.choice_log_probs, chosen)
+        z = (s.action[..., count:] - outputs[..., options:]).mul_(torch.exp(-log_std))
+        z_squared = z.square()
+        gaussian = -0.5 * z_squared.sum(-1) - log_std.sum(-1) - (s.log_prob - before)
+        log_ratio = (self.choices.log_prob(log_probs, chosen) - before + gaussian).clamp_(max=MAX_LOG_RATIO)
+        return Comparison(log_ratio, z, z_squared, log_probs, chosen, gaussian)
+
+    def gradient(
+        self, seen: Comparison, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
+    ) -> Tensor:
+        """As of `Gaussian`; the entropy of the choices has its part in it."""
+        assert seen.log_probs is not None and seen.chosen is not None
+        logits = self.choices.log_prob_gradient(seen.log_probs, seen.chosen) * by_log_prob
+        if entropy_coef:
+            weight = weight.unsqueeze(2) if isinstance(weight, Tensor) else weight
+            logits -= entropy_coef * weight * self.choices.entropy_gradient(seen.log_probs)
+        return torch.cat((logits, super().gradient(seen, by_log_prob, weight, worker, log_std, entropy_coef)), -1)
+
+    def divergence(self, seen: Comparison, ratio: Tensor, s: Samples) -> Tensor:
+        """Exact of the choices, an estimate of the rest."""
+        assert seen.log_probs is not None and seen.gaussian is not None and s.choice_log_probs is not None
+        exact = self.choices.divergence(s.choice_log_probs, seen.log_probs)
+        return exact + (seen.gaussian.clamp(max=MAX_LOG_RATIO).exp() - 1.0 - seen.gaussian)
+
+
+def head_of(spec: ActionSpec) -> Gaussian:
+    """What an action needs."""
+    return Mixed(spec) if spec.choices else Gaussian()

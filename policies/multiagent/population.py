@@ -1,0 +1,121 @@
+"""Opponents from a population: which of K frozen ones plays in which world, drawn anew when episodes end.
+
+world        0  1  2  3  4  5
+assignment   2  0  0  1  2  0      0 acts for worlds 1, 2 and 5 in one call, 1 for world 3, 2 for worlds 0 and 4
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.training.evaluate import PolicyAct
+from rookery.sim.env import Act, Env
+from rookery.sim.errors import RookeryError
+
+__all__ = ["Population"]
+
+Rows = dict[str, Tensor]
+
+
+class Population:
+    """K frozen opponents and who of them plays where.
+
+    Args:
+        env: the match; its number of worlds N counts.
+        members: from observations {group: [N, A, O]} of all agents to actions of all agents. Those of `act_with` act for their
+            worlds alone; others, such as classical controllers, for all of them, and the rest is left.
+        weights: how likely each is drawn; None for all alike.
+        seed: of the draws.
+
+    Attributes:
+        assignment: [N] int64, the member that plays in each world.
+        weights: [K] float64, sums to 1.
+
+    Raises:
+        RookeryError: no members, or weights that do not fit.
+    """
+
+    def __init__(self, env: Env, members: Sequence[Act], weights: Sequence[float] | None = None, seed: int = 0) -> None:
+        if not members:
+            raise RookeryError("a population needs at least one opponent.")
+        self._env = env
+        self.members = list(members)
+        self.weights = torch.ones(0)
+        self.set_weights([1.0] * len(self.members) if weights is None else weights)
+        self._generator = torch.Generator().manual_seed(seed)
+        self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
+        self.draw(torch.arange(env.num_envs))
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """How likely each member is drawn from now on, [K] numbers of at least 0; running episodes keep theirs.
+
+        Raises:
+            RookeryError: another number of them, one below 0, or all 0.
+        """
+        fine = all(math.isfinite(w) and w >= 0.0 for w in weights)
+        if len(weights) != len(self.members) or not fine or not sum(weights):
+            raise RookeryError(
+                f"{len(self.members)} opponents need as many weights of at least 0, not all 0, got {list(weights)}."
+            )
+        self.weights = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+
+    def reset(self, seed: int | None) -> None:
+        """Forget what the members remember, and draw one for each world."""
+        if seed is not None:
+            self._generator.manual_seed(seed)
+        for state in self._memories().values():
+            state.zero_()
+        self.draw(torch.arange(self._env.num_envs))
+
+    def draw(self, worlds: Tensor) -> None:
+        """Draw members for worlds [n] that begin an episode."""
+        if len(self.members) > 1 and len(worlds):
+            drawn = torch.multinomial(self.weights, len(worlds), replacement=True, generator=self._generator)
+            self.assignment[worlds.cpu()] = drawn
+
+    @torch.no_grad()
+    def __call__(self, obs: Rows) -> Rows:
+        """Actions {group: [N, A, D]} of the members, each in its worlds."""
+        if len(self.members) == 1:
+            return {g: a.clone() for g, a in self.members[0](obs).items()}
+        out: Rows = {}
+        for k, member in enumerate(self.members):
+            worlds = (self.assignment == k).nonzero().squeeze(1).to(self._env.device)
+            if not len(worlds):
+                continue
+            if isinstance(member, PolicyAct):
+                own = member({g: o[worlds] for g, o in obs.items()}, worlds)
+            else:
+                own = {g: a[worlds] for g, a in member(obs).items()}
+            for g, a in own.items():
+                if g not in out:
+                    out[g] = a.new_empty(self._env.num_envs, *a.shape[1:])
+                out[g][worlds] = a
+        return out
+
+    def _memories(self) -> Rows:
+        """What the members remember, by member and group."""
+        found = {k: getattr(member, "memory", {}) for k, member in enumerate(self.members)}
+        return {f"memory.{k}.{g}": state for k, own in found.items() for g, state in own.items()}
+
+    def state_dict(self) -> Rows:
+        """The assignment, the generator, weights and memories."""
+        own: dict[str, Any] = {
+            "assignment": self.assignment,
+            "generator": self._generator.get_state(),
+            "weights": self.weights,
+        }
+        return {name: x.cpu().clone() for name, x in (own | self._memories()).items()}
+
+    def load_state_dict(self, state: Rows) -> None:
+        """Continue from a saved state of as many members."""
+        self.assignment.copy_(state["assignment"])
+        self._generator.set_state(state["generator"])
+        self.weights.copy_(state["weights"])
+        for name, own in self._memories().items():
+            own.copy_(state[name])

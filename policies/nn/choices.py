@@ -1,0 +1,127 @@
+"""Categorical heads: what a policy that chooses among options computes from its logits.
+
+K choices among n_1, ..., n_K options are independent given the observation; their logits stand side by side, C = sum of n_k
+numbers. Options that are not allowed now have probability 0 (Huang and Ontanon 2020, "A Closer Look at Invalid Action Masking
+in Policy Gradient Algorithms", arXiv 2006.14171): their logits have no part in anything, nor a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec
+
+__all__ = ["Choices", "decide"]
+
+
+class Choices:
+    """The choices of an action, see `ActionSpec`.
+
+    Args:
+        spec: with at least one choice.
+
+    Attributes:
+        count: K.
+        options: C.
+    """
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self.spec = spec
+        self.count = len(spec.choices)
+        self.options = spec.options
+        self._sizes = [len(c.options) for c in spec.choices]
+
+    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """[..., C] as one [..., n_k] for each choice."""
+        parts: tuple[Tensor, ...] = x.split(self._sizes, -1)
+        return parts
+
+    def check(self, allowed: Tensor, active: Tensor | None, group: str) -> None:
+        """Refuse a mask [N, A, C] that leaves an agent which takes part without an option.
+
+        Raises:
+            RookeryError: which choice, and in which world.
+        """
+        for choice, part in zip(self.spec.choices, self._split(allowed), strict=True):
+            stuck = ~part.any(-1)
+            if active is not None:
+                stuck = stuck & active
+            if stuck.any():
+                raise RookeryError(
+                    f"no option of {choice.name!r} is allowed to group {group!r} in world {int(stuck.nonzero()[0, 0])}: "
+                    "action_mask must allow at least one."
+                )
+
+    def log_probs(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Log-probabilities [..., C], minus infinity where an option is not allowed. Where a choice has no allowed option
+        at all, as of an agent that takes no part, all are."""
+        out = []
+        masks: Sequence[Tensor | None] = [None] * self.count if allowed is None else self._split(allowed)
+        for part, mask in zip(self._split(logits), masks, strict=True):
+            if mask is not None:
+                part = part.masked_fill(~(mask | ~mask.any(-1, keepdim=True)), -torch.inf)
+            out.append(part.log_softmax(-1))
+        return torch.cat(out, -1)
+
+    def best(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Indices [..., K] of the likeliest allowed options."""
+        return self._largest(self.log_probs(logits, allowed))
+
+    def sample(self, log_probs: Tensor, gumbel: Tensor) -> Tensor:
+        """Indices [..., K] drawn with standard Gumbel noise [..., C]."""
+        return self._largest(log_probs + gumbel)
+
+    def _largest(self, scores: Tensor) -> Tensor:
+        return torch.stack([part.argmax(-1) for part in self._split(scores)], -1).float()
+
+    def log_prob(self, log_probs: Tensor, chosen: Tensor) -> Tensor:
+        """Log-probability [...] of indices [..., K]."""
+        parts = zip(self._split(log_probs), chosen.long().unbind(-1), strict=True)
+        return torch.stack([part.gather(-1, index.unsqueeze(-1)).squeeze(-1) for part, index in parts]).sum(0)
+
+    def entropy(self, log_probs: Tensor) -> Tensor:
+        """Of the choices together, nats [...]."""
+        return -_times(log_probs.exp(), log_probs).sum(-1)
+
+    def divergence(self, old: Tensor, new: Tensor) -> Tensor:
+        """Kullback-Leibler divergence [...] of new log-probabilities from old ones [..., C], exact."""
+        return _times(old.exp(), torch.where(old == -torch.inf, 0.0, old - new)).sum(-1)
+
+    def log_prob_gradient(self, log_probs: Tensor, chosen: Tensor) -> Tensor:
+        """d log-probability of `chosen` / d logits, [..., C]: 1 at the chosen options, less all probabilities."""
+        out = -log_probs.exp()
+        for part, index in zip(self._split(out), chosen.long().unbind(-1), strict=True):
+            part.scatter_add_(-1, index.unsqueeze(-1), torch.ones_like(part[..., :1]))
+        return out
+
+    def entropy_gradient(self, log_probs: Tensor) -> Tensor:
+        """d entropy / d logits, [..., C]: ``-p (log p + entropy)`` of each choice."""
+        out = []
+        for part in self._split(log_probs):
+            p = part.exp()
+            own = -_times(p, part).sum(-1, keepdim=True)
+            out.append(-_times(p, part + own))
+        return torch.cat(out, -1)
+
+
+def _times(p: Tensor, x: Tensor) -> Tensor:
+    """p x, and 0 where p is 0."""
+    return torch.where(p > 0.0, p * x, 0.0)
+
+
+def decide(spec: ActionSpec, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The action [..., D] of a deployed policy: the likeliest allowed options, and the means of the continuous components.
+
+    Args:
+        spec: of the action.
+        outputs: [..., `spec.outputs`] of the policy's network.
+        allowed: [..., C] bool; None for everything.
+    """
+    if not spec.choices:
+        return outputs
+    logits = outputs[..., : spec.options]
+    return torch.cat((Choices(spec).best(logits, allowed), outputs[..., spec.options :]), -1)

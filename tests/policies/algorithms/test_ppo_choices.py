@@ -1,0 +1,214 @@
+"""PPO with discrete, masked and mixed actions: gradients against autograd, best values of small decision processes, and what
+cannot be."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from policies_choices import Corridor, Darts, Locks, Process
+from policies_toy import assert_resumes, train
+from torch.distributions import Categorical, Normal, kl_divergence
+
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.algorithms.ppo_heads import Mixed
+from rookery.policies.algorithms.sac import SAC
+from rookery.policies.algorithms.td3 import TD3
+from rookery.policies.nn.choices import Choices
+from rookery.policies.training.evaluate import act_with, evaluate
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec, Discrete
+
+CONFIG = PPOConfig(
+    rollout_steps=12,
+    epochs=4,
+    minibatches=2,
+    hidden=(32,),
+    entropy_coef=0.003,
+    gamma=0.95,
+    learning_rate=3e-3,
+    initial_std=0.4,
+)
+TASKS = pytest.mark.parametrize("task", [Corridor, Locks, Darts])
+
+
+def two_masks() -> Choices:
+    return Choices(ActionSpec("k", choices=(Discrete("a", ("1", "2", "3")), Discrete("b", ("1", "2"))), masked=True))
+
+
+def test_probabilities_entropy_and_divergence_equal_those_of_torch():
+    choices = two_masks()
+    torch.manual_seed(0)
+    logits, others = 2.0 * torch.randn(2, 200, 5, dtype=torch.float64)
+    allowed = torch.rand(200, 5) < 0.6
+    allowed[:, [0, 3]] |= ~torch.stack((allowed[:, :3].any(-1), allowed[:, 3:].any(-1)), -1)
+    log_probs, old = choices.log_probs(logits, allowed), choices.log_probs(others, allowed)
+    cut = [torch.where(allowed, x, -1e300).split([3, 2], -1) for x in (logits, others)]
+    new_parts, old_parts = ([Categorical(logits=part) for part in parts] for parts in cut)
+    chosen = torch.stack([p.sample() for p in old_parts], -1)
+    want = sum(p.log_prob(i) for p, i in zip(new_parts, chosen.unbind(-1), strict=True))
+    torch.testing.assert_close(choices.log_prob(log_probs, chosen.float()), want)
+    torch.testing.assert_close(choices.entropy(log_probs), sum(p.entropy() for p in new_parts))
+    want = sum(kl_divergence(p, q) for p, q in zip(old_parts, new_parts, strict=True))
+    torch.testing.assert_close(choices.divergence(old, log_probs), want)
+    best = choices.best(logits, allowed)
+    assert torch.equal(best, torch.stack([p.probs.argmax(-1) for p in new_parts], -1).float())
+
+
+def test_samples_have_their_probabilities_and_masks_are_kept():
+    choices = two_masks()
+    logits = torch.tensor([0.0, 1.0, 5.0, -1.0, 1.0]).expand(40_000, 5)
+    allowed = torch.tensor([True, True, False, True, True]).expand(40_000, 5)
+    log_probs = choices.log_probs(logits, allowed)
+    gumbel = -torch.empty(40_000, 5).exponential_(generator=torch.Generator().manual_seed(0)).log()
+    drawn = choices.sample(log_probs, gumbel)
+    assert (drawn[:, 0] != 2).all()
+    assert drawn[:, 0].mean().item() == pytest.approx(torch.tensor(1.0).sigmoid().item(), abs=0.01)
+    assert drawn[:, 1].mean().item() == pytest.approx(torch.tensor(2.0).sigmoid().item(), abs=0.01)
+    assert (choices.best(logits, allowed) == torch.tensor([1.0, 1.0])).all()
+    nothing = torch.zeros_like(allowed)
+    torch.testing.assert_close(choices.log_probs(logits, nothing), choices.log_probs(logits))
+
+
+@TASKS
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_of_the_loss_equal_autograd(task, frozen):
+    """By the policy network's outputs and the log standard deviations, far enough from the old policy that some are clipped."""
+    config = replace(CONFIG, entropy_coef=0.05, critic_warmup=int(frozen), minibatches=1)
+    ppo = PPO(task(16), config)
+    learner = ppo.learners["agent"]
+    obs, _ = ppo.env.reset()
+    for _ in range(config.rollout_steps):
+        actions = ppo.act(obs)
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+    samples = learner.samples(obs["agent"], None, None)
+    g = torch.Generator().manual_seed(1)
+    learner.parameters += 0.3 * torch.randn(learner.parameters.shape, generator=g)
+    worker = learner.workers[0]
+    rows = samples.action.shape[1]
+    got: list[torch.Tensor] = []
+    own = worker.actor.backward
+    worker.actor.backward = lambda grad: (got.append(grad.clone()), own(grad))[1]  # type: ignore[method-assign]
+    with torch.no_grad():
+        figures = ppo.loss_gradients(learner, worker, samples, slice(0, rows), rows)
+        outputs = worker.mean_action(samples).clone()
+    worker.log_std_grad -= 0.0 if frozen else config.entropy_coef  # as PPO.learn does
+
+    spec = learner.spec.action
+    outputs.requires_grad_()
+    log_std = learner.log_std.detach().clone().requires_grad_()
+    allowed = samples.choice_log_probs > -torch.inf
+    sizes = [len(c.options) for c in spec.choices]
+    cut = torch.where(allowed, outputs[..., : spec.options], -1e9).split(sizes, -1)
+    heads = [Categorical(logits=part) for part in cut]
+    normal = Normal(outputs[..., spec.options :], log_std.exp())
+    count = len(sizes)
+    action = samples.action
+    log_prob = sum(h.log_prob(action[..., k].long()) for k, h in enumerate(heads))
+    numbers = normal.log_prob(action[..., count:]).sum(-1) + 0.9189385 * len(spec.names)  # without the constant
+    ratio = (log_prob + numbers - samples.log_prob).exp()
+    surrogate = torch.min(ratio * samples.advantage, ratio.clamp(0.8, 1.2) * samples.advantage)
+    entropy = sum(h.entropy() for h in heads) + normal.entropy().sum(-1)
+    loss = torch.zeros(()) * outputs.sum() if frozen else -(surrogate + 0.05 * entropy).mean()
+    want = torch.autograd.grad(loss, (outputs, log_std), allow_unused=True)
+    assert 0.02 < ((ratio - 1.0).abs() > 0.2).float().mean() < 0.98
+    torch.testing.assert_close(torch.cat(got, 1), want[0], rtol=1e-4, atol=1e-7)
+    if spec.names and not frozen:
+        torch.testing.assert_close(worker.log_std_grad, want[1], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(figures[0], -surrogate.mean(1).detach(), rtol=1e-4, atol=1e-5)
+    old = samples.choice_log_probs.split(sizes, -1)
+    kl = sum(kl_divergence(Categorical(logits=o.clamp_min(-1e9)), h) for o, h in zip(old, heads, strict=True)).mean()
+    if spec.names:
+        log_ratio = numbers - (
+            samples.log_prob - sum(o.gather(-1, action[..., k, None].long()).squeeze(-1) for k, o in enumerate(old))
+        )
+        kl = kl + (log_ratio.exp() - 1.0 - log_ratio).mean()
+    torch.testing.assert_close(figures[2, 0], kl.detach(), rtol=1e-3, atol=1e-5)
+
+
+@TASKS
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_the_best_value_is_learnt_and_deployed(task, memory):
+    if memory == "gru" and task is not Corridor:
+        pytest.skip("one of them is enough")
+    torch.manual_seed(0)
+    extra = {"memory": "gru", "memory_size": 16} if memory == "gru" else {}
+    ppo = PPO(task(64), replace(CONFIG, **extra))
+    obs, _ = ppo.env.reset()
+    _, figures = train(ppo, ppo.env, obs, 60)
+    env = task(64, seed=7)
+    found = evaluate(env, act_with(ppo.policies(), env), 512, seed=7)["return_mean"]
+    assert found > 0.97 * task.BEST, (found, task.BEST)
+    assert found < 1.03 * task.BEST
+    first = figures[0]["agent/entropy"]
+    uniform = sum(torch.tensor(float(len(c.options) - ppo.learners["agent"].spec.action.masked)).log().item()
+                  for c in ppo.learners["agent"].spec.action.choices)  # fmt: skip
+    numbers = len(ppo.learners["agent"].spec.action.names)
+    assert first == pytest.approx(uniform + numbers * (1.4189385 + torch.tensor(0.4).log().item()), abs=0.1)
+    assert figures[-1]["agent/entropy"] < first
+
+
+@TASKS
+def test_it_resumes_with_the_same_bits(task):
+    assert_resumes(lambda: PPO(task(8), CONFIG, seed=3), 2)
+
+
+def test_a_mask_that_allows_nothing_is_refused():
+    env = Locks(4)
+    ppo = PPO(env, CONFIG)
+    env.reset()
+    mask = env.action_mask["agent"].clone()
+    mask[2, 0, 3:] = False
+    head = ppo.learners["agent"].head
+    assert isinstance(head, Mixed)
+    with pytest.raises(RookeryError, match=r"no option of 'dial_1' is allowed to group 'agent' in world 2"):
+        head.choices.check(mask, None, "agent")
+    head.choices.check(mask, torch.tensor([[True], [True], [False], [True]]), "agent")
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TD3])
+def test_what_is_for_numbers_says_so(algorithm):
+    with pytest.raises(
+        RookeryError, match=r"learns continuous actions, and group 'agent' chooses its 'direction' among left"
+    ):
+        algorithm(Corridor(4))
+
+
+def test_an_index_of_no_option_is_refused():
+    env = Corridor(3)
+    env.reset()
+    for wrong in (3.0, -1.0, 0.5):
+        with pytest.raises(
+            RookeryError, match=r"'direction' of 'agent' is the index of an option, 0 to 2 \(left, stay, right\)"
+        ):
+            env.step(torch.tensor([[[0.0]], [[wrong]], [[1.0]]]))
+
+
+def test_declarations_that_contradict_themselves_are_refused():
+    with pytest.raises(ValueError, match="different names"):
+        ActionSpec("k", choices=(Discrete("a", ("x",)), Discrete("a", ("y",))))
+    with pytest.raises(ValueError, match="no component"):
+        ActionSpec("k")
+    with pytest.raises(ValueError, match="masked and has no choices"):
+        ActionSpec("k", ("n",), (0.0,), (1.0,), ("1",), (0.0,), masked=True)
+    with pytest.raises(ValueError, match="neutral is 2, of 2 options"):
+        Discrete("a", ("x", "y"), neutral=2)
+    with pytest.raises(ValueError, match="different names"):
+        Discrete("a", ("x", "x"))
+
+
+def test_copies_of_the_process_are_alike() -> None:
+    """The tests above lean on it: a saved state continues as if it had not been saved."""
+    one: Process = Locks(4)
+    one.reset()
+    other = copy.deepcopy(one)
+    other.load_state_dict(one.state_dict())
+    for _ in range(6):
+        action = torch.stack(
+            [m.float().argmax(-1) for m in one.action_mask["agent"][:, 0].split([3, 4], -1)], -1
+        ).float()
+        assert torch.equal(one.step(action[:, None])[1]["agent"], other.step(action[:, None])[1]["agent"])

@@ -1,0 +1,247 @@
+"""Two learners with half of the worlds each equal one with all of them: gradients, statistics, the adaptive learning rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from decay import LENGTH, Decay
+from policies_fake import FakeEnv
+from policies_toy import ToyEnv, train
+from together import at_once, together
+from torch import Tensor
+
+from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.algorithms.td3 import TD3, TD3Config
+from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
+from rookery.policies.storage.transitions import Transitions
+from rookery.policies.training.reduction import ALONE
+from rookery.policies.training.runner import Runner
+from rookery.policies.training.settings import RunnerConfig
+
+HALVES = (slice(0, 3), slice(3, 6))
+
+
+def decays(drop: int) -> list[Decay]:
+    """One environment of six worlds, and two with three of them each."""
+    whole = Decay(agents=2, worlds=6, drop=drop)
+    parts = []
+    for half in HALVES:
+        part = Decay(agents=2, worlds=3, drop=drop)
+        part.start = whole.start[half].clone()
+        parts.append(part)
+    return [whole, *parts]
+
+
+def collect(ppo: PPO, obs: Any, noise: Tensor | None) -> Any:
+    """A rollout with this exploration noise, or with its own where None."""
+    learner = ppo.learners["agent"]
+    if noise is not None:
+        own = learner.start
+        learner.start = lambda g: (own(g), learner.rollout.noise.copy_(noise))[0]  # type: ignore[method-assign]
+    for _ in range(ppo.rollout_steps):
+        actions = ppo.act(obs)
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+    if noise is not None:
+        learner.start = own  # type: ignore[method-assign]
+    return obs
+
+
+BASE = PPOConfig(
+    rollout_steps=LENGTH + 2,
+    minibatches=1,
+    epochs=3,
+    hidden=(16,),
+    entropy_coef=0.01,
+    target_kl=1e-3,
+    learning_rate=3e-3,
+)
+CASES = {
+    "torch": replace(BASE, compiled=False),
+    "compiled": BASE,
+    "central": replace(BASE, critic="central"),
+    "own weights": replace(BASE, share=False),
+    "memory": replace(BASE, memory="gru", memory_size=8),
+    "plain": replace(BASE, normalize_values=False, normalize_observations=False, schedule="fixed"),
+}
+
+
+@pytest.mark.parametrize("drop", [0, 3, LENGTH])
+@pytest.mark.parametrize("case", CASES)
+def test_two_halves_of_ppo_equal_the_whole(case, drop):
+    config = CASES[case]
+    whole, *parts = (PPO(env, config, seed=1) for env in decays(drop))
+    for part, reduction in zip(parts, together(2), strict=True):
+        part.share(reduction)
+    obs = [a.env.reset()[0] for a in (whole, *parts)]
+    rates = []
+    for _ in range(4):
+        obs[0] = collect(whole, obs[0], None)
+        noise = whole.learners["agent"].rollout.noise
+        for i, half in enumerate(HALVES):
+            obs[i + 1] = collect(parts[i], obs[i + 1], noise[:, half])
+        want = whole.update(0.0)
+        found = at_once(*(lambda p=p: p.update(0.0) for p in parts))
+        for figures in found:
+            for name, value in want.items():
+                assert figures[name] == pytest.approx(value, rel=2e-3, abs=2e-5), name
+        mine, *theirs = (a.learners["agent"].state_dict() for a in (whole, *parts))
+        for name, value in mine.items():
+            if name.startswith("memory") or name == "threads":
+                continue
+            assert torch.equal(theirs[0][name], theirs[1][name]), name
+            torch.testing.assert_close(theirs[0][name], value, rtol=1e-3, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+        rates.append(want["agent/learning_rate"])
+    assert config.schedule == "fixed" or len(set(rates)) > 1, "the rate has adapted"
+    for ppo in (whole, *parts):
+        ppo.close()
+
+
+def parts_of(batch: Transitions, half: slice) -> Transitions:
+    return Transitions(**{k: v[half] for k, v in vars(batch).items() if v is not None})
+
+
+@pytest.mark.parametrize(("kind", "config"), [(SAC, SACConfig), (TD3, TD3Config)])
+@pytest.mark.parametrize("central", [False, True])
+@pytest.mark.parametrize("more", [{}, {"priority_alpha": 0.5}, {"atoms": 11, "return_limit": 3.0}])
+def test_two_halves_of_a_batch_equal_the_whole(kind, config, central, more):
+    """Of SAC and TD3: the gradient steps on a batch, of which each learner has one half, and the statistics before."""
+    settings = {
+        "hidden": (16,),
+        "rollout_steps": 4,
+        "learning_starts": 8,
+        "batch": 32,
+        "buffer_size": 400,
+        "return_limit": 2.0,
+    }
+    settings |= {"critic": "central"} if central else {}
+    env = FakeEnv(6, agents=2, horizon=9, drop_out=True)
+    algorithms = [kind(env, config(**settings | more), seed=2) for _ in range(3)]
+    whole, *learners = (a.learners["point"] for a in algorithms)
+    if kind is SAC:
+        whole.compiled = None
+    for algorithm, reduction in zip(algorithms[1:], together(2), strict=True):
+        algorithm.share(reduction)
+    assert all(learner.reduction.size == 2 for learner in learners)
+    for learner in learners:
+        halve(
+            learner, kind(FakeEnv(3, agents=2, horizon=9, drop_out=True), config(**settings | more)).learners["point"]
+        )
+    obs, _ = env.reset(seed=3)
+    for _ in range(8):
+        action = torch.rand(6, 2, 1, generator=torch.Generator().manual_seed(4)) * 2 - 1
+        state, active = env.state, env.active["point"]
+        following, reward, terminated, truncated, info = env.step({"point": action})
+        final = info.get("final_observation", following)["point"]
+        given = (obs["point"], action, reward["point"], following["point"])
+        now = (active, env.active["point"], state, env.state)
+        last = info.get("final_state", state)
+        whole.replay.add(*given, terminated, truncated, final, *now, last)
+        for learner, half in zip(learners, HALVES, strict=True):
+            learner.replay.add(*(x[half] for x in (*given, terminated, truncated, final, *now, last)))
+        obs = following
+    whole.record_statistics(8)
+    at_once(*(lambda x=x: x.record_statistics(8) for x in learners))
+    for learner in learners:
+        torch.testing.assert_close(learner.norm.mean, whole.norm.mean)
+        torch.testing.assert_close(learner.norm.std, whole.norm.std)
+        if whole.returns is not None:
+            torch.testing.assert_close(learner.returns.scale, whole.returns.scale)
+    g = torch.Generator().manual_seed(5)
+    for step in range(5):
+        batch = whole.replay.take(torch.randint(90, (32,), generator=g), 0.97)
+        noise = torch.randn(whole.NOISES, 32, 1, generator=g)
+        want = whole.descend(batch, noise, torch.Generator().manual_seed(6), True)
+        calls = []
+        for learner, half in zip(learners, (slice(0, 13), slice(13, 32)), strict=True):
+            given = parts_of(batch, half), noise[:, half], torch.Generator().manual_seed(6), True
+            calls.append(partial(learner.descend, *given))
+        found = at_once(*calls)
+        torch.testing.assert_close(found[0] + found[1], want, rtol=1e-4, atol=1e-5)
+        for name, value in whole.parts().items():
+            if name.startswith(("returns.sum", "made")):
+                continue
+            for learner in learners:
+                torch.testing.assert_close(
+                    learner.parts()[name], value, rtol=1e-3, atol=1e-5, msg=lambda m, n=name, s=step: f"{s} {n}: {m}"
+                )
+
+
+def halve(learner: Any, half: Any) -> None:
+    """Give a learner the memory and the statistics of one with half of its worlds."""
+    learner.replay = half.replay
+    if learner.returns is not None:
+        half.returns.reduction = learner.reduction
+        learner.returns = half.returns
+
+
+def test_two_halves_of_supervised_regression_equal_the_whole():
+    """What behaviour cloning and DAgger learn with."""
+    group = ToyEnv().groups["point"]
+    whole, *parts = (
+        ActionRegression(group, RegressionConfig(hidden=(8,)), torch.Generator().manual_seed(0)) for _ in range(3)
+    )
+    for part, reduction in zip(parts, together(2), strict=True):
+        part.share(reduction)
+    g = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        obs, expert, weights = (
+            torch.randn(20, 2, generator=g),
+            torch.randn(20, 1, generator=g),
+            torch.rand(20, generator=g),
+        )
+        halves = (slice(0, 6), slice(6, 20))
+        whole.norm.record(obs)
+        for part, half in zip(parts, halves, strict=True):
+            part.norm.record(obs[half])
+        whole.norm.commit()
+        at_once(*(part.norm.commit for part in parts))
+        want = whole.learn(obs, expert, 0.2, weights)
+        samples = [(obs[h], expert[h], 0.2, weights[h]) for h in halves]
+        calls = [partial(part.learn, *own) for part, own in zip(parts, samples, strict=True)]
+        for loss in at_once(*calls):
+            torch.testing.assert_close(loss, want)
+    for part in parts:
+        for name, value in whole.state_dict().items():
+            torch.testing.assert_close(part.state_dict()[name], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda: PPO(ToyEnv(4, agents=2, drop_out=True), PPOConfig(rollout_steps=8, hidden=(8,))),
+    lambda: SAC(ToyEnv(4), SACConfig(rollout_steps=4, learning_starts=16, batch=8, buffer_size=400, hidden=(8,))),
+])  # fmt: skip
+def test_one_process_is_as_if_there_were_none(make):
+    one, other = make(), make()
+    other.share(ALONE)
+    obs = [a.env.reset(seed=1)[0] for a in (one, other)]
+    figures = [train(a, a.env, o, 4)[1] for a, o in zip((one, other), obs, strict=True)]
+    assert figures[0] == figures[1]
+    mine, its = one.state_dict(), other.state_dict()
+    assert all(torch.equal(mine[k], its[k]) for k in mine)
+    x = torch.ones(3)
+    assert ALONE.sum(x) is x and ALONE.max(x) is x
+
+
+def test_runners_stop_together_and_the_first_alone_writes(tmp_path: Path):
+    config = PPOConfig(rollout_steps=8, minibatches=2, hidden=(8,))
+    runners = []
+    seen: list[list[int]] = [[], []]
+    for rank, reduction in enumerate(together(2)):
+        algorithm = PPO(FakeEnv(4, seed=rank), config, seed=3)
+        total = RunnerConfig(total_steps=200 if rank == 0 else 10**6)
+        between = lambda r, s=seen[rank]: s.append(r.iteration)  # noqa: E731
+        runners.append(Runner(algorithm, total, tmp_path / str(rank), reduction=reduction, between=between))
+    stops = at_once(*(lambda r=r: r.run(lambda row: None) for r in runners))
+    assert stops == ["steps", "steps"]
+    assert [r.steps for r in runners] == [256, 256], "32 steps of each process an iteration"
+    assert seen == [[1, 2, 3, 4], [1, 2, 3, 4]]
+    assert (tmp_path / "0" / "checkpoints").is_dir() and not (tmp_path / "1").exists()
+    first, second = (r.algorithm.learners["point"] for r in runners)
+    assert torch.equal(first.parameters, second.parameters)
+    assert not torch.equal(first.rollout.noise, second.rollout.noise), "they explore differently"
