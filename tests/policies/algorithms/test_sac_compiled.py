@@ -17,8 +17,11 @@ from rookery.sim.specs import ActionSpec, Group, Term
 WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
 
 
-def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACLearner, torch.Generator]:
-    """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out."""
+def filled(
+    config: SACConfig, compiled: bool, spread: float = 1.0, spans: bool = False
+) -> tuple[SACLearner, torch.Generator]:
+    """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out; with `spans` also
+    at time limits, and steps of several control steps."""
     g, other = (torch.Generator().manual_seed(seed) for seed in (1, 3))
     action = ActionSpec("push", ("x", "y", "z"), (-1.0,) * ACT, (1.0,) * ACT, ("m",) * ACT, (0.0, 0.1, -0.2))
     group = Group(AGENTS, (Term("position", OBS, "m"),), action)
@@ -33,10 +36,11 @@ def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACL
         reward = torch.randn(WORLDS, AGENTS, generator=g)
         terminated, truncated = torch.rand(2, WORLDS, generator=g) < 0.2
         active, next_active = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
-        final_active = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
-        ends = terminated, truncated, final, active, next_active
-        elapsed = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
-        learner.replay.add(obs, acts, reward, following, *ends, final_active=final_active, elapsed=elapsed)
+        more = {}
+        if spans:
+            more["final_active"] = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
+            more["elapsed"] = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
+        learner.replay.add(obs, acts, reward, following, terminated, truncated, final, active, next_active, **more)
     return learner, g
 
 
@@ -101,6 +105,19 @@ REGULARIZED = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
     assert_equal_learning(CASES[case], steps)
+
+
+@pytest.mark.parametrize("n_step", [1, 3, 50])
+def test_targets_of_steps_that_take_several_control_steps_equal_those_of_torch(n_step: int) -> None:
+    """By the losses of one gradient step, which rounding hardly touches."""
+    losses = []
+    for compiled in (True, False):
+        learner, g = filled(replace(BASE, n_step=n_step, gamma=0.9, batch=256), compiled, spans=True)
+        losses.append(learner.learn(*learner.draw(1, g), g))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+    learner, g = filled(replace(BASE, n_step=n_step, gamma=0.9, batch=256), True)
+    plain = learner.learn(*learner.draw(1, g), g)
+    assert (plain[0] - losses[0][0]).abs() > 1e-3, "without them the targets are others"
 
 
 @pytest.mark.parametrize("change", [{}, REGULARIZED])
