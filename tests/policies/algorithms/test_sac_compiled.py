@@ -30,17 +30,20 @@ def filled(
     learner.norm.commit()
     for p in (*learner.critics.gains, *learner.critics.shifts, *learner.targets.gains, *learner.targets.shifts):
         p.data += 0.5 * torch.randn(p.shape, generator=g)
+    rows = []
     for _ in range(STEPS + 7):  # the oldest are overwritten
         obs, following, final = torch.randn(3, WORLDS, AGENTS, OBS, generator=g) * spread
         acts = 2.0 * torch.rand(WORLDS, AGENTS, ACT, generator=g) - 1.0
         reward = torch.randn(WORLDS, AGENTS, generator=g)
         terminated, truncated = torch.rand(2, WORLDS, generator=g) < 0.2
-        active, next_active = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
+        active, later = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
+        rows.append((obs, acts, reward, following, terminated, truncated, final, active))
+    for row, (*_, next_active) in zip(rows, [*rows[1:], (later,)], strict=True):
         more = {}
         if spans:
             more["final_active"] = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
             more["elapsed"] = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
-        learner.replay.add(obs, acts, reward, following, terminated, truncated, final, active, next_active, **more)
+        learner.replay.add(*row, next_active, **more)
     return learner, g
 
 
